@@ -17,6 +17,7 @@ pub mod plain;
 pub mod random;
 pub mod rng;
 pub mod scan;
+pub mod scratch;
 mod served;
 pub mod shrink;
 pub mod side;

@@ -30,6 +30,11 @@ pub trait TreeReader {
     fn xattrs(&mut self, path: &[u8]) -> Result<Xattrs, Errno>;
 }
 
+/// The path relative to the working directory, which becomes the root of the tree.
+pub(crate) fn relative(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"." } else { path }
+}
+
 /// Takes a snapshot: of the case's root by the first reader, of the tasks' roots by the others. The
 /// tasks themselves were inspected before.
 pub fn take_snapshot(

@@ -2,13 +2,14 @@
 //! Starts worker processes, collects their results, and notices when one dies or hangs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::case::Case;
 use crate::random;
+use crate::scratch::Scratch;
 use crate::shrink;
 use crate::skips::Counts;
 use crate::work::{Job, Part, Report, Said, Source, Summary};
@@ -29,34 +30,6 @@ pub struct Result {
     pub failures: Vec<String>,
     /// Time spent.
     pub seconds: f64,
-}
-
-/// The directory for the files of a run; removed when dropped.
-#[derive(Debug)]
-pub struct Place(PathBuf);
-
-impl Place {
-    /// Makes a fresh directory.
-    ///
-    /// # Errors
-    /// Those of mkdir(2).
-    pub fn new() -> std::io::Result<Place> {
-        let name = format!("openpath-oracle-{}", std::process::id());
-        let place = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&place)?;
-        Ok(Place(place))
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // It holds only small files; one that stays does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 enum Heard {
@@ -131,7 +104,7 @@ fn start(args: &[&str], input: &str) -> std::io::Result<Child> {
 ///
 /// # Errors
 /// Those of starting a process.
-pub fn run(job: &Job, workers: usize, place: &Place) -> std::io::Result<Result> {
+pub fn run(job: &Job, workers: usize, place: &Scratch) -> std::io::Result<Result> {
     let begun = Instant::now();
     let (tell, listen) = channel();
     let mut running = Vec::new();
@@ -139,7 +112,7 @@ pub fn run(job: &Job, workers: usize, place: &Place) -> std::io::Result<Result> 
         let mut share = job.clone();
         share.from = job.from + number as u64;
         share.step = workers as u64;
-        share.state = place.file(&format!("state{number}"));
+        share.state = place.path().join(format!("state{number}"));
         running.push(Worker::start(number, share, &tell)?);
     }
     let mut boss = Boss {

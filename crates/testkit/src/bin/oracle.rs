@@ -16,9 +16,10 @@ use openpath_testkit::locks::part as locks;
 use openpath_testkit::ours::SWITCHES;
 use openpath_testkit::plain::Trust;
 use openpath_testkit::random;
+use openpath_testkit::scratch::Scratch;
 use openpath_testkit::sides::{Against, Sides};
 use openpath_testkit::skips::Counts;
-use openpath_testkit::supervisor::{self, Ended, Place};
+use openpath_testkit::supervisor::{self, Ended};
 use openpath_testkit::work::{self, Job, Part, Source};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -168,7 +169,7 @@ fn run(args: &Args) -> Fallible<bool> {
     if args.part == Which::Locks && !has_locks {
         return Err("locks are compared in memory only, with no switch off".into());
     }
-    let place = Place::new()?;
+    let place = Scratch::new("oracle")?;
     if let Some(file) = &args.case {
         let case: Case = std::fs::read_to_string(file)?.parse()?;
         let job = supervisor::job(Part::Random, against, 0, 0);
@@ -249,7 +250,7 @@ fn one(job: &Job, case: &Case) -> Fallible<String> {
 }
 
 /// Runs a layer and prints its results.
-fn layer(args: &Args, part: Part, against: Against, place: &Place) -> Fallible<bool> {
+fn layer(args: &Args, part: Part, against: Against, place: &Scratch) -> Fallible<bool> {
     let source = Source::new(part, args.seed)?;
     let each = match part {
         Part::Mounts => random::mounts::OPS,

@@ -5,7 +5,7 @@ use openpath_abi::{Errno, Stat, fcntl as f, mode};
 
 use crate::outcome::RawDesc;
 use crate::scan::{self, Entry, LIST, LONGEST};
-use crate::snapshot::{TreeReader, Xattrs};
+use crate::snapshot::{TreeReader, Xattrs, relative};
 use crate::sys::{self, XattrOf};
 
 /// Calls getdents64(2) once and parses the records.
@@ -57,11 +57,6 @@ impl Look {
     pub(super) fn list_here(&mut self) -> Result<Vec<Entry>, Errno> {
         self.list(b"")
     }
-}
-
-/// The path relative to the working directory, which becomes the root of the tree.
-fn relative(path: &[u8]) -> &[u8] {
-    if path.is_empty() { b"." } else { path }
 }
 
 impl TreeReader for Look {

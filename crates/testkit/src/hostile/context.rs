@@ -161,7 +161,7 @@ fn status(field: &str) -> u64 {
 }
 
 /// Resident memory of this process.
-pub(super) fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     status("VmRSS:")
 }
 

@@ -29,7 +29,8 @@ use std::time::Instant;
 use openpath_abi::Errno;
 
 pub use context::Plan;
-use context::{Context, high_water, mib, resident};
+pub(crate) use context::resident;
+use context::{Context, high_water, mib};
 
 /// One attack.
 struct Attack {

@@ -14,6 +14,7 @@
 //!     half a view is never committed.
 //! R4. Afterwards the view can be committed and undone, or is gone.
 
+use super::scene::{MARK, USER, said};
 use super::states::States;
 use super::victim;
 use super::{Plan, Report};
@@ -79,13 +80,10 @@ const CHANGE: &str = "for f in $(seq 30); do seq $f > d0/f$f; done; rm -r d1/f1*
 /// Prints the state: a line for each name, without hidden names and the filler.
 const TELL: &str = "find . -name '.openpath-*' -prune -o -name filler -o -printf '%P %y %m %U %l ' \
     \\( -type f -exec sh -c 'cksum < \"$0\"' {} \\; -o -printf '\\n' \\) | sort";
-/// An ordinary user; the machine need not have an account for it.
-const USER: u32 = 1000;
 /// A command that was killed may have left the device behind.
 const AS_USER: &str = "rm -f \"$0\" && mknod -m 666 \"$0\" c 10 229 && \
     mount --bind \"$0\" /dev/fuse && rm \"$0\" && \
     exec setpriv --reuid \"$1\" --regid \"$1\" --clear-groups -- \"${@:2}\"";
-const MARK: &str = "OPENPATH_KILLS";
 /// Room for the tree twice, but not for the trees of many rounds.
 const DISK: &str = "size=24m";
 
@@ -482,13 +480,6 @@ fn expect(output: &Output, what: &str) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::Error::other(format!("{what}: {}", said(output)))),
     }
-}
-
-/// The output of a program, shortened.
-fn said(output: &Output) -> String {
-    let text = [&output.stdout[..], &output.stderr].concat();
-    let text: String = String::from_utf8_lossy(&text).chars().take(500).collect();
-    format!("{}: {text}", output.status)
 }
 
 fn succeed(command: &mut Command) -> io::Result<()> {

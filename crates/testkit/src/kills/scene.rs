@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// An ordinary user; the machine need not have an account for it.
-const USER: u32 = 1000;
+pub(super) const USER: u32 = 1000;
 /// Starts a program as an ordinary user, with the FUSE device set up as distributions do.
 const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
     && exec setpriv --reuid \"$1\" --regid \"$1\" --clear-groups -- \"${@:2}\"";
@@ -18,7 +18,7 @@ const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/
 const WHOLE: &str = "find . -printf '%P %y %m %U %n %s %T@ %C@ %l\\n' | sort; \
     find . -type f | sort | xargs cksum";
 /// Name of the variable that marks the processes of a round.
-const MARK: &str = "OPENPATH_KILLS";
+pub(super) const MARK: &str = "OPENPATH_KILLS";
 
 /// The tree of a round.
 pub(super) struct Scene {
@@ -201,7 +201,7 @@ impl Scene {
 }
 
 /// The output of a program, shortened.
-fn said(output: &Output) -> String {
+pub(super) fn said(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr].concat();
     let text: String = String::from_utf8_lossy(&text).chars().take(500).collect();
     format!("{}: {text}", output.status)

@@ -9,6 +9,7 @@
 
 use super::turns::{Caller, ThreadGroup, serve};
 use super::{Answer, FILES, Layout, Op, SIZE, Told};
+use crate::scratch::Scratch;
 use crate::sys;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, SEEK_SET};
@@ -16,9 +17,7 @@ use openpath_abi::lock::{F_GETLK, F_OFD_GETLK};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle, Thread};
 
@@ -26,39 +25,6 @@ use std::thread::{self, JoinHandle, Thread};
 const CLONE_FILES: u32 = 0x400;
 /// Where shared open files are kept while the numbers below and above are closed.
 const ASIDE: i32 = 900;
-
-/// The directory of the files, removed when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> io::Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let memory = Path::new("/dev/shm");
-        let base = if memory.is_dir() {
-            memory.to_owned()
-        } else {
-            std::env::temp_dir()
-        };
-        let name = format!("openpath-oracle-locks-{}-{number}", std::process::id());
-        let folder = Self(base.join(name));
-        std::fs::create_dir(&folder.0)?;
-        for file in 0..FILES {
-            std::fs::write(folder.path(file), [b'x'; SIZE])?;
-        }
-        Ok(folder)
-    }
-
-    fn path(&self, file: i32) -> PathBuf {
-        self.0.join(file.to_string())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Makes calls of the kernel, in the calling thread's own table.
 #[derive(Clone)]
@@ -164,25 +130,24 @@ pub(super) struct Kernel {
     group: ThreadGroup,
     tids: Vec<i64>,
     processes: Vec<JoinHandle<()>>,
-    _folder: Folder,
+    _folder: Scratch,
 }
 
 impl Kernel {
     pub(super) fn new(layout: &Layout) -> io::Result<Self> {
-        let folder = Folder::new()?;
+        let folder = Scratch::in_memory("oracle-locks")?;
+        let path = |file: i32| folder.path().join(file.to_string());
+        for file in 0..FILES {
+            std::fs::write(path(file), [b'x'; SIZE])?;
+        }
         let mut common = Vec::new();
         if layout.common {
             for file in 0..FILES {
-                common.push(
-                    File::options()
-                        .read(true)
-                        .write(true)
-                        .open(folder.path(file))?,
-                );
+                common.push(File::options().read(true).write(true).open(path(file))?);
             }
         }
         let paths = (0..FILES).map(|file| {
-            let path = folder.path(file).into_os_string();
+            let path = path(file).into_os_string();
             std::os::unix::ffi::OsStringExt::into_vec(path)
         });
         let calls = Calls {

@@ -65,3 +65,13 @@ pub fn space(len: i64) -> i64 {
         len
     }
 }
+
+/// A user or group id as calls take it: -1 and numbers out of range leave it as it is.
+pub(crate) fn id(v: i64) -> u32 {
+    u32::try_from(v).unwrap_or(u32::MAX)
+}
+
+/// The low word of an argument.
+pub(crate) fn low(v: u64) -> u32 {
+    (v & 0xffff_ffff) as u32
+}

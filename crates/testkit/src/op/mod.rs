@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use args::{Arg, Mode, Path, Time};
 pub use data::{OWN, content, how, pieces, raw_how, size, space};
+pub(crate) use data::{id, low};
 pub use fds::{CWD, Dir, Fd, Keep, Lens, NEVER, Obj, Off};
 pub use flags::{
     Access, AtFlags, AttrFlags, Bits, Cmd, FaMode, InFlags, MoveFlags, MsFlags, OFlags, PollFlags,

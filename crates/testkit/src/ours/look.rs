@@ -9,18 +9,13 @@ use crate::mounts;
 use crate::op::Fd;
 use crate::outcome::RawDesc;
 use crate::scan::{Entry, LIST, LONGEST, Readable as _};
-use crate::snapshot::{TreeReader, Xattrs};
+use crate::snapshot::{TreeReader, Xattrs, relative};
 use crate::tree::RawPlace;
 
 /// Inspects a tree as root from an open directory.
 pub(super) struct Look<'t> {
     pub(super) task: &'t Task,
     pub(super) root: Fd,
-}
-
-/// The path relative to the working directory, which becomes the root of the tree.
-fn relative(path: &[u8]) -> &[u8] {
-    if path.is_empty() { b"." } else { path }
 }
 
 /// A task for inspection at another task's place.

@@ -23,6 +23,7 @@ use openpath_vfs::{
 };
 
 use crate::host::{HostWorld, SLOTS, groups};
+use crate::op::low;
 use crate::op::{Fd, Op};
 use crate::outcome::{Ids, Names, Outcome, Stamps};
 use crate::plain::Trust;
@@ -312,11 +313,6 @@ impl<'t> Ours<'t> {
         };
         self.tasks.iter().map(of).collect()
     }
-}
-
-/// The low word of an argument.
-fn low(v: u64) -> u32 {
-    (v & 0xffff_ffff) as u32
 }
 
 /// The credentials of a test user.

@@ -3,6 +3,7 @@
 //! unreliable back end.
 
 use super::Report;
+use crate::scratch::Scratch;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
@@ -11,7 +12,6 @@ use openpath_vfs::{
     Attr, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, MountFlags, Patience, SuperBlock,
     SuperBlockOps, SuperBlockOptions, Task, Usage, Vfs, flag,
 };
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,41 +124,23 @@ pub(super) struct World {
     scratch: Option<Scratch>,
 }
 
-/// A directory of the host, removed when dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    /// # Errors
-    /// `EIO`: it cannot be made.
-    fn new() -> Result<Self, Errno> {
-        let name = format!("openpath-soak-{}", std::process::id());
-        let place = std::env::temp_dir().join(name);
-        let _left_over = std::fs::remove_dir_all(&place);
-        std::fs::create_dir_all(&place).map_err(|_| Errno::EIO)?;
-        Ok(Self(place))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _goes_if_it_can = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 impl World {
     pub(super) fn new(seed: u64, over_host: bool) -> Result<Self, Errno> {
         let limits = Limits {
             dentries_max: 4096,
             ..Limits::default()
         };
-        let scratch = over_host.then(Scratch::new).transpose()?;
+        let scratch = over_host
+            .then(|| Scratch::new("soak"))
+            .transpose()
+            .map_err(|_| Errno::EIO)?;
         let root = match &scratch {
             Some(scratch) => {
                 let options = HostOptions {
                     policy: Policy::Exclusive,
                     ..HostOptions::default()
                 };
-                HostFs::open(&scratch.0, options)?
+                HostFs::open(scratch.path(), options)?
             }
             None => MemFs::new(MemOptions::default()),
         };

@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use openpath_sync::Word;
 use openpath_vfs::{Interrupter, Task, Tenant, Usage, Vfs};
 
+use crate::hostile::resident;
 use crate::rng::Rng;
 use crate::sys;
 
@@ -336,7 +337,7 @@ impl Threads {
                     stuck(progress, plan.last_words);
                 }
             }
-            let now = resident_kib();
+            let now = resident() >> 10;
             if begun.elapsed() > whole / 4 {
                 let base = *base.get_or_insert(now);
                 self.bounded(base, now);
@@ -345,7 +346,7 @@ impl Threads {
         self.notes.push(format!(
             "resident: {:?} KiB, then {} KiB",
             base,
-            resident_kib()
+            (resident() >> 10)
         ));
         self.shared.over.set(1);
     }
@@ -399,7 +400,7 @@ impl Threads {
         std::thread::sleep(Duration::from_millis(250));
         let _ = names(Duration::ZERO, &progress.name);
         let others = || -> Vec<u64> { self.pulses.iter().map(|p| p.steps.get()).collect() };
-        let (before, memory) = (others(), resident_kib());
+        let (before, memory) = (others(), resident() >> 10);
         std::thread::sleep(
             how_long
                 .mul_f32(0.8)
@@ -413,7 +414,7 @@ impl Threads {
                         .wrong(format!("{} waited for {}", p.name, progress.name));
                 }
             }
-            self.bounded(memory, resident_kib());
+            self.bounded(memory, resident() >> 10);
         }
         std::thread::sleep(how_long.mul_f32(0.2));
         named
@@ -453,12 +454,4 @@ fn names(older_than: Duration, thread: &str) -> bool {
     Vfs::stalled_walks(older_than)
         .iter()
         .any(|s| s.name == wanted)
-}
-
-/// Resident memory of this process.
-fn resident_kib() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0)
 }

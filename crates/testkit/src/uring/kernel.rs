@@ -5,40 +5,19 @@ use super::sys::{KernelRing, SHIFT};
 use super::{
     Act, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, PATIENCE, SLOTS, Scene, Step, Trace, flag, paths,
 };
+use crate::scratch::Scratch;
 use crate::sys;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{F_GETFD, F_GETFL, O_RDWR, SEEK_CUR};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 use std::time::Instant;
 
 const CLONE_FS: u32 = 0x200;
 const CLONE_FILES: u32 = 0x400;
 const S_IFIFO: u32 = 0o010_000;
 const CWD: i32 = -100;
-
-/// An empty directory of the host, removed when dropped.
-pub(super) struct Place(pub(super) PathBuf);
-
-impl Place {
-    pub(super) fn new() -> Result<Self, String> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("openpath-uring-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // A few small files that stay do no harm.
-        let _left = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Turns the error of a host call that must succeed into a message.
 fn must<T>(what: &str, done: Result<T, Errno>) -> Result<T, String> {
@@ -47,8 +26,8 @@ fn must<T>(what: &str, done: Result<T, Errno>) -> Result<T, String> {
 
 /// Runs a scene that should give this many completions.
 pub(super) fn run(scene: &Scene, expected: usize) -> Result<Trace, String> {
-    let place = Place::new()?;
-    let inside = || inside(&place.0, scene, expected);
+    let place = Scratch::new("uring").map_err(|e| e.to_string())?;
+    let inside = || inside(place.path(), scene, expected);
     let mut trace = std::thread::scope(|scope| {
         let thread = scope.spawn(inside);
         thread
@@ -56,7 +35,7 @@ pub(super) fn run(scene: &Scene, expected: usize) -> Result<Trace, String> {
             .map_err(|_| "the kernel's side panicked".to_owned())?
     })?;
     for path in paths() {
-        if let Some(leaf) = leaf(&place.0.join(&path)) {
+        if let Some(leaf) = leaf(&place.path().join(&path)) {
             trace.files.insert(path, leaf);
         }
     }

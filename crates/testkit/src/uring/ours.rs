@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs a scene on openpath's ring, over a tree in memory or a directory of the host.
 
-use super::kernel::Place;
 use super::{
     Act, Answer, Back, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, PATIENCE, SLOTS, Scene, Step, Trace,
     flag, paths,
 };
+use crate::scratch::Scratch;
 use openpath_abi::fcntl::{AT_FDCWD, F_GETFD, F_GETFL, O_CREAT, O_NOFOLLOW, O_RDWR, SEEK_CUR};
 use openpath_abi::{Errno, OpenHow, mode};
 use openpath_host::{HostFs, HostOptions, Policy};
@@ -21,7 +21,7 @@ fn must<T>(what: &str, done: Result<T, Errno>) -> Result<T, String> {
 
 /// Runs a scene.
 pub(super) fn run(scene: &Scene, back: Back) -> Result<Trace, String> {
-    let place = Place::new()?;
+    let place = Scratch::new("uring").map_err(|e| e.to_string())?;
     let tree = match back {
         Back::Mem => MemFs::new(MemOptions::default()),
         Back::Host => {
@@ -29,7 +29,7 @@ pub(super) fn run(scene: &Scene, back: Back) -> Result<Trace, String> {
                 policy: Policy::Exclusive,
                 ..HostOptions::default()
             };
-            must("a tree", HostFs::open(&place.0, options))?
+            must("a tree", HostFs::open(place.path(), options))?
         }
     };
     let vfs = must("a Vfs", Vfs::builder().build(tree))?;

@@ -6,6 +6,7 @@ use openpath_abi::{Errno, fcntl as f, time};
 use super::actor::{Raw, Stage};
 use super::{fd, look};
 use crate::op::{Keep, Obj, Op, Time, how, raw_how, size};
+use crate::op::{id, low};
 use crate::outcome::Outcome;
 use crate::scan;
 use crate::skips;
@@ -21,18 +22,6 @@ type Given = Result<Raw, Errno>;
 /// The outcome of a call that returns nothing but success.
 fn plain(r: sys::Ret) -> Done {
     r.map(|_| Outcome::Ok)
-}
-
-fn id(v: i64) -> u32 {
-    if v < 0 {
-        u32::MAX
-    } else {
-        u32::try_from(v).unwrap_or(u32::MAX)
-    }
-}
-
-fn low(v: u64) -> u32 {
-    (v & 0xffff_ffff) as u32
 }
 
 fn pair(t: Time) -> (i64, i64) {

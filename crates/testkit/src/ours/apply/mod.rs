@@ -3,8 +3,9 @@
 
 use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, stat};
 
-use super::{Ours, Reader, look, low};
+use super::{Ours, Reader, look};
 use crate::op::{Fd, Keep, Obj, Op, Time, how, raw_how, size};
+use crate::op::{id, low};
 use crate::outcome::{Outcome, StatView, StatxView};
 use crate::scan;
 use crate::skips;
@@ -27,14 +28,6 @@ fn number(n: usize) -> Outcome {
 /// The outcome of an fcntl(2) that returns flags.
 fn flags(n: u64) -> Outcome {
     Outcome::Num(n.cast_signed())
-}
-
-fn id(v: i64) -> u32 {
-    if v < 0 {
-        u32::MAX
-    } else {
-        u32::try_from(v).unwrap_or(u32::MAX)
-    }
 }
 
 fn time(t: Time) -> TimeSet {

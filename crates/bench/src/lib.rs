@@ -30,6 +30,7 @@ mod programs;
 mod row;
 mod same;
 mod scene;
+mod scratch;
 mod shapes;
 mod stats;
 pub mod sys;

@@ -22,13 +22,14 @@ mod program;
 mod real;
 mod tree;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::chart::{Chart, Picture};
 use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::page::Page;
 use crate::row::Row;
+use crate::scratch::Scratch;
 use peer::Blocking;
 
 /// The options.
@@ -95,6 +96,10 @@ fn chart(rows: &[Row]) -> Chart {
         }
     }
     chart
+}
+
+fn scratch(folder: &Path) -> Result<Scratch, Error> {
+    Scratch::new(folder).map_err(|why| Error::host("scratch directory", why))
 }
 
 /// Converts an error of the engine.

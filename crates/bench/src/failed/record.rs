@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::project;
 use super::trace::{Open, Trace};
+use crate::scratch::Scratch;
 
 /// Replaces the directory of the compilation.
 const NEUTRAL: &str = "/build/project";
@@ -46,20 +47,19 @@ struct Call {
 
 /// Compiles a project of `units` units under strace.
 pub(super) fn record(units: usize) -> io::Result<Trace> {
-    let dir = std::env::temp_dir().join(format!("openpath-compile-{}", std::process::id()));
-    fs::create_dir_all(&dir)?;
-    let dir = Scratch(fs::canonicalize(&dir)?);
-    let script = project::write(&dir.0, units)?;
-    fs::write(dir.0.join("build.sh"), script)?;
-    let log = dir.0.join("log");
+    let dir = Scratch::new(&std::env::temp_dir())?;
+    let dir = dir.path();
+    let script = project::write(dir, units)?;
+    fs::write(dir.join("build.sh"), script)?;
+    let log = dir.join("log");
     let mut strace = Command::new("strace");
     strace
         .args(["-f", "--seccomp-bpf", "-s", "4096"])
         .args(["-e", "trace=open,openat,creat,openat2", "-o"])
         .arg(&log)
         .args(["sh", "build.sh"])
-        .current_dir(&dir.0)
-        .env("TMPDIR", dir.0.join("tmp"))
+        .current_dir(dir)
+        .env("TMPDIR", dir.join("tmp"))
         .env("LC_ALL", "C")
         .stdin(Stdio::null());
     let out = strace
@@ -76,15 +76,7 @@ pub(super) fn record(units: usize) -> io::Result<Trace> {
     if calls.is_empty() {
         return Err(io::Error::other("strace saw no open"));
     }
-    Ok(survey(&dir.0, &calls))
-}
-
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    Ok(survey(dir, &calls))
 }
 
 /// The opens in a log of strace, relative to the working directory or absolute.
@@ -274,11 +266,11 @@ mod tests {
 
     #[test]
     fn survey_finds_links_directories_and_removed_files() {
-        let dir = std::env::temp_dir().join(format!("openpath-survey-{}", std::process::id()));
+        let dir = Scratch::new(&std::env::temp_dir()).unwrap();
+        let dir = dir.path();
         fs::create_dir_all(dir.join("real/deep")).unwrap();
-        let dir = Scratch(fs::canonicalize(dir).unwrap());
-        fs::write(dir.0.join("real/deep/x.h"), "").unwrap();
-        std::os::unix::fs::symlink("real", dir.0.join("link")).unwrap();
+        fs::write(dir.join("real/deep/x.h"), "").unwrap();
+        std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
         let call = |path: &str, errno| Call {
             path: path.to_owned(),
             flags: 0,
@@ -290,7 +282,7 @@ mod tests {
             call("real/none.h", libc::ENOENT),
             call("real/none.h", libc::ENOENT),
         ];
-        let trace = survey(&dir.0, &calls);
+        let trace = survey(dir, &calls);
         let at = |name: &str| format!("{NEUTRAL}{name}");
         let dirs = ["", "/real", "/real/deep"].map(at);
         assert_eq!(trace.dirs[1..], dirs);

@@ -5,8 +5,8 @@ use wasmtime::Engine;
 
 use super::inside::{Loop, Side, module};
 use super::peer::{self, Blocking};
-use super::tree::{Scratch, Tree};
-use super::{Options, ours};
+use super::tree::Tree;
+use super::{Options, ours, scratch};
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::row::Row;
@@ -49,7 +49,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let scratch = Scratch::new(&options.folder)?;
+    let scratch = scratch(&options.folder)?;
     tree.lay(scratch.path())?;
     let module = module(&Engine::default())?;
     let dir = scratch.path();

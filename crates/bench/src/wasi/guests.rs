@@ -17,8 +17,7 @@ use openpath_wasi::{Guest, OpenpathWasi};
 use wasmtime::{Config, Engine, Linker, Module, Store};
 
 use super::peer::{self, Blocking};
-use super::tree::Scratch;
-use super::{Options, engine, meeting, ours};
+use super::{Options, engine, meeting, ours, scratch};
 use crate::cmd::tell;
 use crate::error::Error;
 use crate::memory::Resident;
@@ -237,7 +236,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         .memory_guard_size(1 << 16);
     let of = Engine::new(&config).map_err(engine("start the engine"))?;
     let module = Module::new(&of, TEXT).map_err(engine("compile the guest"))?;
-    let scratch = Scratch::new(&options.folder)?;
+    let scratch = scratch(&options.folder)?;
     let dir = scratch.path().join("dir-3");
     let laid =
         std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join("file-14"), "x"));

@@ -9,8 +9,8 @@ use wasmtime::{Engine, Linker, Module};
 
 use super::inside::{Inside, Loop, Side, module};
 use super::peer::{self, Blocking};
-use super::tree::{Scratch, Tree};
-use super::{Options, ours};
+use super::tree::Tree;
+use super::{Options, ours, scratch};
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::row::Row;
@@ -58,7 +58,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         return Ok(Vec::new());
     }
     let tree = Tree::new();
-    let scratch = Scratch::new(&options.folder)?;
+    let scratch = scratch(&options.folder)?;
     tree.lay(scratch.path())?;
     let dir: &Path = scratch.path();
     let module = &module(&Engine::default())?;

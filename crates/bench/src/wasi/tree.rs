@@ -3,8 +3,7 @@
 //! a directory of 1,000 names.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_WRONLY};
 use openpath_vfs::Task;
@@ -115,38 +114,5 @@ impl Tree {
             }
         }
         Ok(())
-    }
-}
-
-/// A directory of the host for this process alone, removed when dropped.
-pub(super) struct Scratch(PathBuf);
-
-/// The most of them in one process at once.
-const SCRATCHES: usize = 1000;
-
-impl Scratch {
-    pub(super) fn new(folder: &Path) -> Result<Self, Error> {
-        let failed = |why| Error::host("scratch directory", why);
-        fs::create_dir_all(folder).map_err(failed)?;
-        let process = std::process::id();
-        for n in 0..SCRATCHES {
-            let path = folder.join(format!("openpath-wasi-{process}-{n}"));
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
-                Err(why) => return Err(failed(why)),
-            }
-        }
-        Err(failed(ErrorKind::AlreadyExists.into()))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

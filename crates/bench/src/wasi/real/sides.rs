@@ -16,9 +16,9 @@ use wasmtime_wasi::{FsPerms, I32Exit, WasiCtxBuilder};
 
 use super::load::Load;
 use crate::error::Error;
+use crate::scratch::Scratch;
 use crate::wasi::peer::{self, Blocking};
-use crate::wasi::tree::Scratch;
-use crate::wasi::{engine, ours};
+use crate::wasi::{engine, ours, scratch};
 
 /// The label of the process.
 pub(super) const NATIVE: &str = "native";
@@ -70,7 +70,7 @@ impl<'a> Program<'a> {
         let theirs = peer::linker(&of)?.instantiate_pre(&module);
         let vfs = crate::ours::instance()?;
         let task = crate::ours::task(&vfs)?;
-        let dir = Scratch::new(folder)?;
+        let dir = scratch(folder)?;
         let program = Self {
             load,
             mine: mine.map_err(&failed)?,

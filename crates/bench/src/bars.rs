@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The performance contract as data: one line a row, the least and what we are after.
+//! Holds the performance contract as data: one line per row, with its bar and its goal.
 //!
-//! A row that is measured but not in this table is for information.
+//! A measured row that is not in this table is for information.
 
 use serde::Serialize;
 
@@ -9,9 +9,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sense {
-    /// The value has to reach the bar (a ratio host / ours, a scaling).
+    /// The value must reach the bar (a ratio host / ours, a scaling).
     AtLeast,
-    /// The value has to stay under the bar (a cost growth, a count).
+    /// The value must stay under the bar (a cost growth, a count).
     AtMost,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct Bar {
     pub(crate) name: &'static str,
     /// Which side is good.
     pub(crate) sense: Sense,
-    /// The least.
+    /// The value that must be reached.
     pub(crate) bar: f64,
-    /// What we are after.
+    /// The value that we aim at.
     pub(crate) goal: f64,
 }
 
@@ -112,7 +112,7 @@ contract! {
     FD {
         "fd-churn 1M over 10" <= 6.0, 4.0;
     }
-    /// The rows of `counts`: what one warm operation takes, without a clock.
+    /// The rows of `counts`: the cost of one warm operation, without a clock.
     COUNTS {
         "allocations failed-open d1" <= 0.0, 0.0;
         "allocations failed-open d16" <= 0.0, 0.0;
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_goals_no_easier_than_bars() {
+    fn names_are_unique_and_goals_at_least_bars() {
         let all: Vec<&Bar> = ALL.iter().copied().flatten().collect();
         for (i, bar) in all.iter().enumerate() {
             assert!(bar.sense.holds(bar.goal, bar.bar), "{}", bar.name);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn senses_point_the_right_way() {
+    fn senses_compare_in_their_direction() {
         assert!(Sense::AtLeast.holds(2.0, 2.0) && !Sense::AtLeast.holds(1.9, 2.0));
         assert!(Sense::AtMost.holds(2.0, 2.0) && !Sense::AtMost.holds(2.1, 2.0));
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cached`: what it costs a program that must not wait to open files of which a part is
-//! cached ("fs: Support for LOOKUP_CACHED / RESOLVE_CACHED").
+//! Measures `cached`: opens by a program that must not wait, with a part of the names cached ("fs:
+//! Support for LOOKUP_CACHED / RESOLVE_CACHED").
 //!
-//! Every side opens the same mix of names (`mix`) and closes what it got: our ring that tries
-//! first, our ring that always asks a worker, our future, our call; and of the host `tokio::fs`,
-//! `spawn_blocking`, its own ring and its own call. Beside them, reads of data (`data`).
+//! Every side opens the same mix of names (`mix`) and closes the files: our ring that tries first,
+//! our ring that always asks a worker, our future and our call; on the host `tokio::fs`,
+//! `spawn_blocking`, its ring and its call. `data` also measures reads.
 
 mod data;
 mod kernel;
@@ -31,14 +31,14 @@ use crate::ours as instance;
 use crate::page::Page;
 use crate::row::Row;
 
-/// Where the files are, on every side.
+/// The directory of the files, on every side.
 const DIR: &str = "/d";
-/// Of a hundred opens so many are of names that are cached.
+/// Shares of cached names, in percent.
 const SHARES: [u64; 4] = [0, 33, 89, 100];
-/// Opens at once.
+/// Concurrent opens.
 const DEPTHS: [usize; 2] = [1, 32];
-/// Names that do not exist and may be cached: what a run asks for and never asks for again must
-/// not fill memory.
+/// The limit of cached names that do not exist: a run asks for each once, and they must not fill
+/// memory.
 const NEGATIVES: u32 = 1 << 14;
 
 pub(crate) fn page() -> Page {
@@ -70,7 +70,7 @@ pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// An instance over the directory that every side has, of the host's tmpfs.
+/// An instance over the directory of the host's tmpfs that every side uses.
 fn host_tree() -> Result<Vfs, Error> {
     let options = HostOptions {
         policy: Policy::Exclusive,
@@ -80,8 +80,8 @@ fn host_tree() -> Result<Vfs, Error> {
     build(Vfs::builder(), tree)
 }
 
-/// An instance in memory with the same files. It would answer for names that were never asked for:
-/// that is switched off, so that a miss is a miss.
+/// An instance in memory with the same files. Complete directories are switched off, because they
+/// would answer for names that were never asked for.
 fn mem_tree() -> Result<Vfs, Error> {
     let mut tuning = Tuning::default();
     tuning.complete_directories = false;
@@ -107,7 +107,7 @@ fn build(
     built.map_err(|e| Error::setup("build an instance", e))
 }
 
-/// All openers at one share.
+/// Adds all openers at one share.
 fn at_share(ask: &Ask, vfs: &Vfs, label: &str, share: u64) -> Result<Vec<Row>, Error> {
     let pool = Pool::new(PoolOptions::default());
     let (mut plan, mut number) = (Plan::default(), 0);

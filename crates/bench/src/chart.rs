@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A picture (SVG) of how many times as long as something things take: a bar for each, in groups.
+//! Draws ratios of times as SVG: a bar for each, in groups.
 //!
 //! # Rules
 //! R1. The axis is logarithmic: twice as fast and half as fast are equally far from 1.
-//! R2. Text has the colour of what surrounds the picture, and bars have one that is read on both
-//!     light and dark grounds.
+//! R2. Text has the colour of its surroundings, and the colours of bars are readable on light and
+//!     dark backgrounds.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::error::Error;
 
-/// Where the bars begin, and where they end at the latest.
+/// Where the bars begin, and where the longest ends.
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 660.0;
-/// A bar, and what is between the groups.
+/// The height of a bar, and the space between groups.
 const BAR: f64 = 14.0;
 const GAP: f64 = 16.0;
-/// Room above, for the legend.
+/// Space above, for the legend.
 const TOP: f64 = 40.0;
-/// What the axis begins with.
+/// The start of the axis.
 const LEAST: f64 = 0.5;
 
 /// Whether and where a command draws its results.
@@ -31,14 +31,14 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// What a page says to show it.
+    /// A page's reference to the picture.
     pub(crate) fn shown(&self, text: &str) -> String {
         let name = self.svg.as_ref().and_then(|svg| svg.file_name());
         let name = name.map(|name| name.to_string_lossy());
         name.map_or(String::new(), |name| format!("\n\n![{text}]({name})"))
     }
 
-    /// Writes it, if it is asked for.
+    /// Writes the picture, if requested.
     pub(crate) fn draw(&self, svg: impl FnOnce() -> String) -> Result<(), Error> {
         let Some(file) = &self.svg else {
             return Ok(());
@@ -48,12 +48,12 @@ impl Picture {
     }
 }
 
-/// What is drawn.
+/// The data of a picture.
 pub(crate) struct Chart {
     title: &'static str,
-    /// What bars stand for, and their colours.
+    /// The meaning of bars, and their colours.
     legend: Vec<(&'static str, &'static str)>,
-    /// Bars with a name, each by its place in the legend and how many times it is.
+    /// Named groups of bars, each with its index in the legend and its ratio.
     groups: Vec<(String, Vec<(usize, f64)>)>,
 }
 
@@ -81,7 +81,7 @@ impl Chart {
     pub(crate) fn svg(&self) -> String {
         let all = self.groups.iter().flat_map(|(_, bars)| bars);
         let most = all.fold(2.0, |most: f64, (_, times)| most.max(*times));
-        // To the next power of two, and room for a number.
+        // Rounds up to a power of two, with space for a number.
         let most = most.log2().ceil().exp2() * 2.0;
         let x = |times: f64| {
             let along = (times.max(LEAST) / LEAST).ln() / (most / LEAST).ln();
@@ -128,7 +128,7 @@ impl Chart {
         }
     }
 
-    /// Each from 1 to how many times it is, by `x`, which says where that is.
+    /// Draws each bar from 1 to its ratio; `x` maps a ratio to a position.
     fn draw_bars(&self, svg: &mut String, x: impl Fn(f64) -> f64) {
         let mut y = TOP + GAP / 2.0;
         for (name, bars) in &self.groups {

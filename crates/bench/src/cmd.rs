@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `openpath-bench`: what every command is asked, and what becomes of its rows.
+//! Parses the command line of `openpath-bench`, runs a command, and reports its rows.
 //!
-//! Exit status: 0 done; 1 a check found a shortfall; 2 it could not be run.
+//! Exit status: 0 done; 1 a check found a shortfall; 2 it could not run.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -38,26 +38,27 @@ enum What {
     SameFile(same::Options),
     /// Time opens with O_CREAT in many mounts under one root, and count their stores (root only).
     CreateExisting(create::Options),
-    /// Time opens of which a part is cached, in place and offloaded: ring, future, tokio, io_uring
-    /// (root only).
+    /// Time opens with a part of the names cached, inline and offloaded: ring, future, tokio,
+    /// io_uring (root only).
     Cached(Ask),
     /// Time the shapes of will-it-scale and FxMark (root only).
     Shapes(Ask),
-    /// Time descriptors by how many are open: the bitmaps, and dup and close against the host's.
+    /// Time descriptors by the number of open ones: the bitmaps, and dup and close against the
+    /// host's.
     Fd(Ask),
     /// Time whole programs under `openpath run`, the bare system, fuse-overlayfs and proot (root
     /// only).
     Run(programs::Options),
     /// Measure a million descriptors in one table, and ten thousand tasks (root only).
     Many(many::Options),
-    /// Time the calls of a WebAssembly guest against wasmtime's own WASI, and count what ten
-    /// thousand guests take.
+    /// Time the calls of a WebAssembly guest against wasmtime's own WASI, and count the memory of
+    /// ten thousand guests.
     #[cfg(feature = "wasi")]
     Wasi(crate::wasi::Options),
     /// Run one operation by itself, for a counter around it.
     #[command(hide = true)]
     One(one::Options),
-    /// Run pairs of operations on two threads, for a tracer around it.
+    /// Run pairs of operations on two threads, for a tracer around them.
     #[command(hide = true)]
     Two(turns::Options),
     /// Run scripts from the standard input in one of the places that `run` compares.
@@ -65,13 +66,13 @@ enum What {
     Worker(programs::Worker),
 }
 
-/// What every command with rows is asked.
+/// Options of every command with rows.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Common {
-    /// Only rows whose name contains NAME.
+    /// Measure only rows with NAME in their name.
     #[arg(long, value_name = "NAME")]
     pub(crate) filter: Option<String>,
-    /// One JSON object a row instead of the table.
+    /// Print one JSON object per row instead of the table.
     #[arg(long)]
     json: bool,
     /// Exit with 1 if a bar is missed or a row of the contract could not be measured.
@@ -80,7 +81,7 @@ pub(crate) struct Common {
     /// With --check: let rows pass that this machine cannot measure.
     #[arg(long)]
     allow_missing: bool,
-    /// Plant a fault that the check has to find.
+    /// Plant a fault that the check must find.
     #[arg(long, hide = true)]
     pub(crate) plant: Option<Plant>,
 }
@@ -93,12 +94,12 @@ impl Common {
     }
 }
 
-/// What a command that measures times is asked.
+/// Options of a command that measures times.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Ask {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Clean windows wanted of each variant.
+    /// How many clean windows each variant needs.
     #[arg(long, default_value_t = 200, value_name = "N", value_parser = at_least_one)]
     pub(crate) rounds: usize,
     /// Time limit of each group of rows that is measured together.
@@ -120,12 +121,12 @@ impl Ask {
         names.iter().any(|name| self.wants(name.as_ref()))
     }
 
-    /// No more than this for rows that are measured together.
+    /// The time limit of rows that are measured together.
     pub(crate) fn time(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
 
-    /// How often one of our bursts runs.
+    /// How often each of our bursts runs.
     pub(crate) fn repeats(&self) -> u64 {
         match self.common.plant {
             Some(Plant::Slow) => 64,
@@ -133,7 +134,7 @@ impl Ask {
         }
     }
 
-    /// So many rounds of everything.
+    /// The number of rounds of everything.
     #[cfg(test)]
     pub(crate) fn rounds(rounds: usize) -> Self {
         Self {
@@ -151,12 +152,12 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "a number above 0 is needed".to_owned())
 }
 
-/// Writes a line to standard error, whether or not anything reads it.
+/// Writes a line to standard error, and ignores a failure to write.
 pub(crate) fn warn(line: &str) {
     let _ = writeln!(io::stderr(), "openpath-bench: {line}");
 }
 
-/// Says what is measured now.
+/// Reports what is measured now.
 pub(crate) fn tell(what: &str) {
     if !cfg!(test) {
         warn(&format!("measuring {what}"));
@@ -168,7 +169,7 @@ pub fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(why) => {
-            // Whether or not it is read.
+            // A failure to print is ignored.
             why.print().ok();
             return ExitCode::from(u8::try_from(why.exit_code()).unwrap_or(2));
         }
@@ -183,7 +184,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs a command; whether its check passed.
+/// Runs a command; returns whether its check passed.
 fn run(what: &What) -> Result<bool, Error> {
     let load = page::load();
     let report = |common: &Common, file: Option<&Path>, page: Page, bars: &[Bar], rows| {
@@ -218,7 +219,7 @@ fn run(what: &What) -> Result<bool, Error> {
     }
 }
 
-/// Where rows go.
+/// The destinations of rows.
 struct Report<'a> {
     common: &'a Common,
     /// The page of results.
@@ -228,8 +229,8 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Gives the wanted rows, with those of the contract that nothing measured; whether the check
-    /// passes.
+    /// Writes the wanted rows, and those of the contract that were not measured; returns whether
+    /// the check passes.
     fn give(&self, page: &Page, bars: &[Bar], mut rows: Vec<Row>) -> Result<bool, Error> {
         let Common { filter, json, .. } = self.common;
         for bar in bars {

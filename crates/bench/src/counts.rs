@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `counts`: what one warm operation takes, counted and not timed.
+//! Measures `counts`: the cost of one warm operation, counted and not timed.
 //!
 //! * allocations: by [`sys::CountingAlloc`], in this process;
-//! * instructions: callgrind over N and 2N operations, the difference divided by N; where
-//!   callgrind is not installed, by single steps;
-//! * locked read-modify-writes: by single steps, each instruction looked at;
+//! * instructions: callgrind over N and 2N operations, the difference divided by N; without
+//!   callgrind, by single steps;
+//! * locked read-modify-writes: by single steps, from each instruction;
 //! * shared stores: the operations run while the shared memory is read-only;
 //! * memory: by the growth of the resident set ([`memory`]).
 
@@ -24,7 +24,7 @@ use crate::one::One;
 use crate::row::Row;
 use crate::sys::{self, Steps};
 
-/// Rows beyond the contract: what, and of which operations under which circumstances.
+/// Rows beyond the contract: the count, its operations and their circumstances.
 const EXTRA: &[(&str, &[&str], &[&str])] = &[
     (
         "allocations",
@@ -84,7 +84,7 @@ const EXTRA: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
 ];
-/// What must be free once everything is cached.
+/// The operations that must be free once everything is cached.
 const WARM: &[&str] = &[
     "failed-open",
     "open-close",
@@ -99,7 +99,7 @@ const CALLGRIND_OPS: u64 = 50 * PATHS as u64;
 const STEP_OPS: u64 = 16;
 const SEALED_OPS: u64 = 100_000;
 
-/// What the rows are made with: this program, which each row starts again, and a fault.
+/// The parameters of all rows: this program, which each row starts again, and a fault.
 struct Run {
     exe: PathBuf,
     plant: Option<Plant>,
@@ -171,7 +171,7 @@ fn allocations(run: &Run, name: &str, case: Case) -> Result<Row, Error> {
     Ok(Row::count(name, "per op", count as f64 / ops as f64))
 }
 
-/// The command that runs so many operations in a process of its own.
+/// The arguments that run `ops` operations in a process of its own.
 fn one(run: &Run, case: &str, ops: u64) -> Vec<String> {
     let mut line = vec![run.exe.display().to_string()];
     line.extend(["one", case].map(str::to_owned));
@@ -216,7 +216,7 @@ fn collected(report: &str) -> Option<u64> {
     line.1.trim().parse().ok()
 }
 
-/// What `STEP_OPS` operations execute, less what none of them does: the marks.
+/// The steps of `STEP_OPS` operations, without those of the marks.
 fn steps(run: &Run, case: &str) -> Result<Steps, Error> {
     let step = |ops| {
         let mut child = spawn(run, case, ops, &["--how=traced"])?;
@@ -230,7 +230,7 @@ fn steps(run: &Run, case: &str) -> Result<Steps, Error> {
             .map(|_| steps)
             .map_err(|e| Error::setup("await the stepped process", e))
     };
-    // Each step is two switches of context: far cheaper without waking another processor.
+    // Each step is two context switches: far cheaper without waking another processor.
     let processors = sys::processors();
     sys::pin(processors.get(..1).unwrap_or_default());
     let both = step(0).and_then(|none| Ok((none, step(STEP_OPS)?)));
@@ -267,8 +267,8 @@ fn shared_stores(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     }
 }
 
-/// Where the first store went and what made it, from the report of the sealed process: the first
-/// callers that are ours, below the signal handler.
+/// The address and the code of the first store, from the report of the sealed process: the first
+/// callers in our code, below the signal handler.
 fn first_store(report: &str) -> String {
     const CALLERS: usize = 4;
     let lines: Vec<&str> = report.lines().map(str::trim).collect();
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_store_is_told_in_one_line() {
+    fn first_store_is_reported_in_one_line() {
         let report = "0x10 arena+0x4\n   0: on_fault\n  at ./crates/bench/src/gate/sys.rs:2:3\n\
                       1: <unknown>\n 2: wrong<a::b>\n  at ./crates/vfs/src/a.rs:7:1\n\
                       3: main\n 4: start\n  at /rustc/x\n";
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn no_row_is_there_twice() {
+    fn row_names_are_unique() {
         let mut names = names();
         let count = names.len();
         names.sort();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_found_in_callgrinds_report() {
+    fn callgrind_total_is_parsed() {
         let report = "==1== \n==1== Events    : Ir\n==1== Collected : 3124683\n==1== \n";
         assert_eq!(collected(report), Some(3_124_683));
         assert_eq!(collected("==1== nothing"), None);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `create-existing`: opens with `O_CREAT` in many mounts under one root, the scene in which Linux
-//! tasks met at the root directory ("namei: clear nd->root.mnt before O_CREAT unlazy").
+//! Measures `create-existing`: opens with `O_CREAT` in many mounts under one root, where Linux
+//! tasks contended at the root directory ("namei: clear nd->root.mnt before O_CREAT unlazy").
 //!
-//! * `create-existing`: of files that exist, and close;
+//! * `create-existing`: open files that exist, and close;
 //! * `create-new`: create, close and unlink.
 //!
-//! By absolute and by relative paths; with the root forgotten before lock-free mode is left or
-//! counted, and with the last name looked up before the directory is locked or after; the host
-//! beside it. What is stored to shared memory is counted apart, before anything is timed.
+//! The paths are absolute or relative. The root is reset before the walk leaves lock-free mode, or
+//! counted; the last name is looked up before the directory is locked, or after. The host runs
+//! beside it. Stores to shared memory are counted separately, before anything is timed.
 
 mod scene;
 pub(crate) mod stores;
@@ -26,7 +26,7 @@ use crate::scene::{Scene, Tree, over_one};
 use crate::threads::counts;
 use stores::Stores;
 
-/// What to run.
+/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     tasks: Option<usize>,
 }
 
-/// The four settings of both switches: forget the root, look first.
+/// The four settings of both switches: reset the root, look first.
 const SETTINGS: [(&str, bool, bool); 4] = [
     ("", true, true),
     (", root counted", false, true),
@@ -129,7 +129,7 @@ fn in_mounts(
     Ok(rows)
 }
 
-/// What was counted, by setting.
+/// The counted stores, by setting.
 fn stores_rows(name: &str, found: &[Stores]) -> Vec<Row> {
     let mut rows = Vec::new();
     for ((label, ..), stores) in SETTINGS.into_iter().zip(found) {

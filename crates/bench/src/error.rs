@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a benchmark could not run. A missed bar is not an error: it is a row.
+//! Defines why a benchmark could not run. A missed bar is not an error: it is a row.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,11 @@ use std::io;
 /// Why a benchmark could not run.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The host refused a privilege the host side needs.
+    /// The host refused a privilege that the host side needs.
     NotPermitted(String),
-    /// A step failed: the whole sentence.
+    /// A step failed; has the whole message.
     Setup(String),
-    /// A measured operation gave the wrong answer.
+    /// A measured operation had a wrong result.
     Wrong(String),
     /// The results could not be written.
     Output(io::Error),
@@ -23,7 +23,7 @@ impl Error {
         Self::Setup(format!("{what}: {why}"))
     }
 
-    /// The same for an I/O error, refusals apart.
+    /// The same for an I/O error, with refused privileges told apart.
     pub(crate) fn host(what: &str, why: io::Error) -> Self {
         match why.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted(format!("{what}: {why}")),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `failed-open`: opens that fail, which Linux 6.7 made cheaper ("vfs: shave work on failed
-//! file open").
+//! Measures `failed-open`: opens that fail, which Linux 6.7 made cheaper ("vfs: shave work on
+//! failed file open").
 //!
-//! * The loop of that change: one name that does not exist, opened over and over; and the same for
-//!   other ways to fail.
-//! * The header search of a C compilation, recorded on the spot if a compiler and strace are here,
-//!   else from the recording that is kept, and replayed on every side.
+//! * The loop of that change: one name that does not exist, opened repeatedly; and the same for
+//!   other failures.
+//! * The header search of a C compilation, replayed on every side. It is recorded now if a compiler
+//!   and strace exist, else the stored recording is used.
 //!
 //! Each with the failed open's file freed inline, and with its release deferred as before.
 
@@ -31,18 +31,18 @@ use crate::{ours, sys};
 use replay::{Replay, grow_ours};
 use trace::Trace;
 
-/// What to run.
+/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) ask: Ask,
-    /// Units of the project that is compiled.
+    /// How many units the compiled project has.
     #[arg(long, default_value_t = 45, value_name = "N", value_parser = at_least_one)]
     units: usize,
-    /// Replay the recording that is kept instead of recording.
+    /// Replay the stored recording instead of making one.
     #[arg(long)]
     kept: bool,
-    /// Write the recording here.
+    /// Write the recording to this file.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
@@ -52,12 +52,12 @@ pub(crate) fn page() -> Page {
     Page::new("Opens that fail", about, "failed-open")
 }
 
-/// The recording that is kept, of a project of six units.
+/// The stored recording, of a project of six units.
 const KEPT: &str = include_str!("failed/kept.trace");
 const LOOP: &str = "openneg";
 const SEARCH: &str = "header-search";
 
-/// A way to fail: its errno, a path and flags.
+/// A failing open: its errno, a path and flags.
 const WAYS: [(&str, i32, &CStr, u32); 5] = [
     ("ENOENT", libc::ENOENT, c"/tmp/nonexistent", O_RDONLY),
     (
@@ -71,7 +71,7 @@ const WAYS: [(&str, i32, &CStr, u32); 5] = [
     ("ELOOP", libc::ELOOP, c"/tmp/link", O_RDONLY | O_NOFOLLOW),
 ];
 
-/// Both settings of the switch.
+/// Instances with both settings of the switch.
 struct Both {
     on: Vfs,
     off: Vfs,
@@ -158,15 +158,15 @@ fn furnish_host(root: &Root) -> Result<(), Error> {
     fs::create_dir_all("/tmp/dir")
         .and_then(|()| fs::write("/tmp/file", ""))
         .and_then(|()| std::os::unix::fs::symlink("file", "/tmp/link"))
-        .map_err(|e| Error::host("furnish the host's side", e))
+        .map_err(|e| Error::host("set up the host's side", e))
 }
 
-/// The trace to replay, and where it is from.
+/// The trace to replay, and its origin.
 fn trace(options: &Options) -> Result<(Trace, String), Error> {
     let kept = |why: &str| {
         let trace = Trace::read(KEPT)
-            .ok_or_else(|| Error::Setup("the recording that is kept cannot be read".to_owned()))?;
-        Ok((trace, format!("the recording that is kept{why}")))
+            .ok_or_else(|| Error::Setup("the stored recording cannot be parsed".to_owned()))?;
+        Ok((trace, format!("the stored recording{why}")))
     };
     if options.kept {
         return kept("");
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recording_that_is_kept_is_of_the_kind_the_seed_speaks_of() {
+    fn stored_recording_resembles_header_search() {
         let trace = Trace::read(KEPT).unwrap();
         let share = 100 * trace.failed() / trace.opens.len();
         assert!(
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_answers_a_recording_as_the_host_did() {
+    fn ours_replays_recording_with_host_results() {
         let trace = Trace::read(KEPT).unwrap();
         let both = Both::new().unwrap();
         for task in both.tasks().unwrap() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fd`: what the lowest free descriptor costs, by how many are open.
+//! Measures `fd`: the cost of the lowest free descriptor, by the number of open ones.
 //!
-//! Two layers. The bitmaps alone (`maps`): ours, and Linux's two levels as they were before three
-//! patches and with each of them on top (`linux`). The whole calls (`calls`): dup and close of a
-//! task against the host kernel's, both with as many descriptors open.
+//! `maps` measures the bitmaps alone: ours, and Linux's two levels before three patches and with
+//! each of them on top (`linux`). `calls` measures whole calls: dup and close of a task against the
+//! host kernel's, with equally many descriptors open.
 
 mod calls;
 mod linux;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::page::Page;
 use crate::row::{Row, Verdict};
 
-/// How many descriptors are open.
+/// A number of open descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open {
     count: u32,
@@ -33,7 +33,7 @@ const OPEN: [Open; 4] = [
     open(1_000_000, "1M"),
 ];
 
-/// The bitmaps as a matrix, the others as a table, but for those that the contract does not name
+/// The bitmaps as a matrix, the others as a table, without those that the contract does not name
 /// and this machine cannot measure.
 pub(crate) fn page() -> Page {
     Page {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the gates of `cargo xtask gates` run: nothing here measures time.
+//! Runs the operations for the gates of `cargo xtask gates`: nothing here measures time.
 //!
-//! * [`case`]: an operation, what its path meets, and the task that does it;
-//! * [`sys`]: an arena whose memory can be made read-only, and marks that a tracer sees;
-//! * [`plant`]: the faults that each gate has to find;
+//! * [`case`]: an operation, the objects on its path, and its task;
+//! * [`sys`]: an arena with memory that can be made read-only, and marks for a tracer;
+//! * [`plant`]: the faults that each gate must find;
 //! * [`pair`]: pairs of operations that two tasks can do without disturbing each other;
 //! * [`turns`]: two threads that do such a pair in turns, between marks.
 
@@ -30,9 +30,9 @@ pub(crate) fn spans(vfs: &Vfs) -> Vec<sys::Span> {
         .collect()
 }
 
-/// Has another thread build something in an arena, which may then be watched as memory that is
-/// shared. What another task or thread gave back would be reused by ours, and is no longer shared;
-/// so the builder lives on, with all that is its own, until `watch` is done.
+/// Runs `build` on another thread in an arena, which may then be watched as shared memory. Our
+/// thread would reuse memory that another task or thread released, and such memory is no longer
+/// shared. So the builder lives on, with all that is its own, until `watch` is done.
 pub(crate) fn apart<B: Send, T>(
     build: impl FnOnce() -> Result<B, Error> + Send,
     watch: impl FnOnce(B) -> Result<T, Error>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The harness: a plan has sides, which are measured in turn window by window, and rows, which set
-//! the medians of two sides against each other.
+//! Measures a plan: its sides in turn, window by window, and then its rows, each of which compares
+//! the medians of two sides.
 //!
 //! # Rules
 //! R1. Each round has one window of each side, so that a ratio compares the same moments; it starts
@@ -8,12 +8,12 @@
 //! R2. A window of calls is about [`WINDOW_NS`]: short enough to fit between two preemptions, long
 //!     enough that reading the clocks does not matter.
 //! R3. A window is dropped if its thread got less than 95 % of it as processor time, and a whole
-//!     round if the hypervisor stole time meanwhile. What is dropped is counted.
-//! R4. A warm side walks every path twice untimed before each window, since the side before it used
-//!     the caches. A plan says how many operations walk every path once, where it is not
-//!     [`ROTATION`]: a side with a single long path would spend its time untimed otherwise.
-//! R5. An operation says whether its result was wrong. One wrong result ends the benchmark.
-//! R6. What no wanted row names is neither set up nor measured.
+//!     round if the hypervisor stole time meanwhile. Dropped windows are counted.
+//! R4. A warm side walks every path twice untimed before each window, because the side before it
+//!     used the caches. A plan sets how many operations walk every path once if that is not
+//!     [`ROTATION`]: a side with a single long path would otherwise spend its time untimed.
+//! R5. An operation reports whether its result was wrong. One wrong result ends the benchmark.
+//! R6. A side without a wanted row is neither set up nor measured.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -36,11 +36,11 @@ const ROTATION: u64 = 64;
 /// Rotations before a window of a warm side.
 const WARM: u64 = 2;
 
-/// Runs that many operations; how many went wrong.
+/// Runs this many operations; returns how many were wrong.
 pub(crate) type Burst<'a> = Box<dyn FnMut(u64) -> u64 + 'a>;
 type Step<'a> = Box<dyn FnMut() -> Result<(), Error> + 'a>;
 type Setup<'a> = Box<dyn FnOnce() -> Result<(Step<'a>, Burst<'a>), Error> + 'a>;
-/// Makes a row of two sides: its name, ours, what the other is called, the other.
+/// Makes a row of two sides: its name, ours, the label of the other, the other.
 type Compare = fn(&str, &Samples, &str, &Samples) -> Row;
 
 /// Whether a side is measured with warm caches.
@@ -48,10 +48,10 @@ type Compare = fn(&str, &Samples, &str, &Samples) -> Row;
 pub(crate) enum Heat {
     /// Two untimed rotations run before each window.
     Warm,
-    /// Nothing runs before: the window goes on where the last one ended.
+    /// Nothing runs before: the window continues where the last one ended.
     Cold,
-    /// Warm, but other threads do the work: the processor clock of the calling thread says nothing
-    /// of a window, so only stolen time drops one.
+    /// Warm, but other threads do the work: the calling thread's processor clock says nothing about
+    /// a window, so only stolen time drops one.
     Offloaded,
 }
 
@@ -59,13 +59,13 @@ pub(crate) enum Heat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Id(usize);
 
-/// How a window of a side comes about.
+/// The source of a side's windows.
 enum Window<'a> {
-    /// By calls of this thread.
+    /// Calls of this thread.
     Calls(Calls<'a>),
-    /// By so many threads of a group.
+    /// This many threads of a group.
     Threads(usize, usize),
-    /// By a function that measures itself: nanoseconds per operation.
+    /// A function that measures itself: nanoseconds per operation.
     Own(Box<dyn FnMut() -> Result<f64, Error> + 'a>),
 }
 
@@ -81,11 +81,11 @@ struct Calls<'a> {
 struct Side<'a> {
     label: String,
     window: Window<'a>,
-    /// Operations that one operation of the side stands for.
+    /// How many operations one operation of the side stands for.
     each: f64,
 }
 
-/// A row to come.
+/// A planned row.
 pub(crate) struct Planned {
     name: String,
     compare: Compare,
@@ -102,7 +102,7 @@ impl Planned {
     }
 }
 
-/// Sides to be measured together, and the rows that come of them.
+/// Sides to measure together, and their rows.
 pub(crate) struct Plan<'a> {
     rotation: u64,
     long: bool,
@@ -118,7 +118,7 @@ impl Default for Plan<'_> {
 }
 
 impl<'a> Plan<'a> {
-    /// A plan whose calls have walked every path after so many operations.
+    /// A plan with calls that walk every path in `rotation` operations.
     pub(crate) fn of(rotation: u64) -> Self {
         Self {
             rotation: rotation.max(1),
@@ -129,8 +129,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// A plan of windows too long to find a moment without stolen time: the first round warms up,
-    /// every other one counts, and there are as many as a row needs however long they take.
+    /// A plan of windows too long to avoid stolen time: the first round warms up, every other one
+    /// counts, and there are as many as a row needs, however long they take.
     #[cfg(feature = "wasi")]
     pub(crate) fn long() -> Self {
         let long = true;
@@ -149,8 +149,8 @@ impl<'a> Plan<'a> {
         Id(self.sides.len() - 1)
     }
 
-    /// Adds calls of this thread. `setup` runs if a wanted row needs the side; it gives what runs
-    /// untimed before each window, and what runs so many operations.
+    /// Adds calls of this thread. `setup` runs if a wanted row needs the side; it returns what runs
+    /// untimed before each window, and the burst.
     pub(crate) fn set_up(
         &mut self,
         label: &str,
@@ -168,7 +168,7 @@ impl<'a> Plan<'a> {
         self.side(label, Window::Calls(calls))
     }
 
-    /// Adds calls that need no setting up.
+    /// Adds calls without a set-up.
     pub(crate) fn add(
         &mut self,
         label: &str,
@@ -219,7 +219,7 @@ impl<'a> Plan<'a> {
         self.side(label, Window::Own(Box::new(window)))
     }
 
-    /// Says that an operation of a side stands for so many.
+    /// Sets how many operations one operation of a side stands for.
     pub(crate) fn stands_for(&mut self, side: Id, operations: f64) {
         self.sides[side.0].each = operations;
     }
@@ -245,7 +245,7 @@ impl<'a> Plan<'a> {
         &mut self.rows[last]
     }
 
-    /// Measures what the wanted rows need, and makes them.
+    /// Measures the sides of the wanted rows, and makes the rows.
     pub(crate) fn run(mut self, ask: &Ask) -> Result<Vec<Row>, Error> {
         self.rows.retain(|row| ask.wants(&row.name));
         let mut used: Vec<usize> = self
@@ -366,8 +366,9 @@ impl Side<'_> {
 }
 
 impl Calls<'_> {
-    /// Doubles the burst until it lasts long enough, then cuts it to fit. A warm one is never
-    /// shorter than a rotation: each window would walk paths that the last one did not warm.
+    /// Doubles the burst until it lasts long enough, then cuts it to fit. A warm burst is never
+    /// shorter than a rotation, because each window would walk paths that the last one did not
+    /// warm.
     fn size(&mut self, label: &str) -> Result<(), Error> {
         let ops_min = match self.heat {
             Heat::Cold => 1,
@@ -375,7 +376,7 @@ impl Calls<'_> {
         };
         self.ops = ops_min;
         loop {
-            // The best of three: a moment without the processor must not make it too short.
+            // The best of three: a moment without the processor must not make the burst too short.
             let mut wall_ns = u64::MAX;
             for _ in 0..3 {
                 wall_ns = wall_ns.min(self.window(label)?.wall_ns.max(1));
@@ -408,9 +409,9 @@ impl Calls<'_> {
 /// One timed burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
-    /// What the wall clock says.
+    /// Elapsed wall time.
     pub(crate) wall_ns: u64,
-    /// What the thread got.
+    /// Processor time of the thread.
     cpu_ns: u64,
 }
 
@@ -431,8 +432,8 @@ pub(crate) fn timed<T>(burst: impl FnOnce() -> T) -> (Timed, T) {
     (Timed { wall_ns, cpu_ns }, out)
 }
 
-/// Ticks that the hypervisor stole so far; 0 without a counter. The first call opens the counter
-/// and must come before another root directory is entered.
+/// Ticks that the hypervisor has stolen; 0 without a counter. The first call opens the counter and
+/// must come before another root directory is entered.
 pub(crate) fn stolen() -> u64 {
     static STAT: OnceLock<Option<File>> = OnceLock::new();
     let stat = STAT.get_or_init(|| File::open("/proc/stat").ok());
@@ -473,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_slept_is_dropped_and_counted() {
+    fn sleeping_window_is_dropped_and_counted() {
         let nap = |_| {
             thread::sleep(Duration::from_millis(1));
             0
@@ -490,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_burst_walks_every_path_as_often_and_no_more_than_fits() {
+    fn warm_burst_walks_every_path_equally_within_window() {
         for (rotation, most) in [(ROTATION, WARM * ROTATION), (1, WARM)] {
             let asked = RefCell::new(Vec::new());
             let mut plan = Plan::of(rotation);
@@ -508,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_result_ends_the_run() {
+    fn wrong_result_ends_run() {
         let mut plan = Plan::default();
         let id = plan.ours("liar", |_| 1);
         plan.row(Row::faster, "liar", id, "itself", id);
@@ -516,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_that_no_wanted_row_names_are_not_set_up() {
+    fn sides_without_wanted_row_are_not_set_up() {
         let mut plan = Plan::default();
         let used = plan.ours("used", spin);
         let other = plan.set_up("other", Heat::Warm, || panic!("it is set up"));
@@ -531,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn the_eighth_number_is_the_stolen_time() {
+    fn stolen_time_is_eighth_field() {
         assert_eq!(parse_steal(b"cpu  1 2 3 4 5 6 7 88 9 10\ncpu0 1 1"), 88);
         assert_eq!(parse_steal(b""), 0);
     }

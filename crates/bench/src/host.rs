@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's side: a tmpfs and an ext4 directory, entered as the root directory.
+//! Sets up the host kernel's side: a tmpfs and an ext4 directory, entered as the root directory.
 //!
-//! Both sides are given the same absolute paths of the same depth; the host's are resolved
-//! from a root that is the file system under test. tmpfs keeps no negative dentries, so a
-//! failed open is measured against ext4 as well, which does.
+//! Both sides get the same absolute paths of the same depth; the host resolves them from a root
+//! that is the file system under test. tmpfs keeps no negative dentries, so a failed open is also
+//! measured against ext4, which does.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::paths::Chain;
 use crate::{harness, sys};
 
-/// The host file systems of one run; the process's own mount namespace and root directory
-/// are put back when it is dropped, as far as they can be.
+/// The host file systems of one run. Dropping it restores the process's own mount namespace and
+/// root directory, as far as possible.
 pub(crate) struct Host {
     /// The tmpfs.
     pub(crate) tmpfs: Root,
@@ -32,7 +32,7 @@ pub(crate) struct Host {
     base: PathBuf,
 }
 
-/// A directory that can be made the root.
+/// A directory that can become the root.
 pub(crate) struct Root {
     dir: File,
     path: PathBuf,
@@ -42,11 +42,11 @@ pub(crate) struct Root {
 impl Host {
     /// Makes a private mount namespace with both file systems in it.
     pub(crate) fn new() -> Result<Self, Error> {
-        // Its counter is out of reach in another root directory.
+        // Another root directory hides its counter.
         harness::stolen();
         let cwd = std::env::current_dir().map_err(|e| Error::host("working directory", e))?;
         sys::private_mounts().map_err(|e| Error::host("private mount namespace", e))?;
-        // Opened before, it would lead back to the mounts we left.
+        // Opened earlier, it would lead back to the mounts that we left.
         let home = File::open("/").map_err(|e| Error::host("open /", e))?;
         let base = std::env::temp_dir().join(format!("openpath-bench-{}", std::process::id()));
         let place = base.join("tmpfs");
@@ -63,13 +63,13 @@ impl Host {
         })
     }
 
-    /// The file systems there are, with what rows call them.
+    /// The available file systems, with their names in rows.
     pub(crate) fn roots(&self) -> impl Iterator<Item = (&'static str, &Root)> + Clone {
         let ext4 = self.ext4.iter().map(|root| ("ext4", root));
         ext4.chain([("tmpfs", &self.tmpfs)])
     }
 
-    /// Goes back to the root directory the process came from.
+    /// Returns to the process's first root directory.
     pub(crate) fn leave(&self) -> Result<(), Error> {
         sys::enter_root(self.home.as_fd())
             .and_then(|()| std::env::set_current_dir(&self.cwd))
@@ -99,7 +99,7 @@ impl Root {
         })
     }
 
-    /// Where it is, from the root directory the process came from.
+    /// Its path from the process's first root directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -109,7 +109,7 @@ impl Root {
         sys::enter_root(self.dir.as_fd()).map_err(|e| Error::host("enter the root directory", e))
     }
 
-    /// Creates the directories and files of `chains`; to be called outside any root.
+    /// Creates the directories and files of `chains`; the caller must be outside any root.
     pub(crate) fn grow(&self, chains: &[Chain]) -> Result<(), Error> {
         self.enter()?;
         for chain in chains {
@@ -127,7 +127,7 @@ impl Root {
         Ok(())
     }
 
-    /// Removes everything below, by a fresh mount where it is one.
+    /// Removes everything below, by a fresh mount if it is a mount.
     pub(crate) fn remount(&mut self) -> Result<(), Error> {
         let place = c_path(&self.path);
         sys::umount(&place);
@@ -153,7 +153,7 @@ fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }
 
-/// A scratch directory on ext4: where we are, where temporary files go, or an image.
+/// Finds a scratch directory on ext4: the working directory, the temporary directory, or an image.
 fn find_ext4(base: &Path) -> Result<Root, String> {
     let near = std::env::current_dir().unwrap_or_default().join("target");
     let name = base.file_name().unwrap_or_default();
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proc_file_system_is_called_proc() {
+    fn kind_of_proc_is_proc() {
         assert_eq!(kind_of(Path::new("/proc")).as_deref(), Some("proc"));
     }
 }

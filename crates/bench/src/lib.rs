@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Benchmarks of openpath against the host kernel: times as ratios, and counts.
+//! Benchmarks openpath against the host kernel: times as ratios, and counts.
 //!
-//! Both sides run in one process on the same paths, their short windows interleaved (`harness`,
-//! `threads`). A row (`row`) is judged by the contract, which is data (`bars`). What can be counted
-//! is counted instead of timed (`counts`), some of it under a tracer of memory (`gate`).
+//! Both sides run in one process on the same paths, with their short windows interleaved
+//! (`harness`, `threads`). The contract, which is data (`bars`), judges each row (`row`). What can
+//! be counted is counted instead of timed (`counts`), some of it under a tracer of memory (`gate`).
 #![deny(unsafe_code)]
 
 mod bars;
@@ -30,6 +30,7 @@ mod programs;
 mod row;
 mod same;
 mod scene;
+mod scratch;
 mod shapes;
 mod stats;
 pub mod sys;
@@ -40,9 +41,9 @@ mod wasi;
 
 pub use cmd::main;
 
-/// The depths the contract speaks of.
+/// The depths in the contract.
 const DEPTHS: [usize; 3] = [1, 5, 16];
-/// Paths in rotation.
+/// How many paths are in rotation.
 const PATHS: usize = 64;
 /// Seed of the trees.
 const SEED: u64 = 7;

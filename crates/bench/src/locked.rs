@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `same-file --locks`: what files pay for locks that they do not have, and what locks cost.
+//! Measures `same-file --locks`: the cost of the lock check for files without locks, and of locks.
 //!
 //! * `opens`: the loop by which Linux judged the flag ("fs: track the inode having file locks with
-//!   a flag in ->i_opflags"), on inodes that begin at each place of a line, since what the flag is
-//!   worth there depends on it; with the flag and with the field read instead; of files without a
-//!   lock and of locked ones. Before anything is timed, the lines of memory that
-//!   two tasks meet at are counted, as an open reads and writes them.
-//! * `locks`: a lock and its end, of one thread without contention, and of several that
-//!   wait for each other, beside the host kernel.
+//!   a flag in ->i_opflags"). The inodes begin at each offset of a line, because the value of the
+//!   flag depends on it there. It runs with the flag and with the field read instead, on files
+//!   without a lock and on locked ones. Before that, the lines of memory that two tasks share are
+//!   counted, as an open reads and writes them.
+//! * `locks`: a lock and its unlock, of one thread without contention, and of several that wait for
+//!   each other, beside the host kernel.
 
 mod lines;
 mod locks;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `many`: a million descriptors in one table, and ten thousand tasks with 64 each.
+//! Measures `many`: a million descriptors in one table, and ten thousand tasks with 64 each.
 //!
-//! What they take in memory, by the growth of the resident set; and how long single operations
-//! take while the tables grow and when they are full. The same operation in a table that does not
-//! grow is the control, measured in turn with it: what both see is the machine's, the rest is
-//! growth or scan. The host's own table is measured in turn with them, up to as many descriptors
-//! as it allows.
+//! It measures their memory by the growth of the resident set, and times single operations while
+//! the tables grow and when they are full. The control is the same operation in a table that does
+//! not grow, measured in turn with it: times that both have are the machine's, the rest is growth
+//! or scan. The host's own table is measured in turn with them, up to its limit of descriptors.
 
 mod clock;
 mod table;
@@ -18,7 +17,7 @@ use crate::page::Page;
 use crate::row::{Peer, Row};
 use clock::{Clock, Times};
 
-/// What to run.
+/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -35,7 +34,7 @@ pub(crate) fn page() -> Page {
     Page::new("Many descriptors", include_str!("pages/many.md"), "many")
 }
 
-/// No operation may take longer than this by growth or scan.
+/// The longest time that growth or scan may add to an operation.
 const LONG_NS: f64 = 10_000.0;
 
 /// Runs every wanted row.
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_table_and_a_few_tasks_are_measured() {
+    fn small_table_and_few_tasks_are_measured() {
         let clock = Clock::calibrate();
         let rows = tasks::rows(20, &clock).unwrap();
         assert!(rows.iter().any(|row| row.name == "many tasks open p99.9"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a cached name costs in memory: a tree that a backend holds already is looked up by a
-//! fresh instance, and the process's resident set grows by what the cache takes.
+//! Measures the memory of a cached name: a fresh instance looks up a tree that its back end holds
+//! already, and the process's resident set grows by the cache.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -51,7 +51,7 @@ fn file(i: usize) -> String {
     format!("{}/sixteen-b-{i:06}", dir(i))
 }
 
-/// The size of this process's resident set, whatever its root directory is by then.
+/// The size of this process's resident set, even after a change of root directory.
 pub(crate) struct Resident(File);
 
 impl Resident {

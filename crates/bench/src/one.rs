@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One operation by itself, in a process of its own: what the counters run.
+//! Runs one operation by itself, in a process of its own, for the counters.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use openpath_vfs::{Task, Vfs};
 use crate::error::Error;
 use crate::gate::Plant;
 use crate::gate::case::{Actor, Case};
-use crate::gate::plant::{Field, padded};
+use crate::gate::plant::{Target, padded};
 use crate::gate::sys::sealed;
 use crate::ops::Op;
 use crate::paths::{Ring, chains, rotation};
 use crate::{PATHS, SEED, gate, ours, sys};
 
-/// Under what the operations run.
+/// The circumstances of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum How {
-    /// Nothing special: for an instruction counter around the whole process.
+    /// Nothing special: an instruction counter is around the whole process.
     Plain,
     /// Between two stops for the tracer.
     Traced,
@@ -26,18 +26,18 @@ enum How {
     Sealed,
 }
 
-/// What to run.
+/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The operation and its depth, as in "open-close d16".
     case: String,
-    /// How many to run.
+    /// How many operations to run.
     #[arg(long, default_value_t = 1000)]
     ops: u64,
-    /// Under what.
+    /// The circumstances.
     #[arg(long, value_enum, default_value_t = How::Plain)]
     how: How,
-    /// Commit this fault with every operation.
+    /// Plant this fault in every operation.
     #[arg(long)]
     plant: Option<Plant>,
 }
@@ -49,16 +49,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     One { case, plant }.run(options.ops, options.how)
 }
 
-/// What was built, and the tasks that built it.
+/// The built tree, and the tasks that built it.
 struct Made {
     vfs: Vfs,
     paths: Vec<CString>,
-    field: Field,
+    target: Target,
     _tasks: (Task, Actor),
 }
 
-/// Every path is walked this often before anything is counted: all that is admitted to a cache
-/// after some uses is in it.
+/// How often every path is walked before the count: caches that admit only repeated use then have
+/// it.
 const HEAT_TURNS: u64 = 32;
 
 /// Longer than the ticks of the coarse clock, at any `CONFIG_HZ`.
@@ -67,15 +67,15 @@ const TICKS: Duration = Duration::from_millis(25);
 /// A case, and the fault that is planted in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct One {
-    /// What is done.
+    /// The operation.
     pub(crate) case: Case,
-    /// What is wrong with it.
+    /// The fault.
     pub(crate) plant: Option<Plant>,
 }
 
 impl One {
-    /// Builds the tree, walks every path a few times, then calls `body` with what does so many
-    /// operations and says how many results were wrong.
+    /// Builds the tree, walks every path a few times, then calls `body` with a function that runs
+    /// operations and returns how many results were wrong.
     pub(crate) fn warm<T>(
         self,
         body: impl FnOnce(&mut dyn FnMut(u64) -> u64) -> Result<T, Error>,
@@ -83,10 +83,10 @@ impl One {
         let made = self.build()?;
         let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
         self.heat(&actor.task, &mut ring)?;
-        body(&mut |ops| self.burst(&actor.task, ops, &mut ring, &made.field))
+        body(&mut |ops| self.burst(&actor.task, ops, &mut ring, &made.target))
     }
 
-    /// Runs `ops` of it under `how`.
+    /// Runs `ops` operations under `how`.
     fn run(self, ops: u64, how: How) -> Result<(), Error> {
         match how {
             How::Plain => self.warm(|burst| self.case.right(burst(ops))),
@@ -100,12 +100,12 @@ impl One {
         }
     }
 
-    /// Seals all that exists before the task that is measured: it may be shared.
+    /// Seals all memory that exists before the measured task: it may be shared.
     fn sealed(self, ops: u64) -> Result<(), Error> {
         let watch = |made: Made| {
             let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
             self.heat(&actor.task, &mut ring)?;
-            let body = || self.burst(&actor.task, ops, &mut ring, &made.field);
+            let body = || self.burst(&actor.task, ops, &mut ring, &made.target);
             let wrong = sealed(gate::spans(&made.vfs), body);
             self.case
                 .right(wrong.map_err(|e| Error::host("seal the shared memory", e))?)
@@ -120,14 +120,14 @@ impl One {
         self.case.lay(&maker, &mut tree)?;
         let paths = rotation(&tree, self.case.op.wants_missing());
         let first = self.case.actor(&vfs)?;
-        // An access within the clock tick of a file's birth does not move the access time: the
-        // first one after that tick does, and is not to be among those counted.
+        // An access within the clock tick of a file's birth does not move the access time. The
+        // first one after that tick does, and must not be counted.
         std::thread::sleep(TICKS);
         self.heat(&first.task, &mut Ring::new(&paths, 0))?;
         Ok(Made {
             vfs,
             paths,
-            field: Field::default(),
+            target: Target::default(),
             _tasks: (maker, first),
         })
     }
@@ -142,7 +142,7 @@ impl One {
         self.case.right(wrong)
     }
 
-    fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>, field: &Field) -> u64 {
+    fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>, target: &Target) -> u64 {
         let Some(plant) = self.plant else {
             return self.case.burst(task, ops, ring);
         };
@@ -152,7 +152,7 @@ impl One {
         let mut wrong = 0;
         for _ in 0..ops {
             wrong += self.case.burst(task, 1, ring);
-            field.strike(plant, 0);
+            target.commit_fault(plant, 0);
         }
         wrong
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measured operations, ours and the host's side by side.
+//! Defines the measured operations, ours and the host's.
 //!
-//! A burst answers how many results were not the expected ones, so that neither side can be
+//! A burst returns how many results were not the expected ones, so that neither side can be
 //! measured failing.
 
 use std::ffi::CStr;
@@ -15,7 +15,7 @@ use openpath_vfs::Task;
 use crate::paths::Ring;
 use crate::{ours, sys};
 
-/// What is done with each path.
+/// The operation on each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// Open of a name that does not exist.
@@ -59,7 +59,7 @@ impl Op {
         self == Op::FailedOpen
     }
 
-    /// Runs `ops` of the host's operations; the number of wrong results.
+    /// Runs `ops` of the host's operations; returns the number of wrong results.
     pub(crate) fn host(self, ops: u64, paths: &mut Ring<'_>) -> u64 {
         let closed = |fd: i32| fd >= 0 && sys::close(fd) == 0;
         match self {
@@ -81,7 +81,7 @@ impl Op {
         }
     }
 
-    /// Runs `ops` of our operations; the number of wrong results.
+    /// Runs `ops` of our operations; returns the number of wrong results.
     pub(crate) fn ours(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
         match self {
             Op::FailedOpen => wrong(ops, paths, |p| refused(task, p, Errno::ENOENT)),
@@ -111,7 +111,7 @@ impl Op {
         }
     }
 
-    /// The same where every one has to be refused with EACCES.
+    /// The same where every operation must fail with EACCES.
     pub(crate) fn barred(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
         wrong(ops, paths, |p| {
             let path = p.to_bytes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our side: an instance over the memory backend, holding the same tree as the host.
+//! Sets up our side: an instance over the memory back end, with the same tree as the host.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) fn keyed(root: Arc<SuperBlock>, secret: [u64; 2]) -> Result<Vfs, Erro
         .map_err(|e| Error::setup("build an instance", e))
 }
 
-/// An instance with an empty tree, its switches as `switch` leaves them.
+/// An instance with an empty tree and the switches that `switch` sets.
 pub(crate) fn tuned(switch: impl FnOnce(&mut Tuning)) -> Result<Vfs, Error> {
     let mut tuning = Tuning::default();
     switch(&mut tuning);
@@ -75,7 +75,7 @@ pub(crate) fn touch(task: &Task, path: &[u8]) -> Result<(), Error> {
         .map_err(|errno| Error::setup("create a file", errno))
 }
 
-/// Opens with mode 644 and closes; whether both worked.
+/// Opens with mode 644 and closes; returns whether both succeeded.
 #[inline(always)]
 pub(crate) fn open_close(task: &Task, path: &[u8], flags: u32) -> bool {
     task.open(path, flags, 0o644)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A page of results: what was run, where and under which load, and the table.
+//! Writes a page of results: the command, the machine and its load, and the table.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,16 +8,16 @@ use std::path::Path;
 use crate::row::{Row, write_table};
 use crate::sys;
 
-/// What a page says beside its rows.
+/// The parts of a page besides its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     /// Its heading.
     pub(crate) title: &'static str,
-    /// What is measured and how it is to be read.
+    /// What is measured and how to read it.
     pub(crate) about: String,
     /// The arguments that write it; before ` -- ` options of cargo.
     pub(crate) command: &'static str,
-    /// What else is said, made of the rows.
+    /// Further text, made from the rows.
     pub(crate) more: fn(&[Row]) -> String,
     /// Whether the table has a row.
     pub(crate) shows: fn(&Row) -> bool,
@@ -48,7 +48,7 @@ impl Page {
         }
     }
 
-    /// Writes it, with the load average when the run began.
+    /// Writes it, with the load average at the start of the run.
     pub(crate) fn write(&self, file: &Path, began: &str, rows: &[Row]) -> io::Result<()> {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let kernel: Vec<&str> = kernel.trim().split(['.', '-']).take(2).collect();
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_its_command_and_its_rows() {
+    fn page_has_command_and_rows() {
         let file = std::env::temp_dir().join(format!("openpath-page-{}", std::process::id()));
         let page = Page::new("Title", "About.\n", "that");
         let rows = [Row::count("a row", "ns", 7.0)];

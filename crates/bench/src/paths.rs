@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paths every variant walks: disjoint chains, the same bytes on both sides.
+//! Makes the paths that every variant walks: disjoint chains, the same bytes on both sides.
 //!
-//! A path of depth d has d components of 4 to 15 bytes and shares none with another path, so
-//! that no variant finds its upper components warmed by the path before. They are handed out
-//! in an order that is not the order of their creation.
+//! A path of depth d has d components of 4 to 15 bytes and shares none with another path, so no
+//! variant finds its upper components warmed by the path before. The order of use is not the order
+//! of creation.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -54,7 +54,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// What leads to a file, with no absent name.
+    /// A chain to a file, without an absent name.
     pub(crate) fn of(file: &CStr) -> Self {
         Self {
             file: file.to_owned(),
@@ -122,8 +122,8 @@ pub(crate) fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
     out
 }
 
-/// The files of `chains`, or the absent names, shuffled into the order of use; the strings lie
-/// in that order in memory, so that what is cold in a cold run is the tree.
+/// The files of `chains`, or the absent names, shuffled into the order of use. The strings are in
+/// that order in memory, so that in a cold run only the tree is cold.
 pub(crate) fn rotation(chains: &[Chain], missing: bool) -> Vec<CString> {
     let pick = |c: &Chain| {
         if missing {
@@ -141,7 +141,7 @@ fn join(dir: &[u8], name: &[u8]) -> CString {
     CString::new([dir, name].concat()).unwrap_or_default()
 }
 
-/// Hands out paths round and round.
+/// Returns paths in rotation.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<'a> {
     paths: &'a [CString],
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_have_the_depth_and_share_nothing() {
+    fn chains_have_depth_and_share_nothing() {
         for want in [1, 2, 5, 16] {
             let chains = chains(64, want, 7);
             let mut names = HashSet::new();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_use_is_reproducible_and_complete() {
+    fn order_of_use_is_reproducible_and_complete() {
         let chains = chains(64, 5, 7);
         let used = rotation(&chains, false);
         assert_eq!(used, rotation(&chains, false));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `run`: whole programs under `openpath run`, beside the bare system and other tools that
+//! Measures `run`: whole programs under `openpath run`, beside the bare system and other tools that
 //! put something between a program and the files of the machine.
 //!
-//! Every place (`place`) has a worker that stays for the whole run, so that what it takes to set
-//! a place up is in no figure. All do the same loads (`load`) on the same files, turn by turn,
-//! each writing to a folder of its own.
+//! Every place (`place`) has a worker that stays for the whole run, so that no figure includes the
+//! set-up of a place. All do the same loads (`load`) on the same files, in turns, each writing to a
+//! folder of its own.
 //!
 //! # Rules
-//! R1. What a load leaves must be the same in every place, or the benchmark ends.
-//! R2. A round in which the machine below stole time counts as any other: it meets all alike.
-//! R3. What is made to be measured is removed at the end, whatever ends it.
+//! R1. The result of a load must be the same in every place, or the benchmark ends.
+//! R2. A round in which the hypervisor stole time counts as any other: it affects all places alike.
+//! R3. The files of the measurement are removed at the end, however it ends.
 
 mod load;
 mod place;
@@ -32,27 +32,27 @@ use load::Load;
 use place::{Environment, Kind};
 use scene::Scene;
 
-/// What to run.
+/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Rounds, of which the first is not counted.
+    /// How many rounds to run; the first is not counted.
     #[arg(long, default_value_t = 12, value_name = "N", value_parser = at_least_one)]
     rounds: usize,
-    /// A C project to compile instead of one that is made.
+    /// Compile this C project instead of a generated one.
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
-    /// Where the files are made: a folder on a disk.
+    /// Make the files in this folder of a disk.
     #[arg(long, default_value = "/var/tmp", value_name = "DIR")]
     folder: PathBuf,
-    /// The `openpath` program; without it the one beside this program.
+    /// The `openpath` program; by default the one beside this program.
     #[arg(long, value_name = "FILE")]
     openpath: Option<PathBuf>,
-    /// Files in the repository.
+    /// How many files the repository has.
     #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = at_least_one)]
     tracked: usize,
-    /// Files in the archive.
+    /// How many files the archive has.
     #[arg(long, default_value_t = 30_000, value_name = "N", value_parser = at_least_one)]
     archived: usize,
     /// Write a page of results here.
@@ -84,7 +84,7 @@ impl Programs {
     }
 }
 
-/// Which way the kernel asks: the machine decides it, and it changes every row.
+/// How the kernel sends requests: the machine decides it, and it changes every row.
 fn requests() -> String {
     let (ways, switch) = if Rings::are_offered() {
         ("by rings", "Y")
@@ -104,7 +104,7 @@ impl Options {
     }
 }
 
-/// One place and what it took for each load, in nanoseconds.
+/// One place and its time for each load, in nanoseconds.
 struct Side {
     place: Environment,
     times: Vec<Vec<f64>>,
@@ -146,7 +146,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// One load in every place, beginning with another one each round; the first round warms up.
+/// Runs one load in every place, beginning with another place each round; the first round warms up.
 fn turn(sides: &mut [Side], round: usize, n: usize, load: &Load) -> Result<(), Error> {
     let count = sides.len();
     let mut left: Option<String> = None;
@@ -158,7 +158,7 @@ fn turn(sides: &mut [Side], round: usize, n: usize, load: &Load) -> Result<(), E
         let (_, found) = side.place.does(&load.check)?;
         match &left {
             Some(first) if *first != found => {
-                let what = format!("{} leaves something else in {label}", load.name);
+                let what = format!("the result of {} differs in {label}", load.name);
                 return Err(Error::Wrong(what));
             }
             _ => left = Some(found),
@@ -170,7 +170,7 @@ fn turn(sides: &mut [Side], round: usize, n: usize, load: &Load) -> Result<(), E
     Ok(())
 }
 
-/// What was measured, set against what.
+/// The rows of the measured times.
 fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
     let of = |kind: Kind| sides.iter().find(|side| side.place.kind == kind);
     let samples = |side: &Side, n: usize| Samples::new(side.times[n].clone(), 0);
@@ -213,7 +213,7 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
     rows
 }
 
-/// What a picture shows of a row's own name, and of those named after it.
+/// Which rows a picture shows: a load's own row, and those named after it.
 const SHOWN: [(Kind, &str); 4] = [
     (Kind::Tmpfs, "#8a8f98"),
     (Kind::Run, "#2f7ed8"),
@@ -221,8 +221,8 @@ const SHOWN: [(Kind, &str); 4] = [
     (Kind::Proot, "#b5485f"),
 ];
 
-/// Loads by how many times the bare system's time they took. A load's own row is set against the
-/// bare system, and those named after it against another place.
+/// Loads by the ratio of their time to the bare system's. A load's own row compares with the bare
+/// system, and those named after it with another place.
 fn chart(rows: &[Row]) -> Chart {
     let legend = SHOWN.map(|(kind, colour)| (kind.label(), colour));
     let mut chart = Chart::new("Programs: times what the bare system takes", legend);
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_place_that_was_measured_has_a_bar() {
+    fn each_measured_place_has_a_bar() {
         let of = |ns: f64| Samples::new(vec![ns; 9], 0);
         let rows = [
             Row::growth("run tar", &of(30.0), "native", &of(10.0)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row of results: what was measured, against what, and how it stands to the contract.
+//! Defines a row of results: the values, the comparison, and the verdict of the contract.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::bars::{self, Bar, Sense};
 use crate::stats::{Samples, Spread};
 
-/// Fewer clean windows than this say nothing.
+/// With fewer clean windows than this a result means nothing.
 pub(crate) const WINDOWS_MIN: usize = 5;
 
-/// How a row stands to the contract.
+/// The verdict of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
@@ -20,15 +20,15 @@ pub(crate) enum Verdict {
     Goal,
     /// The bar is reached.
     Ok,
-    /// The bar is missed.
+    /// The contract has it, and this run could not measure it.
     Short,
     /// The contract asks for it, and this run could not measure it.
     NotMeasured,
-    /// The contract does not speak of it.
+    /// The contract does not have it.
     Info,
 }
 
-/// What ours is set against.
+/// The other side of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Peer {
     /// Its name: `tmpfs`, `ext4`, `ours d1`.
@@ -39,7 +39,7 @@ pub(crate) struct Peer {
     pub(crate) spread: Option<Spread>,
 }
 
-/// What stands for a side's windows, and the quotient of ours and the peer's.
+/// The statistic of a side's windows, and the quotient of ours and the peer's.
 type Quotient = (fn(&Samples) -> Option<f64>, fn(f64, f64) -> f64);
 
 /// One result.
@@ -49,27 +49,27 @@ pub(crate) struct Row {
     pub(crate) name: String,
     /// Our value in `unit`.
     pub(crate) ours: Option<f64>,
-    /// What it is set against.
+    /// The other side.
     pub(crate) peer: Option<Peer>,
-    /// `ns` or what is counted.
+    /// `ns` or the counted unit.
     pub(crate) unit: &'static str,
-    /// The quotient the contract speaks of; None where it speaks of `ours` itself.
+    /// The quotient that the contract judges; None if it judges `ours` itself.
     pub(crate) ratio: Option<f64>,
     /// Which side of the bar is good.
     pub(crate) sense: Option<Sense>,
-    /// The least.
+    /// The bar.
     pub(crate) bar: Option<f64>,
-    /// What we are after.
+    /// The goal.
     pub(crate) goal: Option<f64>,
-    /// The bar holds; None where there is none, or nothing was measured.
+    /// Whether the bar holds; None without a bar or a measurement.
     pub(crate) ok: Option<bool>,
-    /// The same in more words.
+    /// The verdict.
     pub(crate) verdict: Verdict,
     /// The spread of ours.
     pub(crate) spread: Option<Spread>,
-    /// Clean windows of the side that has fewer.
+    /// Clean windows of the side with fewer.
     pub(crate) windows: usize,
-    /// Windows thrown away, both sides together.
+    /// Dropped windows of both sides together.
     pub(crate) dropped: usize,
     /// A remark the reader needs.
     pub(crate) note: Option<String>,
@@ -105,8 +105,8 @@ impl Row {
         )
     }
 
-    /// The same by the tenth percentiles: for cold runs, in which stalls below this machine, that
-    /// no clock shows, make the median of either side many times too long.
+    /// The same by the tenth percentiles, for cold runs: stalls below this machine, which no clock
+    /// shows, make the median of either side many times too long.
     pub(crate) fn faster_cold(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
         Self::quotient(
             name,
@@ -118,7 +118,7 @@ impl Row {
         .with_note("by p10")
     }
 
-    /// A cost against a cheaper one's: the quotient is ours / peer, and less is better.
+    /// A cost against a cheaper operation's: the quotient is ours / peer, and less is better.
     pub(crate) fn growth(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
         Self::quotient(
             name,
@@ -129,7 +129,7 @@ impl Row {
         )
     }
 
-    /// What the host takes for something we have no counterpart of.
+    /// The host's time of an operation without a counterpart of ours.
     pub(crate) fn host_only(name: &str, label: &str, host: &Samples) -> Self {
         let peer = host.median().map(|value| Peer {
             label: label.to_owned(),
@@ -200,12 +200,12 @@ impl Row {
         rows.iter().find(|row| row.name == name)
     }
 
-    /// The value of what it is set against.
+    /// The other side's value.
     pub(crate) fn theirs(&self) -> Option<f64> {
         self.peer.as_ref().map(|peer| peer.value)
     }
 
-    /// Our value, and that of what it is set against.
+    /// Our value, and the other side's.
     pub(crate) fn both(&self) -> Option<(f64, f64)> {
         self.ours.zip(self.theirs())
     }
@@ -345,7 +345,7 @@ fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Three digits that matter.
+/// Rounds to three significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 || v.fract() == 0.0 => format!("{value:.0}"),

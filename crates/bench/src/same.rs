@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `same-file`: open and close of one and the same file by every thread, the loop by which Linux
-//! judged a flag for lock contexts ("fs: track the inode having file locks with a flag in
-//! ->i_opflags").
+//! Measures `same-file`: open and close of one file by every thread, the loop by which Linux judged
+//! a flag for lock contexts ("fs: track the inode having file locks with a flag in ->i_opflags").
 //!
-//! Read-only as there, for writing, and with `O_CREAT`; with own tables and with one shared; with
-//! the lock context seen by a flag and by reading the field; the host beside it. With `--locks`,
-//! what files pay for locks and what locks cost (`locked`).
+//! Read-only as there, for writing, and with `O_CREAT`; with own tables and with a shared one; with
+//! the lock context found by a flag and by reading the field; the host beside it. With `--locks`,
+//! the cost of the lock check and of locks (`locked`).
 
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 
@@ -27,12 +26,12 @@ const FLAGS: [(&str, u32); 3] = [
 ];
 const FLOOR: &str = "same-file nothing shared, 2T over 1T";
 
-/// What to run.
+/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) ask: Ask,
-    /// Time what files pay for locks, by where their inodes lie, and locks themselves.
+    /// Time the lock check of opens, by the offset of inodes, and locks themselves.
     #[arg(long)]
     locks: bool,
 }

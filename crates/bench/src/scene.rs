@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One action by several threads, each with its own paths, on our side and on the host's.
+//! Runs one action by several threads, each with its own paths, on our side and on the host's.
 //!
-//! A thread of the host has a root directory of its own and, unless tables are shared, a
-//! descriptor table of its own, as a process has. Ours has a task of its own, forked or with the
-//! others' table.
+//! A thread of the host has a root directory of its own and, unless tables are shared, a descriptor
+//! table of its own, as a process has. Ours has a task of its own, forked or with the others'
+//! table.
 
 use std::ffi::{CStr, CString};
 use std::hint::black_box;
@@ -19,7 +19,7 @@ use crate::row::Row;
 use crate::threads::{Make, counts};
 use crate::{ours, sys};
 
-/// What a thread does with each of its paths.
+/// The action of a thread on each of its paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Open with these flags, and close.
@@ -28,7 +28,7 @@ pub(crate) enum Action {
     CreateUnlink(u32),
     /// stat by path.
     Stat,
-    /// Duplicate a descriptor that is open, and close the duplicate.
+    /// Duplicate an open descriptor, and close the duplicate.
     Dup,
 }
 
@@ -51,20 +51,20 @@ impl Tables {
     }
 }
 
-/// Something for several threads to do.
+/// Work for several threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     /// The name used in rows.
     pub(crate) name: String,
-    /// What they do.
+    /// The action.
     pub(crate) action: Action,
-    /// With which tables.
+    /// The tables.
     pub(crate) tables: Tables,
     /// The paths of each thread.
     pub(crate) paths: Vec<Vec<CString>>,
 }
 
-/// What the threads work on.
+/// The tree that the threads use.
 #[derive(Clone, Copy)]
 pub(crate) enum Tree<'a> {
     /// An instance of ours.
@@ -74,7 +74,7 @@ pub(crate) enum Tree<'a> {
 }
 
 impl Scene {
-    /// Creates every file of the scene, and what leads to it.
+    /// Creates every file of the scene, and the directories on the way.
     pub(crate) fn grow(&self, tree: Tree<'_>) -> Result<(), Error> {
         let files = self.paths.iter().flatten();
         let chains: Vec<Chain> = files.map(|file| Chain::of(file)).collect();
@@ -117,7 +117,7 @@ impl Scene {
     }
 }
 
-/// Adds the rows that set numbers of threads against one thread: `NAME, 2T over 1T LABEL`.
+/// Adds the rows that compare numbers of threads with one thread: `NAME, 2T over 1T LABEL`.
 pub(crate) fn over_one(plan: &mut Plan<'_>, name: &str, label: &str, sides: &[Id], of: &[usize]) {
     for (side, count) in sides.iter().zip(of).skip(1) {
         let name = format!("{name}, {count}T over 1T{label}");
@@ -125,7 +125,7 @@ pub(crate) fn over_one(plan: &mut Plan<'_>, name: &str, label: &str, sides: &[Id
     }
 }
 
-/// As many threads as are measured at most.
+/// The largest number of threads that is measured.
 pub(crate) fn threads_max() -> usize {
     counts().into_iter().max().unwrap_or(1)
 }
@@ -189,13 +189,13 @@ fn mine(action: Action, task: Task, mut ring: Ring<'_>) -> Result<Burst<'_>, Err
     })
 }
 
-/// Creates a file, closes and unlinks it; whether all of it worked.
+/// Creates a file, closes and unlinks it; returns whether all of it succeeded.
 #[inline(always)]
 pub(crate) fn create_unlink(task: &Task, path: &[u8], flags: u32) -> bool {
     ours::open_close(task, path, flags) && task.unlinkat(AT_FDCWD, path, 0).is_ok()
 }
 
-/// Runs operations on the paths of a ring in turn; how many were not right.
+/// Runs operations on the paths of a ring in turn; returns how many were wrong.
 #[inline(always)]
 pub(crate) fn wrong(ops: u64, ring: &mut Ring<'_>, right: impl Fn(&CStr) -> bool) -> u64 {
     let mut wrong = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `shapes`: the shapes of well-known scalability benchmarks, ours beside the host.
+//! Measures `shapes`: the shapes of well-known scalability benchmarks, ours beside the host.
 //!
 //! * will-it-scale: `open1` (own files in one directory), `open2` (own files, own directories),
 //!   `open3` (one file), `dup1`; as its processes (own tables) and as its threads (a shared one).
-//! * FxMark: `MRPL` (stat of a path of five components of one's own), `MRPM` (random paths of a
-//!   shared tree, five levels of eight), `MRPH` (one path for all); each with a twin that opens
-//!   and closes instead.
+//! * FxMark: `MRPL` (stat of an own path of five components), `MRPM` (random paths of a shared
+//!   tree, five levels of eight), `MRPH` (one path for all); each with a variant that opens and
+//!   closes instead.
 
 use std::ffi::CString;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     }
     let counts = counts();
     let mut rows = Vec::new();
-    // A few at a time: what is measured together shares the processor's caches.
+    // A few at a time, because sides that are measured together share the processor's caches.
     for scenes in scenes.chunks(4) {
         let mut plan = Plan::default();
         for (scene, tree) in scenes.iter().flat_map(|s| trees.map(|tree| (s, tree))) {
@@ -112,12 +112,12 @@ fn fxmark(threads: usize) -> Vec<Scene> {
     let shapes: [(&str, Vec<Vec<CString>>); 3] = [("MRPL", low), ("MRPM", medium), ("MRPH", high)];
     let mut out = Vec::new();
     for (name, paths) in shapes {
-        for (twin, action) in [
+        for (variant, action) in [
             ("stat", Action::Stat),
             ("open-close", Action::OpenClose(O_RDONLY)),
         ] {
             out.push(Scene {
-                name: format!("{name} {twin}"),
+                name: format!("{name} {variant}"),
                 action,
                 tables: Tables::Own,
                 paths: paths.clone(),
@@ -127,7 +127,7 @@ fn fxmark(threads: usize) -> Vec<Scene> {
     out
 }
 
-/// Random paths of the shared tree; another order for each thread, the same in every run.
+/// Random paths of the shared tree, in another order for each thread, the same in every run.
 fn random_walks(thread: usize) -> Vec<CString> {
     let mut rng = Rng::new(SEED + thread as u64);
     let leaves = FANOUT.pow(LEVELS);
@@ -150,7 +150,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn threads_share_what_the_shape_says() {
+    fn threads_share_paths_as_shape_requires() {
         let scenes = will_it_scale(3);
         let of = |name: &str| {
             let scene = scenes.iter().find(|s| s.name == name).unwrap();

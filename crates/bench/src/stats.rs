@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Order statistics of measured windows.
+//! Computes order statistics of measured windows.
 
 use serde::Serialize;
 
-/// How far the windows of one variant lie apart, in the unit of the row.
+/// The spread of one variant's windows, in the unit of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Spread {
     /// Tenth percentile.
@@ -14,7 +14,7 @@ pub(crate) struct Spread {
     pub(crate) mad: f64,
 }
 
-/// The clean windows of one variant, sorted, and how many were thrown away.
+/// The clean windows of one variant, sorted, and the number of dropped ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples {
     sorted: Vec<f64>,
@@ -22,7 +22,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Sorts `windows`; `dropped` of them were thrown away before.
+    /// Sorts `windows`; `dropped` further ones were dropped before.
     pub(crate) fn new(mut windows: Vec<f64>, dropped: usize) -> Self {
         windows.sort_by(f64::total_cmp);
         Self {
@@ -36,7 +36,7 @@ impl Samples {
         self.sorted.len()
     }
 
-    /// Number of windows thrown away.
+    /// Number of dropped windows.
     pub(crate) fn dropped(&self) -> usize {
         self.dropped
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wild_window_moves_neither_median_nor_mad() {
+    fn outlier_moves_neither_median_nor_mad() {
         let quiet = Samples::new(vec![10.0, 11.0, 9.0, 10.0, 10.0], 0);
         let wild = Samples::new(vec![10.0, 11.0, 9.0, 10.0, 9000.0], 3);
         assert_eq!(quiet.median(), Some(10.0));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_no_windows() {
+    fn statistics_of_no_windows_are_none() {
         let none = Samples::new(vec![], 4);
         assert_eq!((none.median(), none.spread()), (None, None));
     }

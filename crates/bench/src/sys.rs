@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's system calls, the counting allocator and the tracer: this crate's unsafe, apart from
-//! the arena of `gate::sys`.
+//! Holds the unsafe code of this crate, apart from the arena of `gate::sys`: the host's system
+//! calls, the counting allocator and the tracer.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -47,7 +47,7 @@ pub(crate) fn close(fd: i32) -> i32 {
     unsafe { libc::close(fd) }
 }
 
-/// unlink(2); whether it worked.
+/// unlink(2); returns whether it succeeded.
 #[inline]
 pub(crate) fn unlink(path: &CStr) -> bool {
     // SAFETY: `path` ends in NUL.
@@ -62,7 +62,7 @@ pub(crate) fn dup(fd: i32) -> i32 {
     if new < 0 { -errno() } else { new }
 }
 
-/// Gives the calling thread a root and working directory of its own, and a descriptor table if
+/// Gives the calling thread its own root and working directory, and its own descriptor table if
 /// `files`.
 pub(crate) fn unshare_thread(files: bool) -> io::Result<()> {
     let files = if files { libc::CLONE_FILES } else { 0 };
@@ -70,7 +70,7 @@ pub(crate) fn unshare_thread(files: bool) -> io::Result<()> {
     check(unsafe { libc::unshare(libc::CLONE_FS | files) }).map(drop)
 }
 
-/// Lets this process have `count` descriptors, or as many as it may; how many that is.
+/// Raises the descriptor limit to `count`, or to the hard limit; returns the limit.
 pub(crate) fn allow_descriptors(count: u64) -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: count,
@@ -87,8 +87,8 @@ pub(crate) fn allow_descriptors(count: u64) -> u64 {
     limit.rlim_cur
 }
 
-/// A clock that waits for all that came before it and holds back all that comes after. Its unit
-/// has to be found out.
+/// Reads the processor's clock after all earlier instructions and before all later ones. Its unit
+/// must be measured.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     use std::arch::x86_64::{_mm_lfence, _rdtsc};
@@ -109,7 +109,8 @@ fn whole(kind: libc::c_int) -> libc::flock {
     lock
 }
 
-/// fcntl(2) with `command` and a lock of the whole file: alone, or none. Whether it worked.
+/// fcntl(2) with `command` and a lock of the whole file, exclusive or none; returns whether it
+/// succeeded.
 #[inline]
 pub(crate) fn lock_range(fd: i32, command: u32, alone: bool) -> bool {
     let lock = whole(if alone { libc::F_WRLCK } else { libc::F_UNLCK });
@@ -117,7 +118,7 @@ pub(crate) fn lock_range(fd: i32, command: u32, alone: bool) -> bool {
     unsafe { libc::fcntl(fd, command.cast_signed(), &raw const lock) == 0 }
 }
 
-/// flock(2); whether it worked.
+/// flock(2); returns whether it succeeded.
 #[inline]
 pub(crate) fn flock(fd: i32, op: u32) -> bool {
     // SAFETY: no pointer.
@@ -172,7 +173,7 @@ pub(crate) fn statx_ino(path: &CStr) -> Option<u64> {
     }
 }
 
-/// getppid(2), the cheapest system call: whether it answered.
+/// getppid(2), the cheapest system call; returns whether it succeeded.
 pub(crate) fn getppid() -> bool {
     // SAFETY: no argument.
     unsafe { libc::getppid() >= 0 }
@@ -183,7 +184,7 @@ fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-/// Gives the calling thread a mount namespace of its own, from which nothing propagates.
+/// Gives the calling thread its own mount namespace, without propagation to others.
 pub(crate) fn private_mounts() -> io::Result<()> {
     let none = std::ptr::null();
     // SAFETY: unshare takes no pointer; mount gets a NUL-ended target and ignores the rest.
@@ -227,7 +228,7 @@ pub(crate) fn enter_root(dir: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Drops the pages of a file that are clean from the host's cache.
+/// Drops the clean pages of a file from the host's cache.
 pub(crate) fn drop_pages(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: a system call without pointers.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
@@ -267,12 +268,12 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting for each thread, or an arena where `gate::sys::in_arena`
-/// asks for one. A binary makes it its global allocator.
+/// Allocates from the system and counts per thread, or from an arena if `gate::sys::in_arena`
+/// requests it. A binary makes it its global allocator.
 pub struct CountingAlloc;
 
-// SAFETY: a block is either the system's, to which it goes back, or a part of an arena that
-// overlaps no other and is never given back.
+// SAFETY: a block is either the system's, to which it returns, or a part of an arena that overlaps
+// no other and is never released.
 unsafe impl GlobalAlloc for CountingAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_allocation();
@@ -283,7 +284,7 @@ unsafe impl GlobalAlloc for CountingAlloc {
         }
     }
 
-    // Pages that the system gives zeroed are not written: they stay unmapped until they are used.
+    // Zeroed pages of the system are not written: they stay unmapped until they are used.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count_allocation();
         match gate::sys::arena_alloc(layout) {
@@ -316,20 +317,20 @@ pub fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }
 
-/// Stops for the tracer: the first call asks to be traced.
+/// Stops for the tracer; the first call requests tracing.
 pub(crate) fn trace_mark() {
     let none = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: neither call takes memory of ours. A second request to be traced is refused.
+    // SAFETY: neither call uses memory of ours. A second request for tracing is refused.
     unsafe {
         libc::ptrace(libc::PTRACE_TRACEME, 0, none, none);
         libc::raise(libc::SIGSTOP);
     }
 }
 
-/// What a single-stepped stretch executed.
+/// The counts of a single-stepped stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// Instructions; each turn of a repeated string instruction counts.
+    /// Instructions; each iteration of a repeated string instruction counts.
     pub(crate) instructions: u64,
     /// Read-modify-writes that lock their line.
     pub(crate) locked: u64,
@@ -430,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locked_instructions_are_told_from_others() {
+    fn locked_instructions_are_recognised() {
         assert!(is_locked(&[0xf0, 0x48, 0x0f, 0xc1, 0x07])); // lock xadd [rdi], rax
         assert!(is_locked(&[0x3e, 0xf0, 0xff, 0x07])); // ds lock inc [rdi]
         assert!(is_locked(&[0x48, 0x87, 0x07])); // xchg [rdi], rax
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_clock_runs_and_processors_exist() {
+    fn thread_clock_runs_and_processors_exist() {
         let start = thread_cpu_ns();
         std::hint::black_box((0..100_000u64).fold(0, |a, b| a ^ std::hint::black_box(b)));
         assert!(thread_cpu_ns() > start);

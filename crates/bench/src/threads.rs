@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A group of threads that do the same work: measured with one of them, with two, and with all.
+//! Runs a group of threads that do the same work: one of them, two, and all.
 //!
 //! Each thread is pinned to a processor of its own and has its own burst. It sleeps while other
 //! sides are measured.
 //!
 //! # Rules
-//! R1. The threads of a window run their bursts untimed first, then spin until one common instant:
-//!     bursts that ran one after the other cannot pass for bursts that ran together.
-//! R2. A window is dropped if one of its threads came late or lost its processor.
+//! R1. The threads of a window run their bursts untimed first, then spin until a common start time:
+//!     so bursts that ran one after the other cannot pass for bursts that ran together.
+//! R2. A window is dropped if one of its threads was late or lost its processor.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::harness::{Burst, Timed, WINDOW_NS, timed};
 use crate::sys;
 
-/// From the order to start to the start: all threads have to be awake by then.
+/// From the order to the start time: all threads must be awake by then.
 const LEAD: Duration = Duration::from_micros(150);
 const LATE: Duration = Duration::from_micros(3);
 /// Operations before each window, untimed.
@@ -28,7 +28,7 @@ const BURST_NS: u64 = 2 * WINDOW_NS;
 /// Makes a thread's burst, in that thread.
 pub(crate) type Make<'a> = Box<dyn FnOnce() -> Result<Burst<'a>, Error> + Send + 'a>;
 
-/// The numbers of threads that are measured: one, two, and one a processor.
+/// The measured numbers of threads: one, two, and one per processor.
 pub(crate) fn counts() -> Vec<usize> {
     let most = sys::processors().len().max(1);
     let mut out: Vec<usize> = [1, 2, most].into_iter().filter(|&n| n <= most).collect();
@@ -36,7 +36,7 @@ pub(crate) fn counts() -> Vec<usize> {
     out
 }
 
-/// A make of a burst that needs nothing made in its thread.
+/// A make of a burst that its thread need not set up.
 pub(crate) fn ready<'a>(burst: impl FnMut(u64) -> u64 + Send + 'a) -> Make<'a> {
     Box::new(move || Ok(Box::new(burst)))
 }
@@ -134,7 +134,7 @@ impl Group {
 
 impl Worker {
     fn order(&self, order: Order) -> Result<(), Error> {
-        // A thread that could not be made has left its reason in the other channel.
+        // A thread that could not be made has sent its error on the other channel.
         if self.orders.send(order).is_err() {
             return self.answer().map(drop);
         }
@@ -177,7 +177,7 @@ fn work(
     }
 }
 
-/// How many operations a burst needs, and how many were wrong on the way.
+/// How many operations a burst needs, and how many were wrong meanwhile.
 fn size(burst: &mut Burst<'_>) -> (Answer, u64) {
     let (mut ops, mut wrong) = (64, 0);
     loop {
@@ -201,7 +201,7 @@ mod tests {
     use crate::harness::Plan;
     use crate::row::Row;
 
-    /// Threads that share nothing, each of whose operations is so many turns.
+    /// Threads that share nothing, with operations of this many turns each.
     fn group(turns: u64) -> Vec<Make<'static>> {
         let make = |seed: usize| {
             let mut x = seed as u64 | 1;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_group_is_measured_with_every_number_of_threads() {
+    fn every_group_runs_with_every_thread_count() {
         let (mut plan, counts) = (Plan::default(), counts());
         let once = plan.threads("once", group(1), &counts);
         let twice = plan.threads("twice", group(2), &counts);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_result_and_a_failed_make_end_the_run() {
+    fn wrong_result_and_failed_make_end_run() {
         let run = |make: Make<'static>| {
             let mut plan = Plan::default();
             let id = plan.threads("group", vec![make], &[1])[0];

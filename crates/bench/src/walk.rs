@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `walk`: the rows of the contract that are times.
+//! Measures `walk`: the rows of the contract that are times.
 //!
 //! * `warm`: cached operations by depth, against the host's file systems;
 //! * `cold`: opens in a tree so large that every component misses the processor's caches;
 //! * two threads, each with its own task, on the same file;
-//! * `writers`: a directory's rename and chmod, by how much below it is cached.
+//! * `writers`: a directory's rename and chmod, by the number of cached names below it.
 
 mod cold;
 mod warm;
@@ -23,7 +23,7 @@ use crate::row::Row;
 use crate::threads::ready;
 use crate::{SEED, ours, sys};
 
-/// What to run.
+/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -50,8 +50,8 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// Two threads on the same file, and the same calls with a `Vfs` for each thread: two processors
-/// that are one core's need not be twice as fast as one at this, though they are at adding numbers.
+/// Two threads on the same file, and the same calls with a `Vfs` for each thread. Two processors of
+/// one core need not be twice as fast at these calls, even if they are at adding numbers.
 fn two_threads(ask: &Ask) -> Result<Vec<Row>, Error> {
     const NAME: &str = "two-threads same-file";
     const FLOOR: &str = "two-threads nothing-shared";

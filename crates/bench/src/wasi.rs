@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `wasi`: what a guest of WebAssembly waits for its files, here and under wasmtime's own
-//! WASI; what whole programs take; and what very many guests take.
+//! Measures `wasi`: a WebAssembly guest's file calls, here and under wasmtime's own WASI; whole
+//! programs; and very many guests.
 //!
 //! One module, compiled once, runs its loops (`guest.wat`) on every side: the same calls with the
-//! same paths in the same machine code, so that a ratio is one of hosts. Nothing is timed inside of
-//! the guest.
+//! same paths in the same machine code, so that a ratio compares only hosts. Nothing is timed
+//! inside the guest.
 //!
 //! # Rules
-//! R1. wasmtime's side is measured twice: as it is by default, where each call that may wait goes
-//!     to a thread of a pool, and with `allow_blocking_current_thread`.
-//! R2. Its files lie on a tmpfs, so that no disk is in any figure; ours are in memory as well.
-//! R3. A loop checks every answer; one that is wrong ends the benchmark, and so does a side that
-//!     fails.
+//! R1. wasmtime's side is measured twice: by default, where each call that may wait goes to a
+//!     thread of a pool, and with `allow_blocking_current_thread`.
+//! R2. Its files are on a tmpfs, so that no figure includes a disk; ours are in memory as well.
+//! R3. A loop checks every answer; a wrong one ends the benchmark, and so does a side that fails.
 
 mod calls;
 mod guests;
@@ -23,27 +22,28 @@ mod program;
 mod real;
 mod tree;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::chart::{Chart, Picture};
 use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::page::Page;
 use crate::row::Row;
+use crate::scratch::Scratch;
 use peer::Blocking;
 
-/// What to run.
+/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) ask: Ask,
-    /// Where the files of wasmtime's side are made: a directory on a tmpfs.
+    /// Make the files of wasmtime's side in this directory on a tmpfs.
     #[arg(long, default_value = "/dev/shm", value_name = "DIR")]
     folder: PathBuf,
-    /// Guests that live at once.
+    /// How many guests live at once.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = at_least_one)]
     guests: usize,
-    /// Run real programs too, which `cargo xtask wasi-programs` has put here
+    /// Run real programs too, from this folder that `cargo xtask wasi-programs` made
     /// (target/wasi-programs).
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
@@ -64,7 +64,7 @@ impl Options {
 
 /// Runs every wanted row.
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
-    // No thread of a pool may run while stores are counted.
+    // No pool thread may run while stores are counted.
     let guests = guests::rows(options)?;
     let mut rows = calls::rows(options)?;
     rows.extend(program::rows(options)?);
@@ -74,10 +74,10 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// What a picture shows of each call.
+/// The bars that a picture shows of each call.
 const SHOWN: [(Blocking, &str); 2] = [(Blocking::Pool, "#b5485f"), (Blocking::InPlace, "#d9822b")];
 
-/// Calls that were measured, by how many times what ours takes they took elsewhere.
+/// The ratio of each call's time elsewhere to ours.
 fn chart(rows: &[Row]) -> Chart {
     let legend = SHOWN.map(|(way, colour)| (way.label(), colour));
     let title = "Calls of a guest under wasmtime-wasi: times what openpath takes";
@@ -98,7 +98,11 @@ fn chart(rows: &[Row]) -> Chart {
     chart
 }
 
-/// An error of the engine that runs guests.
+fn scratch(folder: &Path) -> Result<Scratch, Error> {
+    Scratch::new(folder).map_err(|why| Error::host("scratch directory", why))
+}
+
+/// Converts an error of the engine.
 fn engine(what: &str) -> impl Fn(wasmtime::Error) -> Error + '_ {
     move |why| Error::setup(what, format!("{why:#}"))
 }
@@ -125,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_contract_is_measured() {
+    fn every_contract_row_is_measured() {
         let rows = run(&options(None, 20)).unwrap();
         for bar in bars::WASI {
             let row = Row::named(&rows, bar.name);
             let row = row.unwrap_or_else(|| panic!("{}", bar.name));
-            // Few rounds say nothing of a time; that it was measured is said of counts.
+            // Few rounds cannot judge a time; counts only need to be measured.
             let counted = row.unit == "B" || row.name.ends_with("common stores");
             assert!(!counted || row.ours.is_some(), "{}", bar.name);
         }
@@ -138,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_rows_measures_no_others() {
+    fn filter_measures_only_named_rows() {
         let rows = |filter: &str, guests| {
             let rows = run(&options(Some(filter), guests)).unwrap();
             rows.into_iter().map(|row| row.name).collect::<Vec<_>>()
         };
-        // So many guests would take a day to make.
+        // This many guests would take a day to make.
         let stores = rows("each, common stores", usize::MAX / 1024);
         assert_eq!(stores.len(), 2, "{stores:?}");
         let instances = rows("directory each, bytes of an instance", 5);
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_that_was_measured_has_a_bar() {
+    fn each_measured_way_has_a_bar() {
         let of = |ns: f64| Samples::new(vec![ns; 9], 0);
         let rows = [
             Row::faster("wasi stat d1, default", &of(10.0), "default", &of(300.0)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the exit status says, and that a planted fault turns each check red.
+//! Checks the exit status, and that a planted fault turns each check red.
 
 use std::process::{Command, Output};
 
@@ -13,14 +13,14 @@ fn status(args: &[&str]) -> i32 {
 }
 
 #[test]
-fn help_names_no_hidden_command() {
+fn help_hides_internal_commands() {
     let help = bench(&["--help"]);
     let text = String::from_utf8_lossy(&help.stdout).into_owned();
     assert!(help.status.success() && text.contains("walk") && !text.contains("worker"));
 }
 
 #[test]
-fn what_cannot_be_run_is_said_and_is_2() {
+fn failure_to_run_is_reported_with_status_2() {
     for what in ["walk", "failed-open", "same-file", "shapes", "fd", "many"] {
         assert_eq!(status(&[what, "--rounds", "0"]), 2);
     }
@@ -35,7 +35,7 @@ fn what_cannot_be_run_is_said_and_is_2() {
 }
 
 #[test]
-fn a_planted_allocation_turns_the_check_red() {
+fn planted_allocation_fails_check() {
     let args = [
         "counts",
         "--filter",
@@ -48,7 +48,7 @@ fn a_planted_allocation_turns_the_check_red() {
 }
 
 #[test]
-fn a_slow_large_table_turns_the_check_red() {
+fn slow_large_table_fails_check() {
     let args = ["fd", "--filter", "fd-churn", "--rounds", "5"];
     assert_eq!(status(&args), 0);
     assert_eq!(
@@ -58,7 +58,7 @@ fn a_slow_large_table_turns_the_check_red() {
 }
 
 #[test]
-fn a_planted_store_turns_the_check_red() {
+fn planted_store_fails_check() {
     let args = [
         "counts",
         "--filter",
@@ -74,7 +74,7 @@ fn a_planted_store_turns_the_check_red() {
 }
 
 #[test]
-fn a_planted_slowness_turns_the_check_red() {
+fn planted_slowness_fails_check() {
     let args = [
         "walk",
         "--filter",
@@ -88,7 +88,7 @@ fn a_planted_slowness_turns_the_check_red() {
 }
 
 #[test]
-fn a_recorded_compilation_is_replayed() {
+fn recorded_compilation_is_replayed() {
     let args = ["failed-open", "--kept", "--filter", "header-search"];
     let out = bench(&[&args[..], &["--rounds=5", "--json"]].concat());
     let refused = String::from_utf8_lossy(&out.stderr).contains("not permitted");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `same-file --locks` with a filter: the rows that it names, and nothing else is built.
+//! Checks that `same-file --locks` with a filter builds only the rows that it names.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn rows(filter: &str) -> Vec<(String, Option<f64>)> {
 }
 
 #[test]
-fn a_filter_may_name_any_part_of_a_row() {
+fn filter_matches_any_part_of_row_name() {
     let [plain, locked] = ["a file", "a locked file"].map(|of| format!("opens of {of}"));
     let name = |of: &str, by: &str| format!("{of}{by}, lines written");
     let written = rows("lines written");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What rings and futures allocate: nothing for a cached open and its close, and little for a task
-//! that is idle. The allocator counts for each thread.
+//! Counts allocations of rings and futures: none for a cached open and its close, and few for an
+//! idle task. The allocator counts per thread.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_bench::sys::{self, CountingAlloc};
@@ -32,7 +32,7 @@ fn guest(vfs: &Vfs) -> Task {
     vfs.task(Cred::root()).expect("a task")
 }
 
-/// How often `round` allocates when it was done before; and `ROUNDS` of it.
+/// Allocations of `ROUNDS` calls of `round`, after ten others.
 fn count(mut round: impl FnMut()) -> u64 {
     (0..10).for_each(|_| round());
     let before = sys::allocations();
@@ -55,7 +55,7 @@ fn this_allocator_counts() {
 }
 
 #[test]
-fn a_cached_open_and_close_by_future_allocates_nothing() {
+fn cached_open_by_future_allocates_nothing() {
     let (vfs, pool) = (world(), Pool::new(PoolOptions::default()));
     let mut task = AsyncTask::new(guest(&vfs), &pool, RingOptions::default()).expect("a task");
     let counted = count(|| {
@@ -69,7 +69,7 @@ fn a_cached_open_and_close_by_future_allocates_nothing() {
 }
 
 #[test]
-fn a_cached_open_and_close_by_ring_allocates_nothing_for_a_path_that_is_kept() {
+fn cached_open_by_ring_with_kept_path_allocates_nothing() {
     let (vfs, pool) = (world(), Pool::new(PoolOptions::default()));
     let mut ring = Ring::new(guest(&vfs), &pool, RingOptions::default()).expect("a ring");
     let counted = count(|| {
@@ -93,7 +93,7 @@ fn a_cached_open_and_close_by_ring_allocates_nothing_for_a_path_that_is_kept() {
 }
 
 #[test]
-fn an_idle_asynchronous_task_allocates_little_beside_its_task() {
+fn idle_asynchronous_task_allocates_little() {
     const MANY: usize = 1000;
     let (vfs, pool) = (world(), Pool::new(PoolOptions::default()));
     let tasks: Vec<Task> = (0..MANY).map(|_| guest(&vfs)).collect();
@@ -108,7 +108,7 @@ fn an_idle_asynchronous_task_allocates_little_beside_its_task() {
         "{each} allocations, {bytes} B beside {} B of the value",
         size_of::<AsyncTask>()
     );
-    // A desk and a sleeper, and now and then the growth of the pool's list of lanes.
+    // A desk and a sleeper, and now and then growth of the pool's list of lanes.
     assert!(each < 2.1, "{each} allocations");
 }
 

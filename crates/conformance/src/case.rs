@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A case: a tree, steps, and what each step must answer.
+//! Defines a case: a tree, steps, and the right answer to each step.
 //!
-//! Cases are data: texts in `cases/*.case`, whose words [`crate::parse`] describes, so that a host
+//! Cases are data: texts in `cases/*.case` with the words of [`crate::parse`], so that a host
 //! written in another language can read them too.
 
 use crate::errno::Errno;
@@ -14,24 +14,24 @@ use std::fmt;
 pub struct Case {
     /// Its name, unique in a suite.
     pub id: String,
-    /// What the man page or the kernel says.
+    /// What the man page or the kernel specifies.
     pub says: String,
-    /// What to do, in order.
+    /// The steps, in order.
     pub steps: Vec<Line>,
 }
 
-/// A step, and where it is written.
+/// A step, and its line in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
     /// Number of the line in its text, from 1.
     pub number: usize,
     /// The line itself.
     pub text: String,
-    /// What it means.
+    /// The parsed step.
     pub step: Step,
 }
 
-/// Where a path starts, before descriptors have numbers.
+/// The start of a path, before descriptors have numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum From {
     /// The directory of the case.
@@ -47,13 +47,13 @@ pub enum From {
 pub struct Call {
     /// Where it starts.
     pub from: From,
-    /// The path, with `{here}`, `{name}` and `{text*count}` not yet filled in; `None` is null.
+    /// The path, before `{here}`, `{name}` and `{text*count}` are expanded; `None` is null.
     pub path: Option<String>,
-    /// The rest.
+    /// The third argument.
     pub how: How,
 }
 
-/// What a call may answer: one of these.
+/// The right answers to a call: any one of these.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expect(pub Vec<Answer>);
 
@@ -66,20 +66,22 @@ pub enum Answer {
     Content(String),
     /// An error.
     Error(Errno),
-    /// That of a name never asked for: `EAGAIN`, or `ENOENT` from who knows whole directories.
+    /// The answer for a name never asked for: `EAGAIN`, or `ENOENT` from a host with complete
+    /// directories.
     Unknown,
-    /// That of a name that was asked for and not found: `ENOENT`, or `EAGAIN` from who keeps none.
+    /// The answer for a name that was asked for and not found: `ENOENT`, or `EAGAIN` from a host
+    /// without negative entries.
     Negative,
 }
 
-/// What to do.
+/// One step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// `dir PATH [MODE]`
     Dir(String, u32),
     /// `file PATH [MODE]`, which contains its path
     File(String, u32),
-    /// `link PATH TARGET`, which nobody has to write when it is followed
+    /// `link PATH TARGET`, with an access time that following it need not write
     Link(String, String),
     /// `fifo PATH [MODE]`
     Fifo(String, u32),
@@ -91,7 +93,7 @@ pub enum Step {
     Swap(String, String),
     /// `chmod PATH MODE`
     Chmod(String, u32),
-    /// `age PATH`: its access time is to be written when it is next used
+    /// `age PATH`: its next use has to write its access time
     Age(String),
     /// `mount PATH`
     Mount(String),
@@ -113,7 +115,7 @@ pub enum Step {
     Open(Call, Expect),
     /// `try CALL => ANSWER`, with it
     Try(Call, Expect),
-    /// `row CALL => COLD OPEN WARM`: twice a try of what is not cached, an open, and a try
+    /// `row CALL => COLD OPEN WARM`: two tries that are not cached, an open, and a try
     Row(Call, [Expect; 3]),
     /// `tries COUNT CALL => ANSWER`
     Tries(u32, Call, Expect),
@@ -126,7 +128,7 @@ pub enum Step {
 }
 
 impl Case {
-    /// What it needs of a host; what only cold rows need is not among it.
+    /// What it needs of a host; needs of cold rows are not included.
     #[must_use]
     pub fn needs(&self) -> Vec<Need> {
         let mut all: Vec<Need> = self
@@ -139,7 +141,7 @@ impl Case {
         all
     }
 
-    /// Has it rows, which are run cold and warm?
+    /// Whether it has rows, which run cold and warm.
     #[must_use]
     pub fn has_rows(&self) -> bool {
         self.steps
@@ -182,7 +184,7 @@ impl Call {
 }
 
 impl Expect {
-    /// May a host that knows this much answer with this error?
+    /// Whether a host with this knowledge may answer with this error.
     #[must_use]
     pub fn allows(&self, errno: Errno, knows: Knowledge) -> bool {
         let absent = errno == Errno::ENOENT;

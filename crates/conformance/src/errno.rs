@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Error numbers with their names, as errno(3) has them on x86-64 Linux.
+//! Names the error numbers of errno(3) on x86-64 Linux.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Errno(pub i32);
 
-/// Those that an open or what surrounds it can give.
+/// The errors of an open and of the calls around it.
 const NAMES: &[(i32, &str)] = &[
     (1, "EPERM"),
     (2, "ENOENT"),
@@ -46,16 +46,16 @@ const NAMES: &[(i32, &str)] = &[
 ];
 
 impl Errno {
-    /// What a try that would have to wait gives.
+    /// The answer to a try that would have to wait.
     pub const EAGAIN: Errno = Errno(11);
-    /// What a name that is known not to exist gives.
+    /// The answer for a name that is known not to exist.
     pub const ENOENT: Errno = Errno(2);
 
-    /// Refusals that nothing cached or not yet cached can take back: `EACCES`, `EXDEV`, `ENOTDIR`,
+    /// Refusals that further cached names cannot change: `EACCES`, `EXDEV`, `ENOTDIR`,
     /// `ENAMETOOLONG`.
     pub const REFUSALS: [Errno; 4] = [Errno(13), Errno(18), Errno(20), Errno(36)];
 
-    /// The number of this name.
+    /// The number with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Errno> {
         let found = NAMES.iter().find(|(_, known)| *known == name);

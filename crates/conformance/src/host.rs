@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the suite asks of a host: make a small tree, open in it, forget what is cached.
+//! Defines what the suite requires of a host: make a small tree, open in it, evict the cache.
 //!
 //! # Rules
 //! * Paths are bytes, relative to the directory that [`Host::begin`] made, or absolute.
-//! * Calls answer as the system call of their name does. Only [`Host::openat2`] is judged; the
-//!   others prepare, and a failure of theirs fails the case.
-//! * What a host cannot do it says in [`Host::lacks`]; cases that need it are then reported as
-//!   skipped, with that reason.
+//! * Calls answer as the system call of their name does. Only [`Host::openat2`] is checked; the
+//!   others prepare, and their failure fails the case.
+//! * [`Host::lacks`] reports what a host cannot do; cases that need it are then skipped, with that
+//!   reason.
 
 use crate::errno::Errno;
 use crate::how::How;
 
-/// Where a path that does not begin with `/` starts.
+/// Where a relative path starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     /// `AT_FDCWD`: the directory of the case.
@@ -22,7 +22,7 @@ pub enum At {
     Fd(i32),
 }
 
-/// What there is at a path.
+/// The object to make at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Node<'a> {
     /// A directory.
@@ -38,11 +38,11 @@ pub enum Node<'a> {
 /// What a case may need beyond directories, files, rename(2) and unlink(2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Need {
-    /// Cached names can be forgotten: [`Host::evict`].
+    /// Eviction of cached names: [`Host::evict`].
     Cold,
     /// Symbolic links.
     Links,
-    /// Access times, which following a link may have to write: [`Host::set_atime`].
+    /// Access times that following a link may have to write: [`Host::set_atime`].
     AccessTimes,
     /// FIFOs.
     Fifos,
@@ -60,56 +60,56 @@ pub enum Need {
     NullPath,
     /// proc(5) at `/proc`, with its magic links.
     Proc,
-    /// A count of free inodes that is exact: [`Host::free_nodes`].
+    /// An exact count of free inodes: [`Host::free_nodes`].
     Nodes,
 }
 
-/// What a host knows of names that do not exist.
+/// A host's knowledge of names that do not exist.
 ///
-/// A host is free to know more or less than ext4 does; that changes which answers are right.
+/// A host may know more or less than ext4 does; its right answers depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Knowledge {
-    /// A name that was looked up and not found stays known (a negative dentry).
+    /// A name that was not found stays known (a negative dentry).
     pub negatives: bool,
-    /// Knows of some directories that all their names are cached, so that what is not cached there
-    /// does not exist, whether or not it was ever asked for.
+    /// The host has complete directories: a name that is not cached in one does not exist, even if
+    /// it was never asked for.
     pub directories: bool,
-    /// Goes on where the lock-free walk of Linux gives up, as long as nothing has to be waited for:
-    /// a refusal that is certain (`EACCES`, `ENOTDIR`, `EXDEV`, `ENAMETOOLONG`) is then given at
-    /// once, where Linux says `EAGAIN`.
+    /// The host continues where the lock-free walk of Linux gives up, as long as it need not wait:
+    /// a refusal that is certain (`EACCES`, `ENOTDIR`, `EXDEV`, `ENAMETOOLONG`) is then answered at
+    /// once, where Linux answers `EAGAIN`.
     pub refusals: bool,
 }
 
-/// A host of the suite: a kernel, or what answers as one.
+/// A host of the suite: a kernel, or code that answers like one.
 pub trait Host {
-    /// What reports call it.
+    /// Its name in reports.
     fn name(&self) -> String;
 
-    /// Why it lacks this; `None` if it has it.
+    /// Why the host lacks this; `None` if it has it.
     fn lacks(&self, need: Need) -> Option<String>;
 
-    /// What it knows of absent names.
+    /// The host's knowledge of absent names.
     fn knowledge(&self) -> Knowledge;
 
-    /// May it answer `EAGAIN` for what others do? Linux does when anything is renamed or mounted
-    /// anywhere while it walks, and when memory is short. A wrong `EAGAIN` is then asked again.
+    /// Whether other tasks can cause an `EAGAIN`. On Linux any rename or mount during the walk
+    /// does, and so does lack of memory. A wrong `EAGAIN` is then asked again.
     fn is_disturbed(&self) -> bool {
         false
     }
 
-    /// Makes an empty directory for a case and stands in it, as root. Its absolute path.
+    /// Makes an empty directory for a case and enters it, as root; returns its absolute path.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     fn begin(&mut self) -> Result<Vec<u8>, String>;
 
-    /// Closes every descriptor, ends what runs or is mounted, and removes the directory.
+    /// Closes every descriptor, ends threads and mounts, and removes the directory.
     ///
     /// # Errors
-    /// What the case left behind: it fails for it.
+    /// What the case left behind; the case then fails.
     fn end(&mut self) -> Result<(), String>;
 
-    /// openat2(2); a number that stands for the descriptor. No path is a null pointer.
+    /// openat2(2); returns a number that stands for the descriptor. `None` is a null pointer.
     ///
     /// # Errors
     /// Those of openat2(2).
@@ -121,7 +121,7 @@ pub trait Host {
     /// `EBADF`.
     fn close(&mut self, fd: i32) -> Result<(), Errno>;
 
-    /// read(2), once; how many bytes there were.
+    /// read(2), once; returns the number of bytes.
     ///
     /// # Errors
     /// Those of read(2).
@@ -133,7 +133,7 @@ pub trait Host {
     /// Those of stat(2).
     fn stat(&mut self, path: &[u8]) -> Result<(), Errno>;
 
-    /// Makes what there is to be, with exactly these permission bits.
+    /// Makes an object with exactly these permission bits.
     ///
     /// # Errors
     /// Those of mkdir(2), open(2), symlink(2), mknod(2).
@@ -176,7 +176,7 @@ pub trait Host {
     /// Those of mount(2).
     fn bind(&mut self, source: &[u8], target: &[u8]) -> Result<(), Errno>;
 
-    /// umount(2), without flags: `EBUSY` while anything uses it.
+    /// umount(2), without flags: `EBUSY` while it is in use.
     ///
     /// # Errors
     /// Those of umount(2).
@@ -188,10 +188,10 @@ pub trait Host {
     /// Those of setresuid(2).
     fn act_as(&mut self, uid: u32) -> Result<(), Errno>;
 
-    /// Forgets every cached name, also of what does not exist, that nobody uses.
+    /// Evicts every unused cached name, including those that do not exist.
     ///
     /// # Errors
-    /// Whatever keeps it from that.
+    /// Those of the eviction.
     fn evict(&mut self) -> Result<(), Errno>;
 
     /// Free inodes of the tree that the directory of the case lies in (statfs(2), `f_ffree`).
@@ -200,13 +200,13 @@ pub trait Host {
     /// Those of statfs(2).
     fn free_nodes(&mut self) -> Result<u64, Errno>;
 
-    /// Another thread starts to exchange the two names, again and again.
+    /// Starts a thread that exchanges the two names repeatedly.
     ///
     /// # Errors
-    /// Whatever keeps it from that.
+    /// Those of starting it.
     fn start_swapping(&mut self, one: &[u8], other: &[u8]) -> Result<(), Errno>;
 
-    /// That thread ends, after at least one exchange; how many there were.
+    /// Ends that thread after at least one exchange; returns the number of exchanges.
     ///
     /// # Errors
     /// Those of renameat2(2), if one failed.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The third argument of openat2(2), and the words that the cases write it with.
+//! Defines the third argument of openat2(2), and parses its words in cases.
 
 /// `struct open_how`, as openat2(2) takes it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct How {
     /// `O_*`.
     pub flags: u64,
-    /// Permission bits of what is made.
+    /// Permission bits of a new file.
     pub mode: u64,
     /// `RESOLVE_*`.
     pub resolve: u64,
@@ -43,7 +43,7 @@ const RESOLVE: &[(&str, u64)] = &[
 ];
 
 impl How {
-    /// Reads words with `|` between them: the names of flags without `O_` and `RESOLVE_`,
+    /// Parses words with `|` between them: the names of flags without `O_` and `RESOLVE_`,
     /// `mode=OCTAL`, `flags=HEX` and `resolve=HEX` for bits without a name.
     #[must_use]
     pub fn parse(words: &str) -> Option<How> {
@@ -70,7 +70,7 @@ impl How {
         Some(how)
     }
 
-    /// Does it make or truncate, so that no cache can answer?
+    /// Whether it makes or truncates, so that no cache can answer.
     #[must_use]
     pub fn makes(self) -> bool {
         const MAKES: u64 = 0o100 | 0o1000 | 0o20_000_000;

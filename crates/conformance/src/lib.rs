@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A conformance suite of openat2(2) with `RESOLVE_CACHED`: what a try may answer that must not
-//! wait.
+//! Checks openat2(2) with `RESOLVE_CACHED`: the right answers to a try that must not wait.
 //!
-//! The flag turns an open into a question to the cache: a descriptor or an error if everything on
-//! the way is known, `EAGAIN` if the answer would have to be waited for. Which of the two it is has
-//! many corners: links whose access time is due, names known not to exist, files where a directory
-//! should be, flags that can never be answered from a cache. The cases here say what Linux answers.
+//! The flag turns an open into a query of the cache: a descriptor or an error if everything on the
+//! way is known, `EAGAIN` if the call would have to wait. The choice has many corners: links with
+//! an access time that is due, names known not to exist, files in place of a directory, flags that
+//! no cache can answer. The cases here give the answers of Linux.
 //!
-//! Whoever answers openat2(2) can be asked: a kernel, a user-space kernel, a library, a FUSE or
-//! network file system below a kernel. It implements [`Host`], and [`run`] gives a [`Report`]:
+//! Any implementation of openat2(2) can be checked: a kernel, a user-space kernel, a library, a
+//! FUSE or network file system below a kernel. It implements [`Host`], and [`run`] returns a
+//! [`Report`]:
 //!
 //! ```no_run
 //! use openpath_conformance::{Host, run, suite};
@@ -23,11 +23,11 @@
 //!
 //! Cases are texts ([`mod@parse`]) below `cases/`, so that hosts in other languages can use them.
 //!
-//! # What is right
+//! # Right answers
 //! `EAGAIN` is never wrong by the man page alone, so a host could pass with nothing else. The cases
-//! ask for what Linux 6.18 answers on ext4. Two things differ between file systems, and a host
-//! says them of itself ([`Knowledge`]): whether it keeps names that were not found, and whether it
-//! knows of whole directories what is not in them.
+//! require the answers of Linux 6.18 on ext4. Two things differ between file systems, and a host
+//! reports them itself ([`Knowledge`]): whether it keeps names that were not found, and whether it
+//! has complete directories.
 
 #![forbid(unsafe_code)]
 

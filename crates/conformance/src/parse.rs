@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads cases from text.
+//! Parses cases.
 //!
 //! A line is a step; words are separated by blanks, `#` begins a comment line. `case ID` begins a
-//! case, the lines `says ...` after it are what the man page or the kernel says. The other words
-//! are those that [`Step`] names.
+//! case, the lines `says ...` after it are what the man page or the kernel specifies. The other
+//! words are those that [`Step`] names.
 //!
-//! * A CALL is `[@NAME] PATH FLAGS`: `@NAME` is a descriptor that is held, `@bad` is none; PATH is
-//!   `""` if it is empty and `NULL` if there is none; FLAGS are those of
+//! * A CALL is `[@NAME] PATH FLAGS`: `@NAME` is a held descriptor, `@bad` is none; PATH is `""` if
+//!   it is empty and `NULL` if there is none; FLAGS are those of
 //!   [`How::parse`](crate::how::How::parse).
-//! * An ANSWER is `ok`, `ok=CONTENT`, the name of an error, `unknown` or `negative`
-//!   ([`Answer`]), or several with `|` between them.
+//! * An ANSWER is `ok`, `ok=CONTENT`, the name of an error, `unknown` or `negative` ([`Answer`]),
+//!   or several with `|` between them.
 //! * In paths and contents `{here}` is the absolute path of the case's directory, `{NAME}` the
-//!   number of a descriptor that is held, and `{TEXT*COUNT}` the text that often.
+//!   number of a held descriptor, and `{TEXT*COUNT}` the text repeated this often.
 
 use crate::case::{Answer, Call, Case, Expect, From, Line, Step};
 use crate::errno::Errno;
 use crate::how::How;
 use std::fmt;
 
-/// A line that says nothing.
+/// An invalid line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreadable {
     /// Its number, from 1.
     pub line: usize,
-    /// The line, or what is wrong with it.
+    /// The line, or the fault in it.
     pub text: String,
 }
 
@@ -38,7 +38,7 @@ impl std::error::Error for Unreadable {}
 /// The cases of a text.
 ///
 /// # Errors
-/// The first line that cannot be read.
+/// The first invalid line.
 pub fn parse(text: &str) -> Result<Vec<Case>, Unreadable> {
     let mut cases: Vec<Case> = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -100,7 +100,7 @@ fn step(line: &str) -> Option<Step> {
     }
 }
 
-/// The steps that answer nothing.
+/// The steps without an answer.
 fn prepare(verb: &str, rest: &[&str]) -> Option<Step> {
     let bits = |word: &str| u32::from_str_radix(word, 8).ok();
     Some(match (verb, rest) {
@@ -180,7 +180,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn invalid_lines_are_named() {
         for wrong in [
             "try f RDONLY => ok",
             "case a\nfrobnicate",
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_case_needs_is_seen() {
+    fn needs_of_a_case_are_found() {
         use crate::host::Need;
         let cases = parse("case a\nsays b\nsays c\nlink l f\ncold\ntry NULL CREAT => EAGAIN\n");
         let cases = cases.expect("readable");

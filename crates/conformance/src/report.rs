@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What came of a run, as text and as JSON.
+//! Reports the results of a run, as text and as JSON.
 
 use std::fmt::Write as _;
 
-/// What came of one check.
+/// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Every answer was right.
     Passed,
-    /// Not run, and why.
+    /// Not run, and the reason.
     Skipped(String),
-    /// What was wrong, a line for each.
+    /// The faults, a line for each.
     Failed(Vec<String>),
 }
 
@@ -19,13 +19,13 @@ pub enum Verdict {
 pub struct Outcome {
     /// The case, with `/cold` or `/warm` if it has rows.
     pub id: String,
-    /// What the man page or the kernel says.
+    /// What the man page or the kernel specifies.
     pub says: String,
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict,
 }
 
-/// All of a run.
+/// The results of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The host.
@@ -45,13 +45,13 @@ impl Report {
         counts
     }
 
-    /// Was nothing wrong?
+    /// Whether nothing was wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.counts()[2] == 0
     }
 
-    /// Lines for people: what failed, what was skipped and why, and the counts.
+    /// Lines for a reader: the failures, the skips with their reasons, and the counts.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn each_verdict_is_told() {
+    fn each_verdict_is_reported() {
         assert_eq!(
             report().text(),
             "skipped y: no\tz\nFAILED  z: a \"b\"\\\n        w\n\

@@ -2,13 +2,13 @@
 //! Runs cases on a host.
 //!
 //! # Rules
-//! * Each case has a directory of its own, and is given back a host that acts as root.
-//! * A case with rows is two checks. *Cold*: everything is forgotten, then twice tried, so that a
-//!   try that fails is seen to bring nothing into the cache. *Warm*: opened, then tried.
-//! * A check goes on after a wrong answer, and ends with a step that cannot be done.
-//! * An `EAGAIN` that is wrong is asked again, and then the whole check, of a host that may give it
-//!   for what others do ([`Host::is_disturbed`]); one that always gives it still fails.
-//! * What a host lacks makes a check skipped, with its reason; it never passes for it.
+//! * Each case has a directory of its own, and begins and ends with a host that acts as root.
+//! * A case with rows is two checks. *Cold*: everything is evicted, then tried twice, which shows
+//!   that a failing try brings nothing into the cache. *Warm*: opened, then tried.
+//! * A check continues after a wrong answer, and ends with a step that fails.
+//! * If other tasks can disturb a host ([`Host::is_disturbed`]), a wrong `EAGAIN` is asked again,
+//!   and then the whole check; a host that always gives it still fails.
+//! * If the host lacks something, the check is skipped with the reason; it never passes.
 
 use crate::case::{Answer, Call, Case, Expect, From, Step};
 use crate::errno::Errno;
@@ -19,15 +19,16 @@ use std::collections::BTreeMap;
 
 /// Seconds by which an access time is set ahead, so that following a link leaves it alone.
 const AHEAD: i64 = 3600;
-/// Seconds by which it is set back, so that the next use has to write it: more than a day.
+/// Seconds by which an access time is set back, so that the next use has to write it: more than a
+/// day.
 const BACK: i64 = -200_000;
 
-/// How often a call is made again that may have been disturbed.
+/// How often a call that may have been disturbed is repeated.
 const CALLS_MAX: u32 = 100;
-/// How often a check is made whose names others may have pushed out.
+/// How often a check is repeated that other tasks' evictions may have disturbed.
 const CHECKS_MAX: u32 = 3;
 
-/// Which part of a case with rows.
+/// The half of a case with rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Half {
     Whole,
@@ -35,7 +36,7 @@ enum Half {
     Warm,
 }
 
-/// Runs the cases whose names contain `filter`.
+/// Runs the cases that have `filter` in their names.
 pub fn run(host: &mut dyn Host, cases: &[Case], filter: &str) -> Report {
     let mut outcomes = Vec::new();
     for case in cases.iter().filter(|case| case.id.contains(filter)) {
@@ -79,12 +80,12 @@ fn judge(host: &mut dyn Host, case: &Case, half: Half) -> Verdict {
     }
 }
 
-/// What was wrong.
+/// The faults of a check.
 #[derive(Default)]
 struct Found {
     /// A line for each.
     wrong: Vec<String>,
-    /// How many of them were `EAGAIN`.
+    /// How many of them were a wrong `EAGAIN`.
     waits: usize,
 }
 
@@ -127,7 +128,7 @@ fn check(host: &mut dyn Host, case: &Case, half: Half) -> Found {
     found
 }
 
-/// A check under way.
+/// A running check.
 struct Check<'a> {
     host: &'a mut dyn Host,
     half: Half,
@@ -138,7 +139,7 @@ struct Check<'a> {
     found: Found,
 }
 
-/// Why a step could not be done.
+/// Why a step failed.
 type Stuck = String;
 
 impl Check<'_> {
@@ -151,7 +152,10 @@ impl Check<'_> {
                 Ok(())
             }
             Step::Release(name) => {
-                let fd = self.held.remove(name).ok_or("nothing is held")?;
+                let fd = self
+                    .held
+                    .remove(name)
+                    .ok_or("no descriptor is held under this name")?;
                 self.host.close(fd).map_err(told)
             }
             Step::Open(call, expect) => self.ask("open", call, call.how, expect),
@@ -195,7 +199,7 @@ impl Check<'_> {
         }
     }
 
-    /// The steps that judge nothing.
+    /// The steps without an answer to check.
     fn prepare(&mut self, step: &Step) -> Result<(), Stuck> {
         match step {
             Step::Dir(path, mode) => self.make(path, Node::Dir, *mode),
@@ -262,13 +266,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The thread that swaps has done so, and ends.
+    /// Ends the swapping thread after at least one exchange.
     fn settled(&mut self) -> Result<(), Stuck> {
         if !std::mem::take(&mut self.swapping) {
-            return Err("nothing is swapping".to_owned());
+            return Err("no thread is swapping".to_owned());
         }
         match self.host.stop_swapping().map_err(told)? {
-            0 => Err("nothing was swapped".to_owned()),
+            0 => Err("no names were swapped".to_owned()),
             _ => Ok(()),
         }
     }
@@ -282,7 +286,12 @@ impl Check<'_> {
         let at = match &call.from {
             From::Cwd => At::Cwd,
             From::Bad => At::Bad,
-            From::Held(name) => At::Fd(*self.held.get(name).ok_or("nothing is held")?),
+            From::Held(name) => At::Fd(
+                *self
+                    .held
+                    .get(name)
+                    .ok_or("no descriptor is held under this name")?,
+            ),
         };
         let path = call
             .path
@@ -292,7 +301,7 @@ impl Check<'_> {
         Ok(self.host.openat2(at, path.as_deref(), how))
     }
 
-    /// The same, again while it may have been disturbed.
+    /// The same, repeated while it may have been disturbed.
     fn insist(
         &mut self,
         call: &Call,
@@ -371,7 +380,7 @@ impl Check<'_> {
         }
     }
 
-    /// Puts the number of the line before what was found wrong there.
+    /// Puts the line number before the faults that were found there.
     fn mark(&mut self, number: usize) {
         for wrong in &mut self.found.wrong {
             if !wrong.starts_with("line ") {
@@ -380,12 +389,12 @@ impl Check<'_> {
         }
     }
 
-    /// The path with what stands in braces filled in.
+    /// Expands the braces in a path.
     fn fill(&self, text: &str) -> Result<Vec<u8>, Stuck> {
         let mut all = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
-            let (inner, after) = after.split_once('}').ok_or("a brace is open")?;
+            let (inner, after) = after.split_once('}').ok_or("a brace is not closed")?;
             all.extend_from_slice(before.as_bytes());
             match inner.rsplit_once('*') {
                 Some((unit, count)) => {
@@ -394,7 +403,10 @@ impl Check<'_> {
                 }
                 None if inner == "here" => all.extend_from_slice(&self.here),
                 None => {
-                    let fd = self.held.get(inner).ok_or("nothing is held")?;
+                    let fd = self
+                        .held
+                        .get(inner)
+                        .ok_or("no descriptor is held under this name")?;
                     all.extend_from_slice(fd.to_string().as_bytes());
                 }
             }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cases that come with this crate.
+//! Lists the cases that come with this crate.
 
 use crate::case::Case;
 use crate::parse::parse;
 
-/// The texts, by what they are about.
+/// The texts, by topic.
 const TEXTS: &[&str] = &[
     include_str!("../cases/known.case"),
     include_str!("../cases/absent.case"),
@@ -21,7 +21,7 @@ const TEXTS: &[&str] = &[
 /// Every case, in order.
 #[must_use]
 pub fn suite() -> Vec<Case> {
-    // A test reads each of them: none is left out here.
+    // A test parses each of them: none is left out here.
     TEXTS
         .iter()
         .flat_map(|text| parse(text).unwrap_or_default())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite on openpath over directories of a host, a fresh ext4, for each policy of caching.
+//! Runs the suite on openpath over directories of a host, a fresh ext4, with each caching policy.
 
 #![cfg(feature = "kernel")]
 
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-/// Those of names that are kept.
+/// With names that are kept.
 // Divergence: L40, L41
 const KEPT: &[Difference] = &[
     ("the-start/cold", "L41"),
@@ -23,13 +23,13 @@ const KEPT: &[Difference] = &[
     ("paths-that-are-none/cold", "L41"),
 ];
 
-/// Those where the host tells of changes: its watcher has looked for what was removed.
+/// With changes that the host notifies: the watcher has looked for the removed name.
 const TOLD: &[Difference] = &[
     ("the-start/cold", "L41"),
     ("paths-that-are-none/cold", "L41"),
 ];
 
-/// Those of names that the host confirms at each use.
+/// With names that the host confirms at each use.
 const CONFIRMED: &[Difference] = &[
     ("the-start/cold", "L41"),
     ("removed", "L40"),
@@ -38,7 +38,7 @@ const CONFIRMED: &[Difference] = &[
     ("cached-by-the-other-mount", "L41"),
 ];
 
-/// Directories of the host, in a place that can be made cold.
+/// Directories of the host, in a place with eviction.
 struct Directories {
     policy: Policy,
     kernel: Kernel,
@@ -74,13 +74,13 @@ impl Backend for Directories {
     fn knowledge(&self) -> Knowledge {
         Knowledge {
             negatives: true,
-            // The watcher may have asked for a name that went.
+            // The watcher may have asked for a removed name.
             directories: self.policy == Policy::Notify,
             refusals: true,
         }
     }
 
-    /// The kernel below is.
+    /// Because the kernel below is.
     fn is_disturbed(&self) -> bool {
         true
     }
@@ -110,7 +110,7 @@ impl Backend for Directories {
     }
 }
 
-/// On a thread of its own, whose mount namespace goes with it.
+/// Runs on a thread of its own, with a mount namespace that ends with it.
 fn ask(policy: Policy, differences: &'static [Difference]) {
     let asking = std::thread::spawn(move || {
         let backend = Directories::new(policy).expect("directories");

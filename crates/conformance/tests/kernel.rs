@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite on the running kernel, whose answers are the truth. It fails without root.
+//! Runs the suite on the running kernel, which must pass. It fails without root.
 
 #![cfg(feature = "kernel")]
 
@@ -15,7 +15,7 @@ fn null_open(dirfd: i32, how: How) -> Result<i32, Errno> {
     done.map(|_| 0).map_err(|why| Errno(why.raw()))
 }
 
-/// On a thread of its own, whose mount namespace goes with it.
+/// Runs on a thread of its own, with a mount namespace that ends with it.
 fn ask(place: Place) {
     let asking = std::thread::spawn(move || {
         let mut kernel = Kernel::new(&place)?.with_null_open(null_open);

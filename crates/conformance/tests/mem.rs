@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite on openpath over the memory backend, with and without knowledge of whole directories.
+//! Runs the suite on openpath over the memory back end, with and without complete directories.
 
 mod openpath;
 
@@ -9,7 +9,7 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{SuperBlock, Tuning};
 use std::sync::Arc;
 
-/// Whether it knows of whole directories what is not in them.
+/// Whether it has complete directories.
 struct Mem(bool);
 
 impl Backend for Mem {
@@ -49,12 +49,12 @@ fn host(directories: bool) -> Openpath<Mem> {
 }
 
 #[test]
-fn over_memory() {
+fn memory_with_complete_directories_conforms() {
     conforms(host(true), &[]);
 }
 
 #[test]
-fn over_memory_with_an_entry_for_each_absent_name() {
+fn memory_with_negative_entries_conforms() {
     // Divergence: L40
     conforms(host(false), &[("removed", "L40")]);
 }

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file that SQLite has open: data, and the locks of a database.
+//! Implements a file that SQLite has open: its data, and the locks of a database.
 //!
 //! # States
 //! none -> shared -> reserved -> pending -> exclusive, and back to shared or none.
 //!
 //! | state | locked by then | others may |
 //! |---|---|---|
-//! | shared | `SHARED` for reading, by way of `PENDING` (R1) | read; be about to write |
+//! | shared | `SHARED` for reading, by way of `PENDING` (R1) | read, and reserve |
 //! | reserved | as well `RESERVED` for writing | read, and begin to |
 //! | pending | as well `PENDING` for writing | go on reading |
 //! | exclusive | `SHARED` for writing instead | do nothing |
 //!
 //! # Rules
-//! * R1. Who wants to read asks for `PENDING` first, so that who wants to write waits for those
-//!   only who read already.
-//! * R2. Who was refused the last step stays pending.
-//! * R3. The way back never goes through "not locked": what was for writing becomes for reading.
+//! * R1. A new reader first locks `PENDING`, so that a writer waits only for the present readers.
+//! * R2. If the last step is refused, the state stays pending.
+//! * R3. The way down never passes an unlocked state: the write lock becomes a read lock.
 //!
 //! SQLite's pages "File Locking And Concurrency In SQLite Version 3" and "Database File Format"
 //! (the lock-byte page) say the same in more words.
@@ -28,13 +27,14 @@ use rusqlite::ffi;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// The byte of who waits for readers to go; the locks begin here, a gigabyte into the file.
+/// The byte of a writer that waits for readers to leave; the locks begin here, a gigabyte into the
+/// file.
 pub(crate) const PENDING: i64 = 0x4000_0000;
-/// The byte of who is about to write.
+/// The byte of a reserved writer.
 pub(crate) const RESERVED: i64 = PENDING + 1;
-/// The first byte of those that who reads locks.
+/// The first byte of the range that readers lock.
 pub(crate) const SHARED: i64 = PENDING + 2;
-/// How many those are.
+/// The length of that range.
 pub(crate) const SHARED_LEN: i64 = 510;
 
 const READERS: (i64, i64) = (SHARED, SHARED_LEN);
@@ -69,7 +69,7 @@ impl Handle {
         unmapped.and(closed.map_err(self.seat.refused(ffi::SQLITE_IOERR_CLOSE)))
     }
 
-    /// Fills `out` from `at` on; what lies behind the end is left as it is.
+    /// Fills `out` from `at` on; the part behind the end of the file is left as it is.
     pub(crate) fn read(&self, out: &mut [u8], at: i64) -> Result<(), Code> {
         let mut done = 0;
         while done < out.len() {
@@ -112,7 +112,7 @@ impl Handle {
             .map_err(self.seat.refused(ffi::SQLITE_IOERR_FSTAT))
     }
 
-    /// Goes up to `want`, or as far as it can.
+    /// Raises the lock to `want`, or as far as possible.
     ///
     /// # Errors
     /// `SQLITE_BUSY`, `SQLITE_IOERR_LOCK`.
@@ -149,10 +149,10 @@ impl Handle {
         self.seat.lock(self.fd, kind, range, ffi::SQLITE_IOERR_LOCK)
     }
 
-    /// Goes down to shared or none.
+    /// Lowers the lock to shared or none.
     ///
     /// # Errors
-    /// `SQLITE_IOERR_RDLOCK`, `SQLITE_IOERR_UNLOCK`: nobody can be in the way of either.
+    /// `SQLITE_IOERR_RDLOCK`, `SQLITE_IOERR_UNLOCK`: no lock conflicts with either.
     pub(crate) fn unlock(&mut self, want: c_int) -> Result<(), Code> {
         if self.level <= want {
             return Ok(());
@@ -170,7 +170,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Whether anybody is about to write, this connection included.
+    /// Whether any connection, this one included, is a reserved writer.
     pub(crate) fn is_reserved(&self) -> Result<bool, Code> {
         if self.level > ffi::SQLITE_LOCK_SHARED {
             return Ok(true);

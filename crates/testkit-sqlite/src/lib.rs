@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SQLite over openpath: what leans on locks of files harder than any test of ours.
+//! Runs SQLite over openpath, because it depends on file locks more than any test of ours.
 //!
-//! [`Databases`] is a tree in which SQLite keeps its files. [`Databases::open`] gives a connection
-//! that is to the tree what a process is to a kernel: it has a [`Task`] and
-//! with it a table of descriptors of its own, so that its locks are its own, too, and go when it
-//! closes any descriptor of the file. All that SQLite asks of a system, it asks of that task.
+//! [`Databases`] is a tree in which SQLite keeps its files. [`Databases::open`] makes a connection
+//! with a [`Task`] of its own, which is to the tree what a process is to a kernel. So the
+//! connection has its own descriptor table and its own locks, and loses its locks on a file when it
+//! closes any descriptor of it. Every system call that SQLite requests is made by that task.
 //!
-//! The locks are those which SQLite's own VFS for Unix takes: see `file` for databases with a
-//! rollback journal, `shm` for those with a log written ahead.
+//! The locks are those of SQLite's own VFS for Unix: see `file` for databases with a rollback
+//! journal, `shm` for those with a write-ahead log.
 //!
 //! # Rules
 //! * R1. A connection stays on the thread that opened it, as its task does.
-//! * R2. `sys` alone knows pointers of C; what is behind it is safe.
-//! * R3. A [`Fault`] breaks one rule of locking on purpose: a test that stays green with it proves
-//!   nothing.
+//! * R2. Only `sys` handles pointers of C; the code behind it is safe.
+//! * R3. A [`Fault`] breaks one locking rule on purpose: a test that passes with it proves nothing.
 //!
 //! ```
 //! use openpath_mem::{MemFs, MemOptions};
@@ -61,7 +60,7 @@ pub struct Databases {
 }
 
 impl Databases {
-    /// Databases in the tree of `vfs`, with locks as they should be.
+    /// Databases in the tree of `vfs`, with correct locks.
     #[must_use]
     pub fn new(vfs: Vfs) -> Self {
         Self::with(vfs, Fault::None)
@@ -83,11 +82,11 @@ impl Databases {
         &self.vfs
     }
 
-    /// A connection to the database at `path`, which is made if there is none. `task` does all that
-    /// SQLite asks for, with its rights.
+    /// A connection to the database at `path`, which is made if it does not exist. `task` makes all
+    /// calls that SQLite requests, with its rights.
     ///
     /// # Errors
-    /// What SQLite says; `SQLITE_CANTOPEN` if the task cannot open the file.
+    /// SQLite's error; `SQLITE_CANTOPEN` if the task cannot open the file.
     pub fn open(&self, task: Task, path: &str) -> rusqlite::Result<Database> {
         let seat = Rc::new(Seat::new(task, Arc::clone(&self.indices), self.fault));
         let registered = sys::Registered::new(Rc::clone(&seat))?;
@@ -103,25 +102,25 @@ impl Databases {
     }
 }
 
-/// A connection, and the task behind it.
+/// A connection, and its task.
 ///
-/// What it lends cannot outlive it: nobody can take the connection out and keep it.
+/// A reference to the connection cannot outlive it: no caller can take the connection out and keep
+/// it.
 pub struct Database {
-    // Closed before what it stands on goes.
+    // Closed before the fields below are dropped.
     connection: Connection,
     seat: Rc<Seat>,
     _registered: sys::Registered,
 }
 
 impl Database {
-    /// The task that does what SQLite asks for.
+    /// The task that makes the calls that SQLite requests.
     #[must_use]
     pub fn task(&self) -> &Task {
         self.seat.task()
     }
 
-    /// What the tree answered last when it refused something else than a lock or a name that is not
-    /// there.
+    /// The tree's last error, except refused locks and missing names.
     #[must_use]
     pub fn last_errno(&self) -> Option<Errno> {
         self.seat.last_errno()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all files of a connection share: its task, and what SQLite asks of names, clock and chance.
+//! Holds what all files of a connection share: its task, and SQLite's requests for names, time and
+//! random bytes.
 
 use crate::fault::Fault;
 use crate::file::Handle;
@@ -15,25 +16,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What SQLite is told instead of success.
+/// A result code of SQLite.
 pub(crate) type Code = c_int;
 
 /// access(2): reading and writing.
 const READ_AND_WRITE: u32 = 4 | 2;
 
-/// How many times as soon as it asks SQLite is woken.
+/// SQLite wakes this many times earlier than it requests.
 const HASTE: u64 = 20;
 
-/// The day that SQLite counts from, in milliseconds before 1970: noon of -4713-11-24.
+/// The start of the Julian day count, in milliseconds before 1970: noon of -4713-11-24.
 const JULIAN_OF_1970_MS: i64 = 210_866_760_000_000;
 
-/// A connection's side of the tree.
+/// The tree as a connection sees it.
 pub(crate) struct Seat {
     task: Task,
     indices: Arc<Indices>,
     fault: Fault,
     last: Cell<Option<Errno>>,
-    /// Temporary files made so far: their names.
+    /// How many temporary files were made, for their names.
     temporary: Cell<u64>,
 }
 
@@ -60,7 +61,7 @@ impl Seat {
         self.last.get()
     }
 
-    /// `code`, for what the tree answered, which is kept.
+    /// Records the tree's error and returns `code`.
     pub(crate) fn refused(&self, code: Code) -> impl FnOnce(Errno) -> Code {
         move |errno| {
             self.last.set(Some(errno));
@@ -68,10 +69,10 @@ impl Seat {
         }
     }
 
-    /// Sets a lock, or ends some, at once.
+    /// Sets a lock, or releases some, without waiting.
     ///
     /// # Errors
-    /// `SQLITE_BUSY` where somebody is in the way, `code` else.
+    /// `SQLITE_BUSY` for a conflicting lock, else `code`.
     pub(crate) fn lock(
         &self,
         fd: Fd,
@@ -92,7 +93,7 @@ impl Seat {
         })
     }
 
-    /// Whether somebody else has a lock that keeps this from having one.
+    /// Whether another owner has a conflicting lock.
     pub(crate) fn is_locked(
         &self,
         fd: Fd,
@@ -129,7 +130,7 @@ impl Seat {
             .open(&path, how, 0o644)
             .map_err(self.refused(ffi::SQLITE_CANTOPEN))?;
         if name.is_none() || is(ffi::SQLITE_OPEN_DELETEONCLOSE) {
-            // What has no name goes with its last descriptor.
+            // A file without a name vanishes with its last descriptor.
             if let Err(errno) = self.task.unlink(&path) {
                 let _ = self.task.close(fd);
                 return Err(self.refused(ffi::SQLITE_CANTOPEN)(errno));
@@ -138,14 +139,14 @@ impl Seat {
         Ok(Handle::new(Rc::clone(self), fd, path))
     }
 
-    /// A name that no other connection has: each has a process number of its own.
+    /// A name that no other connection has, because each has its own process number.
     fn temporary_name(&self) -> Vec<u8> {
         let number = self.temporary.get();
         self.temporary.set(number + 1);
         format!("/.sqlite-{}-{number}", self.task.pid()).into_bytes()
     }
 
-    /// Removes a name, and sees to it that it stays removed.
+    /// Removes a name, durably on request.
     ///
     /// # Errors
     /// `SQLITE_IOERR_DELETE_NOENT`, `SQLITE_IOERR_DELETE`, `SQLITE_IOERR_DIR_FSYNC`.
@@ -169,34 +170,34 @@ impl Seat {
         synced
     }
 
-    /// Whether a file is there and has something in it, or may be read and written.
+    /// Whether a file exists and is not empty, or may be read and written.
     pub(crate) fn access(&self, name: &[u8], what: c_int) -> bool {
         if what == ffi::SQLITE_ACCESS_READWRITE {
             return self.task.access(name, READ_AND_WRITE).is_ok();
         }
-        // A journal that is empty is as good as none.
+        // An empty journal counts as none.
         self.task.stat(name).is_ok_and(|stat| stat.size > 0)
     }
 
-    /// A name from the root on.
+    /// An absolute name.
     pub(crate) fn full_name(name: &[u8]) -> Vec<u8> {
         let root: &[u8] = if name.starts_with(b"/") { b"" } else { b"/" };
         [root, name].concat()
     }
 
-    /// Fills `out` with random bytes; how many.
+    /// Fills `out` with random bytes; returns how many.
     pub(crate) fn random(out: &mut [u8]) -> usize {
         openpath_sync::random_bytes(out).map_or(0, |()| out.len())
     }
 
-    /// Waits, a part of the time that SQLite asks for: who waits for a lock looks at it more often,
-    /// and more of them meet.
+    /// Sleeps a fraction of the requested time: waiters retry their locks more often, and more of
+    /// them meet.
     pub(crate) fn sleep(micros: c_int) {
         let micros = u64::try_from(micros).unwrap_or(0);
         std::thread::sleep(Duration::from_micros(micros / HASTE));
     }
 
-    /// Milliseconds since the day that SQLite counts from.
+    /// Milliseconds since the start of the Julian day count.
     pub(crate) fn now_ms() -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let millis = since.unwrap_or_default().as_millis();

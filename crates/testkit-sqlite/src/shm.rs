@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The index of a log written ahead: memory that connections share, and locks on the file that it
-//! would be mapped from.
+//! Implements the index of a write-ahead log: memory that connections share, and locks on the file
+//! that it would be mapped from.
 //!
-//! The tree maps no file for writing, so the memory is of this process and found by the file; the
-//! file has the locks. That is what makes connections here what processes are elsewhere.
+//! The tree maps no file for writing, so the memory belongs to this process and is found by the
+//! file; the file has the locks. So connections here act as processes do elsewhere.
 //!
 //! # Fields
-//! | bytes of the file `-shm` | what a lock of them says |
+//! | bytes of the file `-shm` | meaning of a lock on them |
 //! |---|---|
-//! | `FIRST_SLOT` + 0 to 7 | who writes, moves the log, recovers, reads which part (SQLite says) |
-//! | `ALIVE` | for reading: this connection uses the index; for writing: nobody else does |
+//! | `FIRST_SLOT` + 0 to 7 | SQLite's locks: write, checkpoint, recover, read of a part |
+//! | `ALIVE` | for reading: this connection uses the index; for writing: no other one does |
 //!
 //! # Rules
-//! * R1. Who finds nobody alive begins with an index of zeros. Memory is looked up with `ALIVE`
-//!   held, and let go before it ends: so memory that is there is of connections that live.
-//! * R2. The file is unlinked only by who has the database alone, while it still has the memory: a
-//!   number of an inode is not used again before the memory is gone.
+//! * R1. A connection that finds none alive begins with a zeroed index. Memory is looked up with
+//!   `ALIVE` held, and dropped before that is released: so existing memory belongs to live
+//!   connections.
+//! * R2. Only a connection that has the database alone unlinks the file, while it still has the
+//!   memory: an inode number is not reused before the memory is gone.
 
 use crate::file::Handle;
 use crate::seat::{Code, Seat};
@@ -30,13 +31,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The first byte that is locked: behind the two headers of the index and what follows them.
 pub(crate) const FIRST_SLOT: i64 = 120;
-/// The byte of who is there.
+/// The byte of live connections.
 const ALIVE: (i64, i64) = (FIRST_SLOT + SLOTS, 1);
 const SLOTS: i64 = ffi::SQLITE_SHM_NLOCK as i64;
 
-/// What SQLite asks for at a time.
+/// The size of SQLite's requests.
 const REGION: usize = 32 << 10;
-/// So many at most: 4 million pages in the log.
+/// The most regions: 4 million pages in the log.
 const REGIONS_MAX: usize = 1024;
 
 type Region = Box<[AtomicU64]>;
@@ -46,7 +47,7 @@ type Region = Box<[AtomicU64]>;
 pub(crate) struct Index(Mutex<Vec<Region>>);
 
 impl Index {
-    /// Where region `number` lies; `None`: not made yet, nor to be.
+    /// The address of region `number`; `None`: not made yet, and not to be made.
     fn region(&self, number: usize, make: bool) -> Option<*const AtomicU64> {
         let mut regions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while make && regions.len() <= number {
@@ -57,7 +58,7 @@ impl Index {
     }
 }
 
-/// The indices that are in use, by device and inode.
+/// The indices in use, by device and inode.
 #[derive(Default)]
 pub(crate) struct Indices(Mutex<HashMap<(u64, u64), Weak<Index>>>);
 
@@ -106,7 +107,7 @@ impl Shm {
         }
     }
 
-    /// Is there from now on; what is in the file is forgotten if nobody was.
+    /// Joins the index; its old contents are dropped if no connection used it.
     fn arrive(seat: &Seat, fd: Fd) -> Result<(), Code> {
         let lock = |kind| seat.lock(fd, kind, ALIVE, ffi::SQLITE_IOERR_SHMLOCK);
         match lock(F_WRLCK) {
@@ -122,10 +123,11 @@ impl Shm {
 }
 
 impl Handle {
-    /// Where region `number` of the index lies, which is made if it is to be; null: there is none.
+    /// The address of region `number` of the index, which is made on request; null: there is none.
     ///
     /// # Errors
-    /// `SQLITE_BUSY` (somebody begins it), `SQLITE_CANTOPEN`, `SQLITE_IOERR_SHMMAP` and its kin.
+    /// `SQLITE_BUSY` (another connection begins it), `SQLITE_CANTOPEN`, `SQLITE_IOERR_SHMMAP` and
+    /// the like.
     pub(crate) fn map(
         &mut self,
         number: c_int,
@@ -143,7 +145,7 @@ impl Handle {
         Ok(region.flatten().unwrap_or(std::ptr::null()))
     }
 
-    /// Locks slots of the index, or ends their locks.
+    /// Locks slots of the index, or releases them.
     ///
     /// # Errors
     /// `SQLITE_BUSY`, `SQLITE_IOERR_SHMLOCK`.
@@ -164,12 +166,12 @@ impl Handle {
             .lock(shm.fd, kind, range, ffi::SQLITE_IOERR_SHMLOCK)
     }
 
-    /// What was stored to an index before is seen by who sees what is stored after.
+    /// A thread that sees a later store to an index also sees the earlier ones.
     pub(crate) fn barrier() {
         fence(Ordering::SeqCst);
     }
 
-    /// Gives up the index; the file goes too, if it is to.
+    /// Leaves the index; deletes the file on request.
     ///
     /// # Errors
     /// `SQLITE_IOERR_CLOSE`.

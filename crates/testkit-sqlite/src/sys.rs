@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What SQLite calls: `sqlite3_vfs` and `sqlite3_io_methods`, in terms of [`Seat`] and [`Handle`].
+//! Implements `sqlite3_vfs` and `sqlite3_io_methods`, which SQLite calls, by [`Seat`] and
+//! [`Handle`].
 //!
 //! # Rules
-//! * The only file of this crate with `unsafe`. Every function here turns pointers into references
-//!   and slices, and calls what is safe.
+//! * Only this file has `unsafe` in this crate. Every function here turns pointers into references
+//!   and slices, and calls safe code.
 //! * S1. SQLite passes what its page "OS Interface Object" promises: the very VFS or file that the
 //!   function belongs to, strings that end, places for results that may be written, and buffers as
 //!   long as it says.
-//! * S2. A VFS is registered under a name that nobody else knows, and by a value that stays on its
-//!   thread; it is taken out when no connection is left that it was made for.
+//! * S2. A VFS is registered under a name that no other code knows, and by a value that stays on
+//!   its thread; it is unregistered when no connection that uses it is left.
 //! * S3. A connection makes one call at a time, and no call into a file leads to another into it.
 //! * A panic in one of them ends the process: it cannot pass through C.
 
@@ -19,7 +20,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::rc::Rc;
 use std::{ptr, slice};
 
-/// What SQLite has of a connection's side; begins with what it knows of it.
+/// A connection's VFS as SQLite sees it; the first field is the part that SQLite knows.
 #[repr(C)]
 struct Entry {
     vfs: sqlite3_vfs,
@@ -27,30 +28,30 @@ struct Entry {
     seat: Rc<Seat>,
 }
 
-/// What SQLite has of an open file; begins with what it knows of it.
+/// An open file as SQLite sees it; the first field is the part that SQLite knows.
 #[repr(C)]
 struct Opened {
     base: sqlite3_file,
-    /// From `Box::into_raw`, in `open`; given back in `close`.
+    /// From `Box::into_raw` in `open`; freed in `close`.
     handle: *mut Handle,
 }
 
-/// A VFS that SQLite knows, while this lives.
+/// A registered VFS, while this lives.
 pub(crate) struct Registered(*mut Entry);
 
 impl Registered {
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's error.
     pub(crate) fn new(seat: Rc<Seat>) -> rusqlite::Result<Self> {
         let entry = Box::into_raw(Box::new(Entry {
             vfs: TABLE,
             name: CString::default(),
             seat,
         }));
-        // Nobody else's while it is there.
+        // No other VFS has this name while the entry lives.
         let name = CString::new(format!("openpath-{entry:p}")).unwrap_or_default();
-        // SAFETY: the entry is ours and lives until `Registered` goes, and so does the name, where
-        // it is; SQLite changes the first field only. A field is no part of it otherwise.
+        // SAFETY: the entry is ours and lives until `Registered` is dropped, and so does the name
+        // that it points to; SQLite changes only the first field.
         let code = unsafe {
             (*entry).vfs.zName = name.as_ptr();
             (*entry).name = name;
@@ -64,15 +65,15 @@ impl Registered {
     }
 
     pub(crate) fn name(&self) -> &CStr {
-        // SAFETY: the entry lives as long as `self`, and nobody changes the name.
+        // SAFETY: the entry lives as long as `self`, and nothing changes the name.
         unsafe { &(*self.0).name }
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // SAFETY: it was made by `Box::into_raw` and is dropped here only; nobody finds it any more
-        // once it is taken out, and whoever had found it is closed (S2).
+        // SAFETY: it was made by `Box::into_raw` and is dropped only here; SQLite cannot find it
+        // once it is unregistered, and all connections that had found it are closed (S2).
         unsafe {
             ffi::sqlite3_vfs_unregister(self.0.cast());
             drop(Box::from_raw(self.0));
@@ -134,9 +135,9 @@ fn code(result: Result<(), Code>) -> c_int {
 /// The connection's side.
 ///
 /// # Safety
-/// S1, and nobody uses the answer after the call.
+/// S1, and the caller does not use the result after the call.
 unsafe fn seat<'a>(vfs: *mut sqlite3_vfs) -> &'a Rc<Seat> {
-    // SAFETY: the VFS is the first field of an entry, which lives (S2) and of which nobody changes
+    // SAFETY: the VFS is the first field of an entry, which lives (S2) and of which nothing changes
     // this field.
     unsafe { &(*vfs.cast::<Entry>()).seat }
 }
@@ -144,9 +145,9 @@ unsafe fn seat<'a>(vfs: *mut sqlite3_vfs) -> &'a Rc<Seat> {
 /// The file.
 ///
 /// # Safety
-/// S1 and S3, and nobody uses the answer after the call.
+/// S1 and S3, and the caller does not use the result after the call.
 unsafe fn handle<'a>(file: *mut sqlite3_file) -> &'a mut Handle {
-    // SAFETY: SQLite calls methods of files only that `open` filled in and `close` did not empty,
+    // SAFETY: SQLite calls methods only of files that `open` filled in and `close` did not empty,
     // and one at a time (S3).
     unsafe { &mut *(*file.cast::<Opened>()).handle }
 }
@@ -154,13 +155,13 @@ unsafe fn handle<'a>(file: *mut sqlite3_file) -> &'a mut Handle {
 /// The bytes of a name.
 ///
 /// # Safety
-/// S1, and nobody uses the answer after the call.
+/// S1, and the caller does not use the result after the call.
 unsafe fn bytes<'a>(name: *const c_char) -> &'a [u8] {
     // SAFETY: a string of C that ends (S1).
     unsafe { CStr::from_ptr(name) }.to_bytes()
 }
 
-/// How many bytes that is; SQLite says no negative ones.
+/// A length of SQLite, which is never negative.
 fn length(many: c_int) -> usize {
     usize::try_from(many).unwrap_or(0)
 }
@@ -271,8 +272,8 @@ unsafe extern "C" fn read(
     many: c_int,
     at: i64,
 ) -> c_int {
-    // SAFETY: S1, S3; what SQLite has not filled in yet is filled here before it is lent as bytes.
-    // So what lies behind the end of the file is zeros, as SQLite wants it.
+    // SAFETY: S1, S3; bytes that SQLite has not filled in yet are filled here before they become a
+    // slice. So the part behind the end of the file is zeros, as SQLite requires.
     unsafe {
         ptr::write_bytes(out.cast::<u8>(), 0, length(many));
         let out = slice::from_raw_parts_mut(out.cast::<u8>(), length(many));
@@ -331,7 +332,7 @@ unsafe extern "C" fn sector_size(_: *mut sqlite3_file) -> c_int {
     4096
 }
 
-/// Nothing is promised.
+/// No guarantees.
 unsafe extern "C" fn characteristics(_: *mut sqlite3_file) -> c_int {
     0
 }
@@ -343,8 +344,8 @@ unsafe extern "C" fn shm_map(
     make: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: S1, S3. What is lent is made of atomics, and so may be stored to by those who share
-    // it; it stays where it is until the index is given up.
+    // SAFETY: S1, S3. The memory consists of atomics, and so all that share it may store to it; it
+    // stays where it is until the index is left.
     code(unsafe {
         let region = handle(file).map(number, size, make != 0);
         region.map(|region| *out = region.cast_mut().cast())

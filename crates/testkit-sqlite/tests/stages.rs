@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which bytes are locked at each step of a transaction, who is kept from what, and what ends it.
+//! Checks the locked bytes at each step of a transaction, the conflicts, and the end of locks.
 
 mod common;
 
@@ -8,7 +8,7 @@ use openpath_abi::fcntl::O_RDWR;
 use openpath_testkit_sqlite::{Database, Databases, Fault};
 use rusqlite::ErrorCode;
 
-/// The locks there are: whose, `r` or `w`, first and last byte from the first that SQLite locks.
+/// All locks: owner, `r` or `w`, first and last byte from the first that SQLite locks.
 fn locks(databases: &Databases) -> Vec<String> {
     const FIRST: i64 = 0x4000_0000;
     let line = |lock: openpath_vfs::LockInfo| {
@@ -61,7 +61,7 @@ fn each_step_locks_what_the_protocol_says() {
     assert_eq!(locks(&databases), ["1 r 2-511"]);
     run(&b, "BEGIN IMMEDIATE");
     let both = ["1 r 2-511", "2 r 2-511", "2 w 1-1"];
-    assert_eq!(locks(&databases), both, "who is about to write reads, too");
+    assert_eq!(locks(&databases), both, "a reserved writer reads, too");
     assert!(is_busy(&a, "UPDATE t SET x = 2"), "two are about to write");
     run(&b, "UPDATE t SET x = 3");
     assert!(is_busy(&b, "COMMIT"), "somebody reads");
@@ -124,7 +124,7 @@ fn a_log_is_shared_and_goes_with_the_last_connection() {
         let row = database.query_row("SELECT x FROM t", [], |row| row.get(0));
         row.expect("a row")
     };
-    assert_eq!((x(&a), x(&b)), (1, 2), "who reads sees what he began with");
+    assert_eq!((x(&a), x(&b)), (1, 2), "a reader keeps its snapshot");
     assert!(task.stat(b"/db-wal").is_ok() && task.stat(b"/db-shm").is_ok());
     drop((a, b));
     let left = [task.stat(b"/db-wal"), task.stat(b"/db-shm")];

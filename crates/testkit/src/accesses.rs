@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access times that a directory of the host keeps by rules of its own (L29). They are left out of
-//! a comparison only where it fails with them.
+//! Drops access times from a comparison where the host keeps them by its own rules (L29), and only
+//! if the comparison fails with them.
 
 use crate::case::Trace;
 use crate::outcome::{Stamp, StatView};
@@ -8,12 +8,12 @@ use crate::plain::Trust;
 use crate::served::each;
 use openpath_abi::mode;
 
-/// Leaves out of both runs the access times that are the host's where so much of it is kept; false
-/// if that is none.
+/// Drops from both runs the access times that the host keeps under this trust; false if there are
+/// none.
 ///
-/// Whose names are confirmed are the host's own: it moves them also for who asked that it does not.
-/// With changes that are told they are known here as long as the inode is; of a link, which nobody
-/// holds open, that is not long.
+/// Under confirmed names all access times are the host's: it moves them even if the caller asked it
+/// not to. With notified changes openpath knows them as long as the inode lives; a link's inode
+/// does not live long, because no file holds it open.
 pub(crate) fn leave_out(trust: Trust, both: [&mut Trace; 2]) -> bool {
     let work = match trust {
         Trust::Exclusive => return false,
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_hosts_is_left_out_and_nothing_else() {
+    fn only_host_access_times_are_dropped() {
         let is_same = |trust, mode| {
             let (mut host, mut ours) = (seen(mode, 5), seen(mode, 6));
             leave_out(trust, [&mut host, &mut ours]);

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A case: operations from an empty file system on; running it on a face; comparing two runs.
+//! Runs a case (operations on an empty file system) on one side, and compares two runs.
 //!
 //! # Rules
-//! * A case is a text of one operation a line; `#` starts a comment; a line `---` parts the
-//!   set-up, after which no picture is taken, from the rest.
-//! * A face runs a whole case before the next face starts, so faces cannot disturb each other.
-//! * The first difference counts; nothing after it is looked at.
+//! * A case is a text with one operation per line; `#` starts a comment; a line `---` ends the
+//!   set-up, after which no snapshot is taken.
+//! * A side runs a whole case before the other side starts, so the sides cannot disturb each other.
+//! * The first difference counts; nothing after it is compared.
 
 use std::fmt;
 
 use openpath_abi::Errno;
 
-use crate::face::Face;
 use crate::op::Op;
 use crate::outcome::Outcome;
+use crate::side::Side;
 use crate::skips::{self, Counts};
 use crate::tree::{self, Depth, Tree};
 
-/// Operations from an empty file system on.
+/// A list of operations on a file system that is empty at first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Case {
-    /// All of them.
+    /// All operations.
     pub ops: Vec<Op>,
-    /// How many belong to the set-up.
+    /// How many of the operations belong to the set-up.
     pub setup: usize,
 }
 
@@ -56,38 +56,40 @@ impl std::str::FromStr for Case {
     }
 }
 
-/// When pictures are taken.
+/// When to take snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pictures {
+pub enum Snapshots {
     /// After each operation that is not part of the set-up, and at the end.
     Each,
-    /// At the end.
+    /// Only at the end.
     Last,
 }
 
-/// What a run of a case gave.
+/// The result of running a case.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// For each operation.
+    /// The outcome of each operation.
     pub outcomes: Vec<Outcome>,
-    /// The picture after each operation, where one was taken.
-    pub pictures: Vec<Option<Tree>>,
-    /// The deep picture at the end.
+    /// The snapshot after each operation, where one was taken.
+    pub snapshots: Vec<Option<Tree>>,
+    /// The deep snapshot at the end.
     pub end: Tree,
-    /// What the face itself found wrong.
+    /// Faults that the side found by itself.
     pub wrong: Vec<String>,
 }
 
 impl Trace {
-    /// Did another run give the same?
+    /// Whether another run gave the same result.
     #[must_use]
     pub fn same(&self, other: &Trace) -> bool {
-        self.outcomes == other.outcomes && self.pictures == other.pictures && self.end == other.end
+        self.outcomes == other.outcomes
+            && self.snapshots == other.snapshots
+            && self.end == other.end
     }
 }
 
 /// Runs a case; an operation that `follow` skipped is skipped as well.
-pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Trace>) -> Trace {
+pub fn run(side: &mut dyn Side, case: &Case, when: Snapshots, follow: Option<&Trace>) -> Trace {
     let mut trace = Trace::default();
     for (i, op) in case.ops.iter().enumerate() {
         let skipped = follow.and_then(|t| match &t.outcomes[i] {
@@ -96,24 +98,24 @@ pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Tra
         });
         let outcome = match skipped {
             Some(name) => {
-                face.skip(i, op);
+                side.skip(i, op);
                 Outcome::Skip(name)
             }
-            None => face.apply(i, op),
+            None => side.apply(i, op),
         };
-        let wanted = when == Pictures::Each && i >= case.setup;
-        // Looking uses mounts, and a use takes away the mark of the first `MNT_EXPIRE`.
+        let wanted = when == Snapshots::Each && i >= case.setup;
+        // A snapshot uses mounts, and a use clears the mark of the first `MNT_EXPIRE`.
         let marked = outcome == Outcome::Err(Errno::EAGAIN) && matches!(op, Op::Umount { .. });
         let depth = changes(op).filter(|_| wanted && !marked);
-        trace.pictures.push(depth.map(|d| face.snapshot(d)));
+        trace.snapshots.push(depth.map(|d| side.snapshot(d)));
         trace.outcomes.push(outcome);
     }
-    trace.wrong = face.finish();
-    trace.end = face.snapshot(Depth::Deep);
+    trace.wrong = side.finish();
+    trace.end = side.snapshot(Depth::Deep);
     trace
 }
 
-/// How much of a picture it may change, if any.
+/// The depth of a snapshot that the operation may change, if any.
 fn changes(op: &Op) -> Option<Depth> {
     match op {
         Op::Cred { .. } | Op::Umask { .. } | Op::GetFl { .. } | Op::Getcwd {} => None,
@@ -142,11 +144,11 @@ fn changes(op: &Op) -> Option<Depth> {
 /// The first difference of two runs.
 #[derive(Clone, Debug)]
 pub struct Divergence {
-    /// The operation after which it was seen; the number of operations if at the end.
+    /// The operation after which it showed; the number of operations if at the end.
     pub at: usize,
-    /// What kind: an outcome, a picture, or a face's own complaint.
+    /// What differs: an outcome, a snapshot, or a fault that one side found.
     pub kind: &'static str,
-    /// What differs.
+    /// The difference as text.
     pub text: String,
 }
 
@@ -169,7 +171,7 @@ pub fn compare(
             counts.add(skips::HOST_LISTING);
         } else if a != b || matches!(b, Outcome::Bad(_)) {
             match skips::allowed(rn, &case.ops[..at], op, a, b) {
-                // The two sides are in different states from here on.
+                // From here on the two sides are in different states.
                 Some(id) => {
                     counts.add(id);
                     return None;
@@ -184,7 +186,7 @@ pub fn compare(
                 }
             }
         }
-        if let (Some(a), Some(b)) = (&l.pictures[at], &r.pictures[at])
+        if let (Some(a), Some(b)) = (&l.snapshots[at], &r.snapshots[at])
             && (a != b || !a.trouble.is_empty())
         {
             if let Some(id) = skips::allowed_tree(rn, op, &r.outcomes[at], [a, b]) {
@@ -205,7 +207,7 @@ pub fn compare(
             let text = format!("    {name}: {text}\n");
             return Some(Divergence {
                 at,
-                kind: "face",
+                kind: "side",
                 text,
             });
         }
@@ -220,7 +222,7 @@ pub fn compare(
     None
 }
 
-/// A case and its divergence, for a person to read.
+/// Renders a case and its divergence for a reader.
 #[must_use]
 pub fn report(case: &Case, d: &Divergence) -> String {
     let mut out = String::new();

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All short sequences: every row of one, two or three operations out of a small alphabet, on a
-//! small tree.
+//! Enumerates all sequences of one, two or three operations from a small alphabet, on a small tree.
 //!
 //! # Rules
 //! * A set is a file: the tree, `---`, the alphabet.
-//! * Cases are numbered through all sets, short rows first; a number gives its case at once, so
-//!   that any share of them can be run anywhere.
+//! * Cases are numbered through all sets, short sequences first; a number gives its case at once,
+//!   so that any share of them can run anywhere.
 
 use crate::case::Case;
 
-/// Longest row.
+/// Length of the longest sequence.
 pub const LENGTH: u32 = 3;
 
-/// Builds in a set.
+/// Embeds the file of a set.
 macro_rules! set {
     ($name:literal) => {
         (
@@ -33,11 +32,11 @@ pub const SETS: &[(&str, &str)] = &[
     set!("table"),
 ];
 
-/// A set, read.
+/// A parsed set.
 #[derive(Debug)]
 pub struct Set {
     name: &'static str,
-    /// The tree is the set-up; the alphabet follows it.
+    /// The tree as set-up, followed by the alphabet.
     case: Case,
 }
 
@@ -46,15 +45,15 @@ impl Set {
         (self.case.ops.len() - self.case.setup) as u64
     }
 
-    /// How many rows it has.
+    /// How many sequences the set has.
     #[must_use]
-    pub fn rows(&self) -> u64 {
+    pub fn sequences(&self) -> u64 {
         (1..=LENGTH).map(|n| self.letters().pow(n)).sum()
     }
 
-    /// The row of this number.
+    /// The sequence with this number.
     #[must_use]
-    pub fn row(&self, mut number: u64) -> Case {
+    pub fn sequence(&self, mut number: u64) -> Case {
         let mut length = 1;
         while number >= self.letters().pow(length) {
             number -= self.letters().pow(length);
@@ -74,7 +73,7 @@ impl Set {
 /// All sets.
 ///
 /// # Panics
-/// If a set cannot be read, which a test rules out.
+/// If a set cannot be parsed, which a test excludes.
 #[must_use]
 pub fn sets() -> Vec<Set> {
     let read = |(name, text): &(&'static str, &str)| Set {
@@ -87,25 +86,25 @@ pub fn sets() -> Vec<Set> {
 /// How many cases there are in all.
 #[must_use]
 pub fn count(sets: &[Set]) -> u64 {
-    sets.iter().map(Set::rows).sum()
+    sets.iter().map(Set::sequences).sum()
 }
 
-/// The first and the end of the numbers of a set's cases.
+/// The range of the numbers of a set's cases.
 #[must_use]
 pub fn range(sets: &[Set], name: &str) -> Option<[u64; 2]> {
     let at = sets.iter().position(|set| set.name == name)?;
     let first = count(&sets[..at]);
-    Some([first, first + sets[at].rows()])
+    Some([first, first + sets[at].sequences()])
 }
 
-/// The case of this number, and where it comes from.
+/// The case with this number, and its origin.
 #[must_use]
 pub fn case(sets: &[Set], mut number: u64) -> Option<(String, Case)> {
     for set in sets {
-        if number < set.rows() {
-            return Some((format!("{} {number}", set.name), set.row(number)));
+        if number < set.sequences() {
+            return Some((format!("{} {number}", set.name), set.sequence(number)));
         }
-        number -= set.rows();
+        number -= set.sequences();
     }
     None
 }
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_set_can_be_read_and_every_row_is_there_once() {
+    fn every_set_parses_and_has_each_sequence_once() {
         for set in sets() {
             assert!(set.letters() >= 40, "{}: {}", set.name, set.letters());
         }
@@ -123,11 +122,11 @@ mod tests {
             name: "small",
             case: "getcwd\n---\nstat a\nstat b\n".parse().expect("a case"),
         };
-        assert_eq!(small.rows(), 2 + 4 + 8);
-        let rows: Vec<String> = (0..small.rows())
-            .map(|i| small.row(i).to_string())
+        assert_eq!(small.sequences(), 2 + 4 + 8);
+        let sequences: Vec<String> = (0..small.sequences())
+            .map(|i| small.sequence(i).to_string())
             .collect();
-        assert!((1..rows.len()).all(|i| !rows[..i].contains(&rows[i])));
+        assert!((1..sequences.len()).all(|i| !sequences[..i].contains(&sequences[i])));
         let sets = [small];
         assert_eq!(range(&sets, "small"), Some([0, 14]));
         assert_eq!(range(&sets, "large"), None);

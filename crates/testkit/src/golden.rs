@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Golden facts: operations with the answer that Linux gave, kept as data.
+//! Parses golden facts: operations with the answer that Linux gave.
 //!
 //! # Rules
-//! * `tree NAME`, operations, `end` names a set-up; `tree NAME BASE` adds to another one.
-//! * `each NAME TREE`, lines, `end`: every line on a fresh tree. `seq NAME TREE`, lines, `end`:
-//!   one after the other on one tree.
+//! * `tree NAME`, operations, `end` names a set-up; `tree NAME BASE` extends another one.
+//! * `each NAME TREE`, lines, `end`: every line runs on a fresh tree. `seq NAME TREE`, lines,
+//!   `end`: all lines run in order on one tree.
 //! * A line is an operation, then `=> ERRNO`, `=> ok` or `=> NUMBER` (octal with a leading 0);
 //!   without `=>` it only prepares.
-//! * An answer is a fact about Linux: a face that differs from it is wrong, the host too.
+//! * An answer is a fact about Linux: a side that differs from it is wrong, the host included.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::case::{Case, Trace};
 use crate::op::Op;
 use crate::outcome::Outcome;
 
-/// Builds in a file of facts.
+/// Embeds a file of facts.
 macro_rules! file {
     ($name:literal) => {
         (
@@ -42,13 +42,13 @@ pub const FILES: &[(&str, &str)] = &[
     file!("io"),
 ];
 
-/// The probes that are no facts of this part: lines of id, count and reason.
+/// Probes that are not facts of this part: lines of id, count and reason.
 pub const NOT_APPLICABLE: &str = include_str!("../../../conformance/cases/not_applicable.txt");
 
-/// What an operation must give.
+/// The required outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Success, with whatever value.
+    /// Success, with any value.
     Ok,
     /// This error.
     Err(Errno),
@@ -57,7 +57,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// Does an outcome fit?
+    /// Whether an outcome meets the requirement.
     #[must_use]
     pub fn fits(self, outcome: &Outcome) -> bool {
         match self {
@@ -83,19 +83,19 @@ impl Expect {
     }
 }
 
-/// A case with the answers it must give.
+/// A case with the required answers.
 #[derive(Clone, Debug)]
 pub struct Fact {
     /// File, group and line.
     pub name: String,
-    /// What to do.
+    /// The operations.
     pub case: Case,
-    /// The answer of each operation, where there is one to be right about.
+    /// The required answer of each operation, where there is one.
     pub expect: Vec<Option<Expect>>,
 }
 
 impl Fact {
-    /// The first operation whose outcome is not the answer, and the answer.
+    /// The first operation with another outcome than required, and the requirement.
     #[must_use]
     pub fn wrong(&self, trace: &Trace) -> Option<(usize, Expect)> {
         let pairs = self.expect.iter().zip(&trace.outcomes).enumerate();
@@ -104,17 +104,17 @@ impl Fact {
             .next()
     }
 
-    /// How many answers it checks.
+    /// How many answers the fact checks.
     #[must_use]
     pub fn answers(&self) -> usize {
         self.expect.iter().flatten().count()
     }
 }
 
-/// Reads all files of facts.
+/// Parses all files of facts.
 ///
 /// # Errors
-/// A text with file and line.
+/// A message with file and line.
 pub fn all() -> Result<Vec<Fact>, String> {
     let mut reader = Reader::default();
     for (file, text) in FILES {
@@ -222,7 +222,7 @@ impl Reader {
                 let mut one = fact(format!("{name}:{number}"), setup);
                 one.case.ops.push(op);
                 one.expect
-                    .push(Some(answer.ok_or("a line of each without an answer")?));
+                    .push(Some(answer.ok_or("a line of `each` has no answer")?));
                 self.facts.push(one);
             }
             Block::Seq { fact } => {
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_facts_can_be_read() {
+    fn facts_can_be_parsed() {
         let facts = all().expect("the files of facts");
         let answers: usize = facts.iter().map(Fact::answers).sum();
         assert!(answers > 1200, "{answers} answers");

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Proof of openpath: the oracle against the host kernel, fixtures, stress.
+//! Proves openpath against the host kernel (the oracle), hostile guests, kills and load.
 
 mod accesses;
-pub mod boss;
 pub mod case;
 pub mod exhaustive;
-pub mod eye;
-pub mod face;
 pub mod golden;
 pub mod host;
 pub mod hostile;
@@ -20,15 +17,19 @@ pub mod plain;
 pub mod random;
 pub mod rng;
 pub mod scan;
+pub mod scratch;
 mod served;
 pub mod shrink;
+pub mod side;
 pub mod sides;
 pub mod skips;
+pub mod snapshot;
 pub mod soak;
 pub mod stack;
 mod stacked;
 pub mod storm;
 pub mod stress;
+pub mod supervisor;
 pub mod sys;
 pub mod tree;
 pub mod uring;

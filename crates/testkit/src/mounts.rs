@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mount tables, comparable: lines of `/proc/self/mountinfo` with the numbers renamed.
+//! Makes mount tables comparable: lines of `/proc/self/mountinfo` with the numbers renamed.
 //!
 //! # Rules
 //! * A table is sorted by path; of a stack on one path the lower mount comes first; then by what
 //!   the mounts are mounted in.
-//! * Mounts, peer groups and devices are named in the order of first sight, through the tables of
-//!   all tasks: what is one in the kernel has one name.
+//! * Mounts, peer groups and devices get names in the order of first appearance, through the tables
+//!   of all tasks: one object of the kernel has one name.
 //! * A parent that no table shows is `-`.
 
 use std::collections::HashMap;
@@ -60,12 +60,12 @@ impl std::str::FromStr for Line {
 /// The lines of a table.
 ///
 /// # Errors
-/// A text that says what is wrong with one.
+/// A message about the first invalid line.
 pub fn lines(text: &str) -> Result<Vec<Line>, String> {
     text.lines().map(str::parse).collect()
 }
 
-/// Names in the order of first sight.
+/// Names in the order of first appearance.
 #[derive(Debug)]
 struct Seen<K>(HashMap<K, usize>);
 
@@ -80,7 +80,7 @@ impl<K: std::hash::Hash + Eq> Seen<K> {
     }
 }
 
-/// Where a mount is, and all that it is mounted in, from the lowest on: no other has the same.
+/// A unique key: where a mount is, and all its parents from the lowest on.
 fn chain(table: &[Line], of: &Line) -> Vec<String> {
     let (mut at, mut chain) = (of, vec![of.point.clone()]);
     // No chain is longer than its table.
@@ -97,7 +97,7 @@ fn chain(table: &[Line], of: &Line) -> Vec<String> {
     chain
 }
 
-/// The tables of all tasks, comparable.
+/// The tables of all tasks in comparable form.
 #[must_use]
 pub fn comparable(mut tables: Vec<Vec<Line>>) -> Vec<Vec<String>> {
     let (mut ids, mut groups, mut devices) = (Seen::new(), Seen::new(), Seen::new());
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_only_in_numbers_is_the_same() {
+    fn tables_that_differ_in_numbers_are_equal() {
         let one = "40 30 0:50 / / rw,relatime - tmpfs case rw,size=1k\n\
                    42 41 0:52 / /a rw,relatime shared:7 - tmpfs x ro\n\
                    41 40 0:51 /d /a ro,noatime shared:9 master:7 - tmpfs x rw\n";

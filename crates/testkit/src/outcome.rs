@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an operation gave, in a form that two faces can be compared by.
+//! Represents the outcome of an operation in a form that two sides can be compared by.
 //!
 //! # Rules
-//! * Numbers that may differ between two right file systems are replaced by relations: an inode
-//!   number by the place where the inode was first seen, a time by the operation that set it.
+//! * Numbers that may differ between two correct file systems become relations: an inode number
+//!   becomes the place where the inode was first seen, a time the operation that set it.
 //! * Everything else is compared as it is.
 
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ use crate::sys::{RawStatMount, RawStatx};
 /// When a time was set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// When the file system was made, or not long before.
+    /// At the time when the file system was made, or shortly before.
     Begin,
-    /// By the kernel, during the operation of this number.
+    /// During the operation of this number, by the kernel.
     Op(usize),
-    /// To this value: by utimensat(2), or before the case.
+    /// To this value, by utimensat(2) or before the case.
     At(Timespec),
 }
 
@@ -35,27 +35,27 @@ impl fmt::Debug for Stamp {
     }
 }
 
-/// The times at which a case and its operations started, by a face's own clock.
+/// The start times of a case and its operations, by a side's own clock.
 #[derive(Debug, Default)]
 pub struct Stamps {
     starts: Vec<Timespec>,
-    /// The case goes on over an overlay.
+    /// Whether the case continues over an overlay.
     pub stacked: bool,
 }
 
 impl Stamps {
-    /// How far a time may lie after the last start and still be the clock's, in seconds.
+    /// How many seconds after the last start a time may be and still be the clock's.
     const SLACK: i64 = 100_000;
-    /// A time from here on and before the case is that of a file system older than the case; no
+    /// A time between this one and the case is that of a file system older than the case; no
     /// operation sets one.
     const RECENT: i64 = 1_700_000_000;
 
-    /// The case starts now, or its next operation.
+    /// Starts the case, or its next operation.
     pub fn start(&mut self, now: Timespec) {
         self.starts.push(now);
     }
 
-    /// The start of the operation under way.
+    /// The start of the current operation.
     #[must_use]
     pub fn last(&self) -> Timespec {
         self.starts.last().copied().unwrap_or_default()
@@ -78,7 +78,7 @@ impl Stamps {
     }
 }
 
-/// Names for inodes and devices: numbers in order of first sight.
+/// Names for inodes and devices: numbers in the order of first appearance.
 #[derive(Debug, Default)]
 pub struct Ids {
     inodes: HashMap<(u64, u64), (u32, u32)>,
@@ -89,12 +89,12 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// A new walk over the tree begins.
+    /// Begins a new walk over the tree.
     pub fn begin(&mut self) {
         self.round += 1;
     }
 
-    /// The name of an inode met on a walk.
+    /// Names an inode found on a walk.
     pub fn meet(&mut self, dev: u64, ino: u64) -> u32 {
         self.meet_device(dev);
         let round = self.round;
@@ -106,7 +106,7 @@ impl Ids {
         entry.0
     }
 
-    /// The walk is over: an inode or device it did not meet is gone, and its number may be used
+    /// Ends the walk: an inode or device that it did not find is gone, and its number may be used
     /// again.
     pub fn end(&mut self) {
         let round = self.round;
@@ -114,13 +114,13 @@ impl Ids {
         self.devices.retain(|_, v| v.1 == round);
     }
 
-    /// The name of an inode that the last walk met.
+    /// The name of an inode that the last walk found.
     #[must_use]
     pub fn known(&self, dev: u64, ino: u64) -> Option<u32> {
         self.inodes.get(&(dev, ino)).map(|v| v.0)
     }
 
-    /// The name of a device that a walk meets.
+    /// Names a device found on a walk.
     fn meet_device(&mut self, dev: u64) {
         let round = self.round;
         let entry = self.devices.entry(dev).or_insert_with(|| {
@@ -130,14 +130,14 @@ impl Ids {
         entry.1 = round;
     }
 
-    /// The name of a device; none for one that the last walk did not meet.
+    /// The name of a device; none if the last walk did not find it.
     #[must_use]
     pub fn device(&self, dev: u64) -> Option<u32> {
         self.devices.get(&dev).map(|v| v.0)
     }
 }
 
-/// stat(2), comparable.
+/// stat(2) in comparable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of struct stat")]
 pub struct StatView {
@@ -157,13 +157,13 @@ pub struct StatView {
 }
 
 impl StatView {
-    /// Makes a face's answer comparable.
+    /// Makes a side's answer comparable.
     #[must_use]
     pub fn new(s: &Stat, ids: &Ids, stamps: &Stamps) -> StatView {
-        // What no file system holds is as old as the machine.
+        // An object in no file system is as old as the machine.
         let real = openpath_abi::mode::file_type(s.mode) != 0;
         let stamp = |t| if real { stamps.of(t) } else { Stamp::Begin };
-        // Of an overlay's directories and links these are not compared (L47, L48).
+        // Not compared for an overlay's directories and links (L47, L48).
         let odd = stamps.stacked && !openpath_abi::mode::is_reg(s.mode);
         StatView {
             inode: ids.known(s.dev, s.ino),
@@ -171,7 +171,7 @@ impl StatView {
             mode: s.mode,
             nlink: match s.nlink {
                 _ if odd => 0,
-                // Of a file beneath that was removed the kernel shows one (L48).
+                // The kernel shows one link for a removed lower file (L48).
                 0 if stamps.stacked => 1,
                 links => links,
             },
@@ -188,7 +188,7 @@ impl StatView {
     }
 }
 
-/// statx(2), comparable.
+/// statx(2) in comparable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of struct statx")]
 pub struct StatxView {
@@ -200,7 +200,7 @@ pub struct StatxView {
 }
 
 impl StatxView {
-    /// Makes a face's answer comparable; what the mask does not cover is not looked at.
+    /// Makes a side's answer comparable; fields outside the mask are ignored.
     #[must_use]
     pub fn new(s: &RawStatx, ids: &Ids, stamps: &Stamps) -> StatxView {
         use openpath_abi::statx as x;
@@ -214,7 +214,7 @@ impl StatxView {
             stat.inode = None;
         }
         let real = openpath_abi::mode::file_type(s.stat.mode) != 0;
-        // An overlay shows the birth of what a file was copied to, or from (L49).
+        // An overlay shows the birth time of either the copy or its source (L49).
         let born = real && has(x::STATX_BTIME) && !stamps.stacked;
         StatxView {
             mask: if real { s.mask } else { 0 },
@@ -226,7 +226,7 @@ impl StatxView {
     }
 }
 
-/// statmount(2), comparable; the tables of mounts say how mounts and groups belong together.
+/// statmount(2) in comparable form; the mount tables show how mounts and groups are related.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of struct statmount")]
 pub struct MountView {
@@ -241,7 +241,7 @@ pub struct MountView {
 }
 
 impl MountView {
-    /// Makes a face's answer comparable.
+    /// Makes a side's answer comparable.
     #[must_use]
     pub fn new(s: &RawStatMount) -> MountView {
         MountView {
@@ -257,22 +257,22 @@ impl MountView {
     }
 }
 
-/// A descriptor as a face sees it.
+/// A descriptor as a side sees it.
 #[derive(Clone, Debug)]
 pub struct RawDesc {
     /// Its number.
     pub fd: i32,
-    /// Closed on exec?
+    /// Whether it is closed on exec.
     pub cloexec: bool,
     /// `F_GETFL`.
     pub flags: i64,
-    /// Where it stands; of a directory only whether at the start.
+    /// The position; for a directory only whether it is at the start.
     pub pos: Result<i64, Errno>,
-    /// What it is open on; nothing for what no file system holds.
+    /// Attributes of the open file; none for an object in no file system.
     pub stat: Option<Stat>,
 }
 
-/// A descriptor, comparable.
+/// A descriptor in comparable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the raw one")]
 pub struct Desc {
@@ -284,7 +284,7 @@ pub struct Desc {
 }
 
 impl Desc {
-    /// Makes a face's descriptor comparable.
+    /// Makes a side's descriptor comparable.
     #[must_use]
     pub fn new(raw: &RawDesc, ids: &Ids, stamps: &Stamps) -> Desc {
         Desc {
@@ -304,16 +304,16 @@ pub struct RawEvent {
     pub wd: i32,
     /// What happened.
     pub mask: u32,
-    /// What binds the two halves of a move.
+    /// Links the two halves of a move.
     pub cookie: u32,
     /// The name of the entry, without its padding.
     pub name: Vec<u8>,
 }
 
-/// Takes the records that an inotify descriptor gives apart.
+/// Parses the records that an inotify descriptor returns.
 ///
 /// # Errors
-/// A text that says how a record is broken.
+/// A message about a broken record.
 pub fn raw_events(mut b: &[u8]) -> Result<Vec<RawEvent>, String> {
     let mut all = Vec::new();
     while !b.is_empty() {
@@ -340,7 +340,7 @@ pub fn raw_events(mut b: &[u8]) -> Result<Vec<RawEvent>, String> {
     Ok(all)
 }
 
-/// Names for cookies: numbers in order of first sight, 0 for none.
+/// Names for cookies: numbers in the order of first appearance, 0 for none.
 #[derive(Debug, Default)]
 pub struct Names(Vec<u32>);
 
@@ -362,22 +362,22 @@ impl Names {
     }
 }
 
-/// What an operation gave.
+/// The outcome of an operation.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It failed.
     Err(Errno),
-    /// It worked, and there is nothing to say.
+    /// It succeeded without a value.
     Ok,
-    /// It worked and gave a number.
+    /// It succeeded with a number.
     Num(i64),
-    /// It worked and gave several numbers.
+    /// It succeeded with several numbers.
     Nums(Vec<i64>),
-    /// It worked and gave events, with names for their cookies.
+    /// It succeeded with events, which have names for their cookies.
     Events(Vec<RawEvent>),
-    /// It worked and gave bytes.
+    /// It succeeded with bytes.
     Bytes(Vec<u8>),
-    /// It worked and gave names, sorted, with a number each.
+    /// It succeeded with names, sorted, with a number each.
     Names(Vec<(Vec<u8>, u8)>),
     /// stat(2).
     Stat(Box<StatView>),
@@ -385,11 +385,11 @@ pub enum Outcome {
     Statx(Box<StatxView>),
     /// statmount(2).
     Mount(Box<MountView>),
-    /// statfs(2): type, block size, longest name, flags; blocks, inodes, and of both what is used.
+    /// statfs(2): type, block size, longest name, flags; blocks, inodes, and the used ones of both.
     StatFs([i64; 8]),
-    /// The face itself found something wrong.
+    /// The side found a fault by itself.
     Bad(String),
-    /// Not executed, for the reason of this name.
+    /// It was skipped, for the reason with this name.
     Skip(&'static str),
 }
 
@@ -419,7 +419,7 @@ impl Outcome {
         Outcome::Names(names)
     }
 
-    /// The places of mounts, sorted: which of two copies was made first is not said anywhere.
+    /// The places of mounts, sorted: no call tells which of two copies was made first.
     #[must_use]
     pub fn places(mut all: Vec<(Vec<u8>, u8)>) -> Outcome {
         all.sort();
@@ -434,7 +434,7 @@ impl Outcome {
         Outcome::Names(names)
     }
 
-    /// Did it work?
+    /// Whether the operation succeeded.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         !matches!(self, Outcome::Err(_) | Outcome::Bad(_) | Outcome::Skip(_))
@@ -503,7 +503,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_named_by_the_operation_that_set_it() {
+    fn times_are_named_by_their_operation() {
         let mut stamps = Stamps::default();
         for sec in [900, 1000, 1001, 1002] {
             stamps.start(Timespec::new(sec, 5));
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inode_that_is_gone_loses_its_name() {
+    fn gone_inode_loses_its_name() {
         let mut ids = Ids::default();
         ids.begin();
         let first = ids.meet(1, 7);

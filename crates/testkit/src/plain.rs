@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plain file system of the host for openpath to stand on: a tmpfs that is mounted nowhere.
+//! Makes a plain file system of the host under openpath: a tmpfs that is mounted nowhere.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use serde::{Deserialize, Serialize};
 
-/// Descriptors of the host that a case gets on with: few, so that they are given up and reopened.
+/// The most host descriptors per case: few, so that openpath closes and reopens some.
 const HANDLES: usize = 24;
 
-/// What openpath keeps of the file system: the policies of [`openpath_host`], by name.
+/// How far openpath trusts the file system: the policies of [`openpath_host`], by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Trust {
     /// [`Policy::Exclusive`].
@@ -43,7 +43,7 @@ fn errno(error: rustix::io::Errno) -> Errno {
     Errno::checked(error.raw_os_error()).unwrap_or(Errno::EIO)
 }
 
-/// What leads to the descriptors of this process, also where there is no `/proc`.
+/// A descriptor that leads to the descriptors of this process, even without `/proc`.
 ///
 /// # Errors
 /// Those of open(2).
@@ -60,7 +60,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A fresh one, with the options of the host's cases.
+    /// Makes one with the options of the host's cases.
     ///
     /// # Errors
     /// Those of fsopen(2), fsconfig(2) and fsmount(2).
@@ -85,7 +85,7 @@ impl Plain {
         })
     }
 
-    /// A tree of openpath over it.
+    /// An openpath tree over it.
     ///
     /// # Errors
     /// Those of [`HostFs::over`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seeded random numbers (splitmix64): the same seed gives the same case on every machine.
+//! Generates random numbers from a seed (splitmix64): a seed gives the same case on every machine.
 
 /// A generator.
 #[derive(Clone, Debug)]
@@ -34,18 +34,18 @@ impl Rng {
         self.below(n) == 0
     }
 
-    /// One of them.
+    /// A random element.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `from` is empty.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 
-    /// One of them, each as often as its weight says.
+    /// A random element, each as often as its weight says.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `from` is empty.
     pub fn weighted<T: Copy>(&mut self, from: &[(usize, T)]) -> T {
         let sum: usize = from.iter().map(|(w, _)| w).sum();
         let mut at = self.below(sum);

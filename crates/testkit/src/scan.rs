@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directory scans: two right file systems may order entries as they like, but neither may lose
-//! or double an entry that was there all the time.
+//! Checks directory scans: two correct file systems may order entries freely, but neither may lose
+//! or double an entry that existed all the time.
 //!
 //! # Rules
 //! * An entry counts as stable from the start of a scan until an operation uses its name.
 //! * At the end of a scan every stable entry was seen exactly once.
-//! * Only a descriptor that shares its position with no other is followed: one that was duplicated
-//!   is not until it is opened again, and none is once there is a second task.
+//! * A descriptor is followed only if it shares its position with no other: a duplicated one is not
+//!   until it is opened again, and none is after a second task exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use openpath_abi::fcntl::{F_DUPFD, F_DUPFD_CLOEXEC};
 use crate::op::{Cmd, Fd, Keep, Op, Path};
 use crate::outcome::Outcome;
 
-/// Bytes that a directory is read with for a picture.
+/// Buffer size for reading a directory for a snapshot.
 pub const LIST: usize = 16384;
 /// The longest record.
 pub const LONGEST: usize = 280;
@@ -34,10 +34,10 @@ pub struct Entry {
     pub name: Vec<u8>,
 }
 
-/// Takes the records of getdents64(2) apart.
+/// Parses the records of getdents64(2).
 ///
 /// # Errors
-/// A text that says how a record is broken.
+/// A message about a broken record.
 pub fn records(mut b: &[u8]) -> Result<Vec<Entry>, String> {
     let mut all = Vec::new();
     while !b.is_empty() {
@@ -77,13 +77,13 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Does the next read start a scan, so that a list of the stable entries is wanted?
+    /// Whether the next read starts a scan, which needs the stable entries.
     #[must_use]
     pub fn starts(&self) -> bool {
         !self.started
     }
 
-    /// A scan starts; these entries are there.
+    /// Starts a scan with the existing entries.
     pub fn start(&mut self, there: Vec<Entry>) {
         *self = Scan {
             stable: there.into_iter().map(|e| e.name).collect(),
@@ -93,12 +93,12 @@ impl Scan {
         };
     }
 
-    /// The position went back to the start.
+    /// Moves the position back to the start.
     pub fn rewind(&mut self) {
         *self = Scan::default();
     }
 
-    /// One read gave these entries; none means that the scan is over.
+    /// Takes the entries of one read; none means that the scan is over.
     pub fn feed(&mut self, got: Vec<Entry>) -> Outcome {
         if self.ended || !self.started {
             return Outcome::Ok;
@@ -111,13 +111,13 @@ impl Scan {
         Outcome::Ok
     }
 
-    /// Is it worth reading on to the end?
+    /// Whether reading on to the end can show a fault.
     #[must_use]
     pub fn open(&self) -> bool {
         self.started && !self.ended
     }
 
-    /// An operation used these names.
+    /// Removes the names that an operation uses from the stable entries.
     pub fn touch(&mut self, op: &Op) {
         if self.open() {
             for name in touched(op) {
@@ -144,24 +144,24 @@ impl Scan {
 pub struct Scans {
     scans: BTreeMap<i32, Scan>,
     shared: BTreeSet<i32>,
-    blind: bool,
+    stopped: bool,
 }
 
 impl Scans {
-    /// Does the next read start a scan, so that a list of the stable entries is wanted?
+    /// Whether the next read starts a scan, which needs the stable entries.
     #[must_use]
     pub fn starts(&self, fd: Fd) -> bool {
         // Opening `AT_FDCWD` to list it would be an event of its own.
-        let known = fd.0 >= 0 && !self.blind && !self.shared.contains(&fd.0);
+        let known = fd.0 >= 0 && !self.stopped && !self.shared.contains(&fd.0);
         known && self.scans.get(&fd.0).is_none_or(Scan::starts)
     }
 
-    /// A scan starts; these entries are there.
+    /// Starts a scan with the existing entries.
     pub fn start(&mut self, fd: Fd, there: Vec<Entry>) {
         self.scans.entry(fd.0).or_default().start(there);
     }
 
-    /// One read gave these entries; none means that the scan is over.
+    /// Takes the entries of one read; none means that the scan is over.
     pub fn feed(&mut self, fd: Fd, got: Vec<Entry>) -> Outcome {
         match self.scans.get_mut(&fd.0) {
             Some(scan) => scan.feed(got),
@@ -169,38 +169,38 @@ impl Scans {
         }
     }
 
-    /// The position of this descriptor is not where it was.
+    /// Records that the position of this descriptor changed.
     pub fn rewind(&mut self, fd: Fd) {
         self.scans.remove(&fd.0);
     }
 
-    /// There are more tasks than one.
-    pub fn blind(&mut self) {
-        self.blind = true;
+    /// Records that there is more than one task, and stops following.
+    pub fn stop_following(&mut self) {
+        self.stopped = true;
         self.scans.clear();
     }
 
-    /// Is this scan worth reading on to the end?
+    /// Whether reading this scan to the end can show a fault.
     #[must_use]
     pub fn is_open(&self, fd: Fd) -> bool {
         self.scans.get(&fd.0).is_some_and(Scan::open)
     }
 
-    /// The scans that are worth reading on to the end.
+    /// The scans that should be read to the end.
     #[must_use]
     pub fn open(&self) -> Vec<Fd> {
         let open = self.scans.iter().filter(|(_, s)| s.open());
         open.map(|(fd, _)| Fd(*fd)).collect()
     }
 
-    /// An operation uses names.
+    /// Removes the names that an operation uses from the stable entries.
     pub fn touch(&mut self, op: &Op) {
         for scan in self.scans.values_mut() {
             scan.touch(op);
         }
     }
 
-    /// An operation was done: which descriptors it made, moved or doubled.
+    /// Records which descriptors an operation made, moved or duplicated.
     pub fn learn(&mut self, op: &Op, outcome: &Outcome) {
         if !outcome.is_ok() {
             return;
@@ -240,14 +240,15 @@ impl Scans {
         self.shared.remove(&n);
     }
 
-    /// Forgets the scans that an operation may have ended.
+    /// Drops the scans that an operation may have ended.
     fn ended(&mut self, op: &Op) {
         match op {
             Op::Close { fd } | Op::Rewind { fd } | Op::Cookies { fd } | Op::Lseek { fd, .. } => {
                 self.rewind(*fd)
             }
             Op::CloseRange { .. } | Op::Exec {} => {
-                // Which ones it closed shows when a number is opened again.
+                // It is unknown which numbers it closed; each is followed again after the next
+                // open.
                 self.shared.extend(self.scans.keys());
                 self.scans.clear();
             }
@@ -272,7 +273,7 @@ fn touched(op: &Op) -> Vec<&[u8]> {
     paths.into_iter().map(last_component).collect()
 }
 
-/// The last component of a path, slashes after it left out.
+/// The last component of a path, without slashes after it.
 fn last_component(path: &Path) -> &[u8] {
     let end = path.0.iter().rposition(|&b| b != b'/').map_or(0, |i| i + 1);
     let from = path.0[..end]
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stable_entry_is_seen_once() {
+    fn stable_entry_is_seen_once() {
         let mut scan = Scan::default();
         scan.start(vec![entry("a"), entry("b"), entry("c")]);
         scan.touch(&"unlink cwd d/b/ 0".parse().expect("a line"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is not compared where the kernel asks a server: what FUSE has no way to carry, each with
-//! its line in the book of differences.
+//! Drops from a comparison what FUSE cannot carry when the kernel asks a server; each difference
+//! has its entry in `docs/LINUX.md`.
 
 use crate::case::{Case, Trace};
 use crate::host::fuse::Serve;
@@ -13,7 +13,7 @@ use openpath_abi::statx::{
     STATX_BTIME, STATX_CTIME, STATX_DIOALIGN, STATX_MTIME, STATX_NLINK, STATX_SIZE,
 };
 
-/// Leaves out of both runs of a case what cannot be the same, and counts what was left out.
+/// Drops from both runs of a case what cannot be equal, and counts it.
 pub(crate) fn leave_out(serve: Serve, case: &Case, both: [&mut Trace; 2], counts: &mut Counts) {
     counts.add("L55");
     let [host, served] = both;
@@ -49,8 +49,8 @@ pub(crate) fn leave_out(serve: Serve, case: &Case, both: [&mut Trace; 2], counts
         }
     }
     if serve != Serve::Opens {
-        let pictures = served.pictures.iter_mut().flatten();
-        pictures.chain([&mut served.end]).for_each(moved);
+        let snapshots = served.snapshots.iter_mut().flatten();
+        snapshots.chain([&mut served.end]).for_each(moved);
     }
     for trace in [host, served] {
         each(trace, stat);
@@ -61,13 +61,13 @@ pub(crate) fn leave_out(serve: Serve, case: &Case, both: [&mut Trace; 2], counts
 fn outcome(outcome: &mut Outcome) {
     match outcome {
         Outcome::Statx(s) => statx(s),
-        // L58: which file system it is.
+        // L58: the file system's type.
         Outcome::StatFs(figures) => figures[0] = 0,
         _ => {}
     }
 }
 
-/// L55: access times; L60: of FIFOs, the others as well.
+/// L55: access times; L60: all times of FIFOs.
 fn stat(stat: &mut StatView) {
     stat.atime = Stamp::Begin;
     if mode::is_fifo(stat.mode) {
@@ -82,13 +82,13 @@ fn statx(statx: &mut StatxView) {
     statx.attributes_mask = 0;
 }
 
-/// L62: what a listing that was kept calls the directory above, if its own moved since.
+/// L62: the name of `..` in a cached listing after the directory moved.
 fn moved(tree: &mut Tree) {
     tree.trouble.retain(|line| !line.contains(": ..: "));
 }
 
-/// L56: what was not asked for is what the kernel knew last; of change times the host leaves out
-/// what nobody asked for.
+/// L56: an attribute that was not requested is the one that the kernel knew last; the host omits
+/// change times that were not requested.
 fn unasked(asked: u32, host: &StatxView, served: &mut StatxView) {
     if asked & STATX_SIZE == 0 {
         (served.stat.size, served.stat.blocks) = (host.stat.size, host.stat.blocks);
@@ -107,14 +107,15 @@ fn unasked(asked: u32, host: &StatxView, served: &mut StatxView) {
     }
 }
 
-/// L60: the times of what truncate(2) may have cut from nothing to nothing.
+/// L60: the times of a file that truncate(2) may have cut from size 0 to size 0.
 fn empty(stat: &mut StatView) {
     if stat.size == 0 && mode::is_reg(stat.mode) {
         (stat.mtime, stat.ctime) = (Stamp::Begin, Stamp::Begin);
     }
 }
 
-/// L61: what may have been stripped before something that failed, and the time of that.
+/// L61: set-id bits that may have been stripped before an operation that failed, and the change
+/// time.
 fn set_id(stat: &mut StatView) {
     if mode::is_reg(stat.mode) {
         stat.mode &= !(mode::S_ISUID | mode::S_ISGID);
@@ -122,8 +123,8 @@ fn set_id(stat: &mut StatView) {
     }
 }
 
-/// L63: the blocks of what was not written back yet, and a change time that may be that of writing
-/// back.
+/// L63: the blocks of data that is not written back yet, and a change time that may be that of the
+/// writeback.
 fn unwritten(stat: &mut StatView) {
     if mode::is_reg(stat.mode) {
         stat.blocks = 0;
@@ -131,22 +132,22 @@ fn unwritten(stat: &mut StatView) {
     }
 }
 
-/// L63: how much is used, as far as it is not written back.
+/// L63: used space, as far as data is not written back.
 fn used(outcome: &mut Outcome) {
     if let Outcome::StatFs(figures) = outcome {
         figures[6] = 0;
     }
 }
 
-/// L63: the times of a change that was refused, which the kernel has moved already, and of one that
-/// leaves a file as long as it is, which it has not.
+/// L63: the times of a refused change, which the kernel has moved already, and of a change that
+/// keeps the size, which it has not.
 fn refused(stat: &mut StatView) {
     if mode::is_reg(stat.mode) {
         (stat.mtime, stat.ctime) = (Stamp::Begin, Stamp::Begin);
     }
 }
 
-/// Does something with all attributes that a run has seen.
+/// Applies a function to all attributes in a run.
 pub(crate) fn each(trace: &mut Trace, work: fn(&mut StatView)) {
     for outcome in &mut trace.outcomes {
         match outcome {
@@ -155,8 +156,8 @@ pub(crate) fn each(trace: &mut Trace, work: fn(&mut StatView)) {
             _ => {}
         }
     }
-    let pictures = trace.pictures.iter_mut().flatten();
-    pictures
+    let snapshots = trace.snapshots.iter_mut().flatten();
+    snapshots
         .chain([&mut trace.end])
         .for_each(|t| each_of_tree(t, work));
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shrinking a failing case: fewer operations first, then simpler arguments.
+//! Shrinks a failing case: fewer operations first, then simpler arguments.
 //!
 //! # Rules
-//! * A smaller case is kept if it still fails, in whatever way: what is looked for is the
-//!   smallest failing case nearby, not the same failure.
-//! * Without an operation that made a descriptor the numbers after it are others; such a case is
-//!   tried with the numbers of later operations lowered.
+//! * A smaller case is kept if it still fails, in any way: the result is the smallest failing case
+//!   nearby, not the same failure.
+//! * Without an operation that made a descriptor, later descriptors get other numbers; such a case
+//!   is tried with the numbers of later operations lowered.
 //! * The number of tries is bounded.
 
 use crate::case::Case;
 use crate::op::{Keep, Op};
 use core::ops::Range;
 
-/// Most cases that one shrinking tries.
+/// The most cases that one shrinking tries.
 pub const TRIES_MAX: usize = 3000;
 
-/// The smallest failing case found; `fails` is asked at most [`TRIES_MAX`] times.
+/// The smallest failing case found; `fails` is called at most [`TRIES_MAX`] times.
 pub fn shrink(case: &Case, mut fails: impl FnMut(&Case) -> bool) -> Case {
     let mut search = Search {
         best: case.clone(),
@@ -32,8 +32,8 @@ pub fn shrink(case: &Case, mut fails: impl FnMut(&Case) -> bool) -> Case {
     }
 }
 
-/// Names runs of so many things, long ones first, each from the end on; `without` says how many
-/// there are when it has tried to do without one.
+/// Proposes runs of items to drop, long runs first, each length from the end on; `without` tries to
+/// drop one and returns how many items are left.
 pub(crate) fn fewer(mut len: usize, mut without: impl FnMut(Range<usize>) -> usize) {
     let mut run = len.next_power_of_two();
     while run > 0 {
@@ -51,7 +51,7 @@ pub(crate) fn fewer(mut len: usize, mut without: impl FnMut(Range<usize>) -> usi
     }
 }
 
-/// Descriptors whose number is tried as that of one that is gone.
+/// How many descriptor numbers are tried as that of a dropped operation.
 const NUMBERS: i32 = 8;
 
 fn makes_descriptor(op: &Op) -> bool {
@@ -98,7 +98,7 @@ impl Search<'_> {
         });
     }
 
-    /// Tries a case whose descriptors moved down because the operation at `from` made one.
+    /// Tries a case whose descriptors are lowered because the operation at `from` made one.
     fn renumbered(&mut self, shorter: &Case, from: usize) {
         if !makes_descriptor(&self.best.ops[from]) {
             return;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_matters_stays() {
+    fn shrinking_keeps_only_needed_operations() {
         let text = "mkdir cwd a 0755\nmkdir cwd x/y/b 0700\nstat a\n---\n\
                     open + 2 q/b RDWR|CREAT 0640\ngetcwd\n";
         let case: Case = text.parse().expect("a case");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_dropped_down_to_what_matters() {
+    fn shrinking_drops_runs_of_operations() {
         let mut left: Vec<u32> = (0..100).collect();
         let mut tries = 0;
         fewer(left.len(), |run| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two sides of the oracle: one case on both, compared.
+//! Runs a case on the two sides of the oracle and compares.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use openpath_vfs::Sysctl;
 use serde::{Deserialize, Serialize};
 
 use crate::accesses;
-use crate::case::{self, Case, Divergence, Pictures, Trace};
+use crate::case::{self, Case, Divergence, Snapshots, Trace};
 use crate::host::HostWorld;
 use crate::host::fuse::Serve;
 use crate::ours;
@@ -17,36 +17,36 @@ use crate::plain::Trust;
 use crate::served;
 use crate::skips::Counts;
 
-/// Name of the side that stands on a file system of the host.
+/// Name of the side over a file system of the host.
 pub const OVER_HOST: &str = "ours over the host";
-/// The same, where names are confirmed and access times are the host's.
+/// The same, with confirmed names and the host's access times.
 pub const OVER_HOST_CONFIRMED: &str = "ours over the host, which is asked";
 
-/// Name of the side that is the host kernel on a tree of ours.
+/// Name of the side that is the host kernel on a tree served by openpath.
 pub const SERVED: &str = "ours through FUSE";
-/// The same, where the kernel writes back what it is given.
+/// The same with the kernel's writeback cache.
 pub const SERVED_LATER: &str = "ours through FUSE, written back";
-/// Name of the side that stands on an overlay.
+/// Name of the side over an overlay.
 pub const STACKED: &str = "ours stacked";
-/// Name of the side that stands on an overlay of file systems of the host.
+/// Name of the side over an overlay of host file systems.
 pub const STACKED_OVER_HOST: &str = "ours stacked over the host";
 
-/// How often a difference is looked at again.
+/// How often a difference is checked again.
 const AGAIN: usize = 10;
 
-/// What stands against the host kernel.
+/// What is compared with the host kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Against {
     /// The host kernel once more: the oracle checks itself.
     Host,
     /// openpath, with the switch of this number off; 0 for none.
     Ours(u32),
-    /// The same, with the root of each case on a tmpfs of the host, of which so much is kept.
+    /// The same, with the root of each case on a tmpfs of the host under this trust.
     OverHost(u32, Trust),
-    /// The host kernel, on a tree of openpath that is served so.
+    /// The host kernel, on an openpath tree that is served this way.
     Served(Serve),
-    /// The same, with what each case begins with below an overlay, on both sides; if so asked, of
-    /// trees of the host.
+    /// The same, with the case's first tree below an overlay on both sides; if the flag is set,
+    /// with trees of the host.
     Stacked(u32, bool),
 }
 
@@ -58,7 +58,7 @@ pub struct Sides {
     sysctl: Sysctl,
 }
 
-/// What one case gave.
+/// The results of one case.
 #[derive(Debug)]
 pub struct Checked {
     /// The run on the host.
@@ -73,23 +73,23 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps the text of a panic instead of printing it.
-fn hush() {
+/// Keeps the message of a panic instead of printing it.
+fn capture_panics() {
     std::panic::set_hook(Box::new(|info| {
         PANIC.with(|p| *p.borrow_mut() = info.to_string().replace('\n', " "));
     }));
 }
 
 impl Sides {
-    /// Makes both; the process may do nothing else afterwards.
+    /// Makes both sides; the process may do nothing else afterwards.
     ///
     /// # Errors
-    /// What kept the host from being left.
+    /// Those of leaving the mount namespace.
     pub fn new(against: Against) -> Result<Sides, Errno> {
-        // Where the host will be there is no `/proc`.
+        // There is no `/proc` after the process leaves its mount namespace.
         let sysctl = ours::sysctl();
         let world = HostWorld::enter()?;
-        hush();
+        capture_panics();
         Ok(Sides {
             world,
             against,
@@ -100,11 +100,11 @@ impl Sides {
     /// Runs a case on both sides and compares.
     ///
     /// # Errors
-    /// What kept the host from starting the case.
+    /// Those of starting the case on the host.
     pub fn check(
         &self,
         case: &Case,
-        when: Pictures,
+        when: Snapshots,
         counts: &mut Counts,
     ) -> Result<Checked, Errno> {
         let mut host = case::run(&mut self.world.begin()?, case, when, None);
@@ -178,19 +178,19 @@ impl Sides {
         })
     }
 
-    /// Does a difference come again?
+    /// Whether a difference is stable.
     ///
-    /// What else the machine does can change the host's answer: a scoped lookup says `EAGAIN`
-    /// when anything was renamed or mounted meanwhile, and a walk that has to start again counts
-    /// its links twice; a tick of its clock between two times that one call sets parts them. So a
-    /// difference counts unless what the host showed changes and then fits.
+    /// Other activity of the machine can change the host's answer. A scoped lookup fails with
+    /// `EAGAIN` when anything was renamed or mounted meanwhile, and a walk that starts again counts
+    /// its links twice. A tick of the clock between two times that one call sets makes them differ.
+    /// So a difference counts unless the host's answer changes and then fits.
     ///
     /// # Errors
-    /// What kept the host from starting the case.
-    pub fn stays(&self, case: &Case, when: Pictures, first: &Checked) -> Result<bool, Errno> {
+    /// Those of starting the case on the host.
+    pub fn stays(&self, case: &Case, when: Snapshots, first: &Checked) -> Result<bool, Errno> {
         for _ in 0..AGAIN {
             let again = self.check(case, when, &mut Counts::default())?;
-            // Against itself either run of the host may be the one that was disturbed.
+            // Against itself, either run of the host may have been disturbed.
             let itself = matches!(self.against, Against::Host | Against::Served(_));
             let changed = itself || !again.host.same(&first.host);
             if changed && again.divergence.is_none() {
@@ -200,15 +200,15 @@ impl Sides {
         Ok(true)
     }
 
-    /// Whether what the host alone shows becomes `right` when it is run again: what else the
-    /// machine does can change it, as above.
+    /// Whether the host's answer becomes `right` when the case runs again: other activity of the
+    /// machine can change it, as above.
     ///
     /// # Errors
-    /// What kept the host from starting the case.
+    /// Those of starting the case on the host.
     pub fn host_turns(
         &self,
         case: &Case,
-        when: Pictures,
+        when: Snapshots,
         right: impl Fn(&Trace) -> bool,
     ) -> Result<bool, Errno> {
         for _ in 0..AGAIN {
@@ -222,7 +222,7 @@ impl Sides {
     fn ours(
         &self,
         case: &Case,
-        when: Pictures,
+        when: Snapshots,
         host: &Trace,
         switch: u32,
         over_host: Option<Trust>,
@@ -233,10 +233,10 @@ impl Sides {
             if let Some(trust) = over_host {
                 world.over(&self.world, trust);
             }
-            let [first, eye] = world.tasks().map_err(|e| format!("no task: {e}"))?;
-            let begun = ours::Ours::new(&world, first, &eye);
-            let mut face = begun.map_err(|e| format!("no root: {e}"))?;
-            Ok(case::run(&mut face, case, when, Some(host)))
+            let [first, inspector] = world.tasks().map_err(|e| format!("no task: {e}"))?;
+            let begun = ours::Ours::new(&world, first, &inspector);
+            let mut side = begun.map_err(|e| format!("no root: {e}"))?;
+            Ok(case::run(&mut side, case, when, Some(host)))
         };
         let panicked = |_| Err(PANIC.with(|p| p.borrow().clone()));
         catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is not compared, and why: two lists that a person keeps, and the counts of each run.
+//! Decides what is not compared, and why: two lists of reasons, and the counts of each run.
 //!
 //! # Rules
 //! * A skip or an allowed divergence that is not in its list fails the run.
@@ -20,19 +20,19 @@ use crate::sides::{
 use crate::stacked;
 use crate::tree::Tree;
 
-/// A mount taken away by who stands below the root of the case.
+/// An unmount by a task that stands below the root of the case.
 pub const BELOW: &str = "below-the-case";
-/// More mounts where there are many already: what doubles soon fills the machine.
+/// An operation that adds mounts where there are many: doubling soon exhausts the machine.
 pub const MANY_MOUNTS: &str = "many-mounts";
-/// lseek(2) of a directory: cookies are each file system's own.
+/// lseek(2) of a directory: each file system has its own cookies.
 pub const LSEEK_DIRECTORY: &str = "lseek-directory";
-/// The host's own listing doubled or lost an entry; ours is held to the rule all the same.
+/// The host's own listing doubled or lost an entry; ours still must not.
 pub const HOST_LISTING: &str = "host-listing";
-/// sendfile(2) within a file from and to parts that overlap: the kernel passes pages, not bytes.
+/// sendfile(2) within a file between overlapping parts: the kernel passes pages, not bytes.
 pub const SENDFILE_OVERLAP: &str = "sendfile-overlap";
-/// The host's own answer changed when the case was run again.
+/// The host's own answer changed when the case ran again.
 pub const HOST_UNSTEADY: &str = "host-unsteady";
-/// An operation that a face does not know.
+/// An operation that a side does not support.
 pub const UNKNOWN: &str = "unknown";
 
 const SKIPS: &str = include_str!("../cases/skips.txt");
@@ -51,19 +51,19 @@ fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
 pub struct Counts(pub BTreeMap<String, u64>);
 
 impl Counts {
-    /// One more of this name.
+    /// Counts one more of this name.
     pub fn add(&mut self, name: &str) {
         *self.0.entry(name.to_owned()).or_insert(0) += 1;
     }
 
-    /// Those of another run as well.
+    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Counts) {
         for (name, n) in &other.0 {
             *self.0.entry(name.clone()).or_insert(0) += n;
         }
     }
 
-    /// The names that no list gives a reason for.
+    /// The names without a reason in either list.
     #[must_use]
     pub fn unlisted(&self) -> Vec<&str> {
         let listed = |name: &str| {
@@ -79,7 +79,7 @@ impl Counts {
     }
 }
 
-/// The id of the divergence that allows this difference after these operations, if there is one.
+/// The id of the divergence that allows this difference after these operations, if any.
 #[must_use]
 pub fn allowed(
     side: &str,
@@ -122,7 +122,7 @@ pub fn allowed_tree(
         .then_some(id)
 }
 
-/// The rules themselves; each has a line in the list and an entry in the book of divergences.
+/// The rules themselves; each has a line in the list and an entry in `docs/LINUX.md`.
 fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
     match (op, host, ours) {
         (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), Outcome::Err(Errno::ENOENT))
@@ -144,10 +144,10 @@ fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'stat
     }
 }
 
-/// Do these figures differ only in the room for inodes, after an access control list was set, which
-/// takes of it?
+/// Whether these figures differ only in the free inodes, after an access control list was set,
+/// which reduces them.
 fn paid(before: &[Op], host: &Outcome, ours: &Outcome) -> bool {
-    /// Where the inodes in use are.
+    /// The index of the used inodes.
     const USED: usize = 7;
     let (Outcome::StatFs(host), Outcome::StatFs(ours)) = (host, ours) else {
         return false;
@@ -160,12 +160,12 @@ fn paid(before: &[Op], host: &Outcome, ours: &Outcome) -> bool {
     alike && host[USED] < ours[USED] && before.iter().any(sets_list)
 }
 
-/// Does it mark a mount, or take one off that was marked?
+/// Whether it marks a mount, or unmounts a marked one.
 fn expires(op: &Op) -> bool {
     matches!(op, Op::Umount { flags, .. } if flags.low() & MNT_EXPIRE != 0)
 }
 
-/// The rules that hold only where the files are in a directory of the host.
+/// The rules that hold only over a directory of the host.
 fn rule_over_host(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
     match (op, host, ours) {
         (
@@ -203,15 +203,15 @@ fn rule_stacked(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str>
     }
 }
 
-/// Is this in the operation, as a case spells it?
+/// Whether the text of the operation contains this.
 fn word_has(op: &Op, word: &str) -> bool {
     op.to_string().to_ascii_uppercase().contains(word)
 }
 
-/// The rules that hold only where the kernel asks a server.
+/// The rules that hold only if the kernel asks a server.
 fn rule_served(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
     match (op, host, ours) {
-        // The access time of a link that would move keeps it from being followed at once.
+        // A link is not followed at once if that would change its access time.
         (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), _)
             if resolve.0 & RESOLVE_CACHED != 0 =>
         {
@@ -228,7 +228,7 @@ fn rule_served(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> 
     }
 }
 
-/// Is a file with holes data from its begin to its end for who looks for them?
+/// Whether seeks treat a file with holes as data from start to end.
 fn holeless(op: &Op, host: &Outcome, ours: &Outcome) -> bool {
     match (op, host, ours) {
         (Op::Lseek { off, whence: 3, .. }, Outcome::Err(Errno::ENXIO), Outcome::Num(to)) => {
@@ -242,7 +242,7 @@ fn holeless(op: &Op, host: &Outcome, ours: &Outcome) -> bool {
     }
 }
 
-/// Are these the same events but for what files without a name are called?
+/// Whether these events differ only in the names of unnamed files.
 fn told_alike(host: &[RawEvent], served: &[RawEvent]) -> bool {
     let alike = |(a, b): (&RawEvent, &RawEvent)| {
         let nameless = a.name.starts_with(b"#") && b.name == b"/";
@@ -251,7 +251,7 @@ fn told_alike(host: &[RawEvent], served: &[RawEvent]) -> bool {
     host.len() == served.len() && host.iter().zip(served).all(alike)
 }
 
-/// The rules that hold only where the kernel writes back later.
+/// The rules that hold only with the kernel's writeback cache.
 fn rule_later(op: &Op) -> Option<&'static str> {
     match op {
         Op::Lseek { whence, .. } if matches!(*whence, 3 | 4) => Some("L63"),
@@ -260,15 +260,15 @@ fn rule_later(op: &Op) -> Option<&'static str> {
     }
 }
 
-/// The rule that holds only where names are confirmed: no access time of a link, which would keep
-/// it from being followed at once, is to be moved here.
+/// The rule that holds only with confirmed names: openpath changes no access time of a link, so it
+/// follows the link at once.
 fn rule_confirmed(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
     let cached = matches!(op, Op::Openat2 { resolve, .. } if resolve.0 & RESOLVE_CACHED != 0);
     let moves = *host == Outcome::Err(Errno::EAGAIN) && ours.is_ok();
     (cached && moves).then_some("L29")
 }
 
-/// Was a file's data passed on, maybe to a pipe that is read only now?
+/// Whether a file's pages were passed on, maybe to a pipe that is read only now.
 fn lends(before: &[Op]) -> bool {
     before.iter().any(|op| matches!(op, Op::Sendfile { .. }))
         && before.iter().any(crate::random::waits)
@@ -279,14 +279,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_a_list_has_a_reason() {
+    fn every_list_line_has_a_reason() {
         for (id, why) in entries(SKIPS).chain(entries(DIVERGENCES)) {
             assert!(why.len() > 10, "{id}: no reason");
         }
     }
 
     #[test]
-    fn an_unlisted_skip_is_seen() {
+    fn unlisted_skip_is_reported() {
         let mut counts = Counts::default();
         counts.add(HOST_LISTING);
         assert!(counts.unlisted().is_empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cases over an overlay: what a case begins with becomes the lower tree.
+//! Turns a case into one over an overlay: the first tree of the case becomes the lower layer.
 
 use openpath_abi::falloc::RWF_NOAPPEND;
 use openpath_abi::fcntl::O_TMPFILE;
@@ -13,19 +13,19 @@ use crate::op::{Keep, Op};
 
 /// The size of a block.
 const FIGETBSZ: u32 = 2;
-/// More than there is room for, and modes that tmpfs knows: what fails takes set-id bits all the
-/// same on Linux (L52).
+/// More than there is space for, and modes that tmpfs supports: on Linux a failed allocation strips
+/// set-id bits all the same (L52).
 const TOO_MUCH: i64 = 1 << 30;
 const ON_TMPFS: u64 = 3;
-/// What a file takes.
+/// ioctl(2): the space that a file takes.
 const FIOQSIZE: u32 = 0x5460;
 
-/// The mask that a prepared tree ends with.
+/// The umask at the end of a prepared tree.
 const USUAL: u64 = 0o22;
 
-/// The same case, with the tree that it begins with below an overlay on both sides, but for what is
-/// not compared. Second names come when it is stacked: one that is beneath already shows another
-/// number once it is copied up on Linux (L44).
+/// The same case over an overlay whose lower layer is the case's first tree, without operations
+/// that cannot be compared. Hard links come after stacking: on Linux one in the lower layer changes
+/// its inode number at copy-up (L44).
 #[must_use]
 pub fn stacked(case: &Case) -> Case {
     let (below, rest) = case.ops.split_at(base(case));
@@ -36,7 +36,7 @@ pub fn stacked(case: &Case) -> Case {
     ops.retain(is_compared);
     ops.push(Op::Stack {});
     ops.extend(links);
-    // Files without a name are told by numbers, which are each side's own (L50).
+    // Events name unnamed files by numbers, which each side chooses (L50).
     let watches = case
         .ops
         .iter()
@@ -53,7 +53,7 @@ pub fn stacked(case: &Case) -> Case {
     Case { ops, setup }
 }
 
-/// Whether it makes a file without a name.
+/// Whether it makes an unnamed file.
 fn makes_nameless(op: &Op) -> bool {
     match op {
         Op::Open { flags, .. } | Op::Openat2 { flags, .. } => {
@@ -64,9 +64,9 @@ fn makes_nameless(op: &Op) -> bool {
     }
 }
 
-/// Whether an operation is the same over an overlay: what is counted is not (L46), nor times of
-/// FIFOs that are written to (L45), of a read of nothing or by copying (L47), nor what a file takes
-/// (L43), nor a write that does not append (L53).
+/// Whether an operation gives the same result over an overlay. Not compared: counts (L46), times of
+/// written FIFOs (L45), times after an empty read or a copy (L47), a file's space (L43), and writes
+/// that do not append (L53).
 fn is_compared(op: &Op) -> bool {
     match op {
         Op::Statfs { .. } | Op::Fstatfs { .. } | Op::CopyRange { .. } => false,
@@ -79,7 +79,7 @@ fn is_compared(op: &Op) -> bool {
     }
 }
 
-/// How many operations at the beginning make a tree, and leave nothing open.
+/// How many of the first operations make a tree and leave nothing open.
 fn base(case: &Case) -> usize {
     let (mut at, mut usual, mut root) = (0, 0, true);
     for (n, op) in case.ops.iter().take(case.setup).enumerate() {
@@ -92,7 +92,7 @@ fn base(case: &Case) -> usize {
                 keep: Keep::Look, ..
             }
             | Op::Close { .. } => {}
-            // Closed again before the mask is set back.
+            // It is closed again before the umask is restored.
             Op::Open {
                 keep: Keep::At(0), ..
             } => {}
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_begins_with_the_tree_that_was_prepared() {
+    fn stacked_case_begins_with_prepared_tree() {
         for name in ["plain", "links", "people", "deep", "special"] {
             let tree = crate::random::tree(name).expect("a tree");
             let mut case = tree.clone();

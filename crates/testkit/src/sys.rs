@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's system calls, raw: no C library behaviour between the oracle and the kernel.
+//! Makes the host kernel's system calls directly, without C library behaviour in between.
 //!
 //! # Rules
-//! * The only file of this crate with `unsafe` but that of the kernel's ring; every wrapper is safe
-//!   for any argument values.
-//! * A wrapper hands the kernel exactly what it was given and returns exactly what came back.
+//! * Only this file and that of the kernel's ring have `unsafe` in this crate; every wrapper is
+//!   safe for any argument values.
+//! * A wrapper passes the kernel exactly its arguments and returns exactly the result.
 //! * Numbers and structure layouts are those of x86-64 Linux.
 //! * The calls on descriptors, attributes and extended attributes are in the modules beneath, which
-//!   hold no `unsafe`.
+//!   have no `unsafe`.
 
 use std::ffi::CString;
 use std::sync::OnceLock;
@@ -69,7 +69,7 @@ fn u(v: u64) -> Arg<'static> {
     Arg::Num(v.cast_signed())
 }
 
-/// Makes a wrapper: `p` is a path, `n` a number, `u` an unsigned 64-bit number.
+/// Defines a wrapper: `p` is a path, `n` a number, `u` an unsigned 64-bit number.
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident = $nr:ident ( $($arg:ident : $kind:ident),* );)*) => {$(
         $(#[$doc])*
@@ -178,7 +178,7 @@ pub fn openat2_null(dir: i32, how: &[u8]) -> Ret {
 
 /// openat2(2), with the bytes that `how` points to and the size told to the kernel.
 ///
-/// A size above the bytes at hand is only allowed where the kernel refuses it unread.
+/// A size above the length of `how` is only allowed where the kernel refuses it unread.
 pub fn openat2(dir: i32, name: &[u8], how: &[u8], size: usize) -> Ret {
     assert!(
         size <= how.len() || !(24..=4096).contains(&size),
@@ -245,7 +245,7 @@ fn f32at(b: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(field(b, at))
 }
 
-/// Turns a call that fills a buffer into the bytes it filled in.
+/// The bytes that a call wrote into a buffer.
 fn filled(len: usize, f: impl FnOnce(&mut [u8]) -> Ret) -> Result<Vec<u8>, Errno> {
     let mut b = vec![0u8; len];
     let got = f(&mut b)?;
@@ -341,13 +341,13 @@ pub fn gettid() -> Ret {
     raw(libc::SYS_gettid, &mut [])
 }
 
-/// The signal that holds a thread up.
+/// The signal that stalls a thread.
 const HOLD: i32 = libc::SIGUSR2;
 
 /// How long the next thread that gets [`HOLD`] sleeps, in milliseconds.
 static HOLD_MS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// Sleeps wherever the thread happens to be: calls nothing that a signal handler may not.
+/// Sleeps wherever the thread happens to be: calls only what a signal handler may.
 extern "C" fn hold(_signal: i32) {
     let ms = HOLD_MS.load(std::sync::atomic::Ordering::Acquire);
     let time = [
@@ -378,14 +378,14 @@ pub fn hold_thread(tid: i64, how_long: std::time::Duration) -> Result<(), Errno>
     raw(libc::SYS_tgkill, &mut [n(pid), n(tid), n(HOLD)]).map(|_| ())
 }
 
-/// Does a thread of this process still exist?
+/// Whether a thread of this process still exists.
 #[must_use]
 pub fn thread_lives(tid: i64) -> bool {
     let pid = raw(libc::SYS_getpid, &mut []).unwrap_or(0);
     raw(libc::SYS_tgkill, &mut [n(pid), n(tid), n(0)]).is_ok()
 }
 
-/// Ignores every signal that a descriptor may be told to send, but those of faults and children.
+/// Ignores every signal that a descriptor may send, except those of faults and children.
 pub fn ignore_signals() {
     let kept = [
         libc::SIGILL,
@@ -404,15 +404,15 @@ pub fn ignore_signals() {
     }
 }
 
-/// How many descriptors [`survivors`] asks about.
+/// How many descriptors [`survivors`] checks.
 pub const SURVIVORS: u8 = 7;
 
 /// Which of the descriptors from `first` on an execve(2) leaves open, a bit each.
 ///
-/// A child with a copy of the caller's table executes a program that looks.
+/// A child with a copy of the caller's table executes a program that checks them.
 ///
 /// # Errors
-/// What kept the child from being made; `ENOEXEC` if it could not execute.
+/// Those of making the child; `ENOEXEC` if it could not execute.
 pub fn survivors(first: u8) -> Result<u8, Errno> {
     let program = elf::which_are_open(first, SURVIVORS);
     // SAFETY: without flags but the signal of its end this is fork(2): the child has a copy of
@@ -437,8 +437,8 @@ pub fn survivors(first: u8) -> Result<u8, Errno> {
     }
 }
 
-/// Executes the program that is open at `fd` in a child that has nothing else open; the child once
-/// it runs.
+/// Executes the program that is open at `fd` in a child that has nothing else open; returns the
+/// child once it runs.
 ///
 /// # Errors
 /// Those of execve(2).
@@ -478,7 +478,7 @@ pub fn run(fd: i32) -> Ret {
     }
 }
 
-/// A word of memory that children of this process have in common with it.
+/// A word of memory that this process shares with its children.
 fn shared_word() -> Result<&'static AtomicI32, Errno> {
     static WORD: OnceLock<usize> = OnceLock::new();
     let at = WORD.get_or_init(|| {
@@ -504,7 +504,7 @@ fn shared_word() -> Result<&'static AtomicI32, Errno> {
 
 /// Kills a child and waits until it is gone.
 pub fn halt(child: i64) {
-    // What is gone already is as good as killed.
+    // A child that is gone needs no kill.
     let _ = raw(libc::SYS_kill, &mut [n(child), n(libc::SIGKILL)]);
     let _ = raw(
         libc::SYS_wait4,
@@ -512,7 +512,7 @@ pub fn halt(child: i64) {
     );
 }
 
-/// A program that waits for its end.
+/// A program that waits until it is killed.
 #[must_use]
 pub fn waiting_program() -> Vec<u8> {
     elf::which_waits()

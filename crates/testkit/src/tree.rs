@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A picture of a whole tree, taken from its root, and the difference of two.
+//! Holds a snapshot of a whole tree, and compares two.
 //!
 //! # Rules
-//! * Taking a picture changes nothing that the next picture or operation could see: no link body
-//!   is read before the last picture, and directories are read without touching their times.
+//! * Taking a snapshot changes nothing that the next snapshot or operation could see: no link body
+//!   is read before the last snapshot, and directories are read without changing their times.
 //! * Entries are sorted by name; mounts are crossed.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::mounts::Line;
 use crate::op::{Arg, Path};
 use crate::outcome::{Desc, RawDesc, StatView};
 
-/// How much a picture holds.
+/// How much a snapshot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// Tables of descriptors.
@@ -28,19 +28,19 @@ pub enum Depth {
     Deep,
 }
 
-/// Most entries that a picture holds; both faces stop at the same one.
+/// The most entries in a snapshot; both sides stop at the same one.
 pub const NODES_MAX: usize = 300;
-/// Most bytes of one file that a picture holds.
+/// The most bytes of one file in a snapshot.
 pub const DATA_MAX: usize = 20_000;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Path from the root; the root's own is empty.
+    /// Path from the root, which is empty for the root itself.
     pub path: Vec<u8>,
     /// Its attributes.
     pub stat: StatView,
-    /// What does not fit a directory entry of it: a type or inode number that differs.
+    /// How its directory entry contradicts it: a type or inode number that differs.
     pub odd: Option<&'static str>,
     /// Data of a file, body of a link.
     pub data: Option<Vec<u8>>,
@@ -48,16 +48,16 @@ pub struct Node {
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What a face can say of a task.
+/// The state of a task as a side reads it.
 #[derive(Debug, Default)]
 pub struct RawTask {
-    /// Its descriptors, in the order of their numbers.
+    /// Its descriptors, in numerical order.
     pub table: Vec<RawDesc>,
-    /// Where it is, if that was asked for.
+    /// Its place, if requested.
     pub place: Option<RawPlace>,
 }
 
-/// Where a task is, as a face sees it.
+/// The place of a task as a side reads it.
 #[derive(Debug)]
 pub struct RawPlace {
     /// The mounts that it sees.
@@ -66,11 +66,11 @@ pub struct RawPlace {
     pub root: Result<Stat, Errno>,
     /// Its working directory.
     pub cwd: Result<Stat, Errno>,
-    /// What getcwd(2) says.
+    /// The result of getcwd(2).
     pub cwd_path: Result<Vec<u8>, Errno>,
 }
 
-/// Where a task is, comparable.
+/// The place of a task in comparable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the raw one")]
 pub struct Place {
@@ -85,17 +85,17 @@ pub struct Place {
 pub struct Tree {
     /// Depth first, in the order of the names.
     pub nodes: Vec<Node>,
-    /// In a deep picture, the tree that each task sees.
+    /// In a deep snapshot, the tree that each task sees.
     pub views: Vec<Vec<Node>>,
-    /// The descriptors of each task, in the order of their numbers.
+    /// The descriptors of each task, in numerical order.
     pub tables: Vec<Vec<Desc>>,
-    /// Where each task is.
+    /// The place of each task.
     pub places: Vec<Option<Place>>,
-    /// What went wrong while it was taken.
+    /// Faults while it was taken.
     pub trouble: Vec<String>,
 }
 
-/// What differs between two pictures, a line each; nothing if they are the same.
+/// The differences of two snapshots, a line each; empty if they are the same.
 #[must_use]
 pub fn diff(left: (&str, &Tree), right: (&str, &Tree)) -> String {
     let mut out = String::new();
@@ -139,7 +139,7 @@ fn places_diff(left: (&str, &Tree), right: (&str, &Tree), out: &mut String) {
         let of = |tree: &'_ Tree| tree.places.get(task).cloned().flatten();
         let (Some(a), Some(b)) = (of(l), of(r)) else {
             if of(l) != of(r) {
-                let _ = writeln!(out, "    task {task}: only one side says where it is");
+                let _ = writeln!(out, "    task {task}: only one side reports its place");
             }
             continue;
         };
@@ -192,10 +192,10 @@ fn word(path: &[u8]) -> String {
     w
 }
 
-fn only(whose: &str, face: &str, node: &Node, out: &mut String) {
+fn only(whose: &str, side: &str, node: &Node, out: &mut String) {
     let _ = writeln!(
         out,
-        "    {whose}only {face} has {} {:?}",
+        "    {whose}only {side} has {} {:?}",
         word(&node.path),
         node.stat
     );

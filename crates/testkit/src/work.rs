@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A worker: a process of its own that runs its share of the cases on both sides.
+//! Runs a worker: a process of its own that runs its share of the cases on both sides.
 //!
 //! # Rules
-//! * It is told its job as one line of JSON and answers in lines of JSON on its output.
-//! * Before each case it writes the case's number to its state file, so that whoever started it
-//!   knows the case on which it died or hangs.
-//! * Of divergences that look alike only the first is shrunk and reported; the rest is counted.
+//! * A worker gets its job as one line of JSON and answers in lines of JSON on its standard output.
+//! * Before each case it writes the case's number to its state file, so that its parent knows the
+//!   case on which it died or hangs.
+//! * Of similar divergences only the first is shrunk and reported; the others are counted.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use openpath_abi::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::case::{self, Case, Divergence, Pictures, Trace};
+use crate::case::{self, Case, Divergence, Snapshots, Trace};
 use crate::exhaustive::{self, Set};
 use crate::golden::{self, Expect, Fact};
 use crate::random;
@@ -38,69 +38,69 @@ pub enum Part {
     Mounts,
 }
 
-/// What a worker is to do: the cases `from`, `from + step` ... below `count`.
+/// The job of a worker: the cases `from`, `from + step` ... below `count`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The layer.
     pub part: Part,
-    /// What stands against the host.
+    /// What is compared with the host.
     pub against: Against,
     /// Seed of the first random case.
     pub seed: u64,
     /// First case.
     pub from: u64,
-    /// Distance of two cases.
+    /// The distance of two cases.
     pub step: u64,
-    /// End of the cases.
+    /// The end of the cases.
     pub count: u64,
     /// Different divergences after which it stops.
     pub reports_max: usize,
     /// Seconds after which it stops.
     pub seconds_max: u64,
-    /// File for the number of the case under way.
+    /// The file for the number of the current case.
     pub state: PathBuf,
 }
 
-/// What a worker says.
+/// A message of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Said {
     /// A divergence.
     Report(Report),
     /// It is done.
     Done(Summary),
-    /// It could not work.
+    /// It failed.
     Failed(String),
 }
 
 /// A divergence, shrunk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Where the case comes from.
+    /// The origin of the case.
     pub origin: String,
-    /// What it looks like: alike divergences are reported once.
+    /// Its kind: of divergences with the same signature one is reported.
     pub signature: String,
     /// The shrunk case in the line language.
     pub case: String,
-    /// For a person to read.
+    /// The report for a reader.
     pub text: String,
 }
 
-/// What a worker did.
+/// The results of a worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Cases run.
     pub cases: u64,
-    /// Operations compared, set-up not counted.
+    /// Compared operations, without set-ups.
     pub ops: u64,
-    /// Golden answers checked.
+    /// Checked golden answers.
     pub answers: u64,
     /// Skips and allowed divergences by name.
     pub counts: BTreeMap<String, u64>,
     /// Divergences by signature.
     pub alike: BTreeMap<String, u64>,
-    /// For each operation, how often the host did it, and how often that worked.
+    /// For each operation, how often the host ran it, and how often it succeeded.
     pub worked: BTreeMap<String, [u64; 2]>,
-    /// Stopped before the end of its share.
+    /// Whether it stopped before the end of its share.
     pub cut_short: bool,
 }
 
@@ -120,7 +120,7 @@ impl Source {
     /// The source of a layer.
     ///
     /// # Errors
-    /// A text, if a file of facts cannot be read.
+    /// A message, if a file of facts cannot be parsed.
     pub fn new(part: Part, seed: u64) -> Result<Source, String> {
         Ok(match part {
             Part::Golden => Source::Golden(golden::all()?),
@@ -130,7 +130,7 @@ impl Source {
         })
     }
 
-    /// How many cases there are, where that is limited.
+    /// How many cases there are, if limited.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         match self {
@@ -140,7 +140,7 @@ impl Source {
         }
     }
 
-    /// The case of this number, and where it comes from.
+    /// The case of this number, and its origin.
     #[must_use]
     pub fn case(&self, number: u64) -> Option<(String, Case)> {
         match self {
@@ -160,15 +160,15 @@ impl Source {
         }
     }
 
-    fn pictures(&self) -> Pictures {
+    fn snapshots(&self) -> Snapshots {
         match self {
-            Source::Exhaustive(_) => Pictures::Last,
-            _ => Pictures::Each,
+            Source::Exhaustive(_) => Snapshots::Last,
+            _ => Snapshots::Each,
         }
     }
 }
 
-/// Does a job; what it says goes to standard output.
+/// Runs a job, and prints its messages to standard output.
 pub fn work(job: &Job) {
     let said = match Worker::new(job).and_then(|mut w| w.run().map(|()| w.done)) {
         Ok(summary) => Said::Done(summary),
@@ -180,7 +180,7 @@ pub fn work(job: &Job) {
 fn say(said: &Said) {
     if let Ok(line) = serde_json::to_string(said) {
         let mut out = std::io::stdout().lock();
-        // A closed pipe means that nobody wants to know.
+        // A closed pipe means that the supervisor is gone.
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 }
@@ -209,14 +209,14 @@ impl<'j> Worker<'j> {
         })
     }
 
-    /// Says which case is under way, and that something happens.
+    /// Records the current case, and shows progress.
     fn alive(&mut self, number: u64) {
         self.steps += 1;
         let mut bytes = [0; 24];
         for (i, v) in [number, self.steps, self.done.ops].into_iter().enumerate() {
             bytes[i * 8..i * 8 + 8].copy_from_slice(&v.to_le_bytes());
         }
-        // The state only helps to explain a death; it does not matter to a worker that lives.
+        // The state only helps to explain a death; a living worker does not need it.
         let _ = self.state.write_all_at(&bytes, 0);
     }
 
@@ -244,7 +244,7 @@ impl<'j> Worker<'j> {
 
     fn one(&mut self, number: u64, origin: &str, case: &Case) -> Result<(), String> {
         let mut counts = Counts(std::mem::take(&mut self.done.counts));
-        let checked = self.sides.check(case, self.source.pictures(), &mut counts);
+        let checked = self.sides.check(case, self.source.snapshots(), &mut counts);
         self.done.counts = counts.0;
         let checked = checked.map_err(|e| format!("{origin}: {e}"))?;
         self.done.cases += 1;
@@ -259,12 +259,12 @@ impl<'j> Worker<'j> {
                 n[1] += u64::from(outcome.is_ok());
             }
         }
-        // A fact is one of tmpfs.
+        // A fact holds for tmpfs.
         let stacked = matches!(self.job.against, Against::Stacked(..));
         if let (Source::Golden(facts), false) = (&self.source, stacked) {
             let fact = &facts[usize::try_from(number).unwrap_or(0)];
             self.done.answers += fact.answers() as u64;
-            // What differs from the host is told as that.
+            // A difference from the host is reported as a divergence.
             if checked.divergence.is_none() {
                 let beside = self.beside_fact(fact, case, &checked);
                 let (wrong, steady) = beside.map_err(|e| format!("{origin}: {e}"))?;
@@ -285,7 +285,7 @@ impl<'j> Worker<'j> {
             *n += 1;
             return Ok(());
         }
-        let stays = self.sides.stays(case, self.source.pictures(), &checked);
+        let stays = self.sides.stays(case, self.source.snapshots(), &checked);
         if stays.map_err(|e| format!("{origin}: {e}"))? {
             self.done.alike.insert(looks, 1);
             self.found(number, origin, case, d);
@@ -295,8 +295,8 @@ impl<'j> Worker<'j> {
         Ok(())
     }
 
-    /// What is not as a fact says, and whether the host's answer was the same when it was asked
-    /// again: as with a difference, what else the machine does can change it.
+    /// The answers that contradict a fact, and whether the host's answer was the same when asked
+    /// again: other activity of the machine can change it, as with a difference.
     fn beside_fact(
         &self,
         fact: &Fact,
@@ -314,13 +314,13 @@ impl<'j> Worker<'j> {
         let mut steady = true;
         if let Some(wrong) = fact.wrong(&checked.host) {
             let right = |host: &Trace| fact.wrong(host).is_none();
-            let pictures = self.source.pictures();
-            if !self.sides.host_turns(case, pictures, right)? {
+            let snapshots = self.source.snapshots();
+            if !self.sides.host_turns(case, snapshots, right)? {
                 return Ok((Some(tell("host", &checked.host, wrong)), true));
             }
             steady = false;
         }
-        // Where the host stands between, what differs is allowed; where it stands on both sides, it
+        // With the host below openpath, a difference is allowed; with the host on both sides, it
         // was asked already.
         let between = matches!(
             self.job.against,
@@ -331,7 +331,7 @@ impl<'j> Worker<'j> {
         Ok((wrong, steady))
     }
 
-    /// The host's own answer was another one when the case was run again.
+    /// Counts a case in which the host's own answer changed when it ran again.
     fn unsteady(&mut self) {
         let seen = skips::HOST_UNSTEADY.to_owned();
         *self.done.counts.entry(seen).or_insert(0) += 1;
@@ -345,7 +345,7 @@ impl<'j> Worker<'j> {
             let mut candidate = candidate.clone();
             random::tame(&mut candidate);
             self.alive(number);
-            match self.sides.check(&candidate, Pictures::Each, &mut ignored) {
+            match self.sides.check(&candidate, Snapshots::Each, &mut ignored) {
                 Ok(c) => match c.divergence {
                     Some(d) => {
                         last = (candidate, d);
@@ -356,7 +356,7 @@ impl<'j> Worker<'j> {
                 Err(_) => false,
             }
         });
-        // The last failing candidate is the smallest case; unless nothing could be left out.
+        // The last failing candidate is the smallest case, unless nothing could be dropped.
         let (small, d) = if last.0.ops.len() <= small.ops.len() {
             last
         } else {
@@ -379,12 +379,12 @@ impl<'j> Worker<'j> {
     }
 }
 
-/// What a divergence looks like, with names and numbers left out.
+/// The kind of a divergence, without names and numbers.
 fn signature(case: &Case, d: &Divergence) -> String {
     let word = case.ops.get(d.at).map_or("end", |op| op.word());
     let mut text: String = d.text.lines().take(2).collect();
     if d.kind != "outcome" {
-        // Names of nodes differ from case to case; which fields differ does not.
+        // Names of nodes differ between cases; the fields that differ do not.
         let fields: Vec<&str> = d
             .text
             .lines()

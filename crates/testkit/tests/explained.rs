@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every open, stat and access of the golden facts and of random cases is explained before it is
-//! done: the explanation must give the same errno. `oracle --flip explain` asks the same beside the
-//! host, which also shows that explaining leaves nothing behind.
+//! Explains every open, stat and access of the golden facts and of random cases before it runs, and
+//! requires the same errno. `oracle --flip explain` does so beside the host, which also shows that
+//! an explanation leaves nothing behind.
 
-use openpath_testkit::case::{self, Case, Pictures};
+use openpath_testkit::case::{self, Case, Snapshots};
 use openpath_testkit::ours::{EXPLAIN, Ours, SWITCHES, World};
 use openpath_testkit::outcome::Outcome;
 use openpath_testkit::{golden, random};
 use openpath_vfs::Sysctl;
 
-/// Random cases tried.
+/// How many random cases to try.
 const CASES: u64 = 400;
 
-/// All that was explained otherwise than it turned out.
+/// The operations with a wrong explanation.
 fn wrong(name: &str, case: &Case) -> Vec<String> {
     let switch = SWITCHES.iter().position(|(name, _)| *name == EXPLAIN);
     let switch = switch
@@ -27,8 +27,8 @@ fn wrong(name: &str, case: &Case) -> Vec<String> {
     };
     let world = World::new(strict, switch).expect("a world");
     let [first, eye] = world.tasks().expect("tasks");
-    let mut face = Ours::new(&world, first, &eye).expect("a face");
-    let trace = case::run(&mut face, case, Pictures::Last, None);
+    let mut side = Ours::new(&world, first, &eye).expect("a side");
+    let trace = case::run(&mut side, case, Snapshots::Last, None);
     let outcomes = case.ops.iter().zip(&trace.outcomes);
     outcomes
         .filter_map(|(op, outcome)| match outcome {
@@ -41,7 +41,7 @@ fn wrong(name: &str, case: &Case) -> Vec<String> {
 }
 
 #[test]
-fn golden_facts_are_explained_as_they_are_answered() {
+fn explanations_of_golden_facts_match_outcomes() {
     let facts = golden::all().expect("facts");
     assert!(facts.len() > 500);
     let wrong: Vec<_> = facts.iter().flat_map(|f| wrong(&f.name, &f.case)).collect();
@@ -49,7 +49,7 @@ fn golden_facts_are_explained_as_they_are_answered() {
 }
 
 #[test]
-fn random_operations_are_explained_as_they_are_answered() {
+fn explanations_of_random_operations_match_outcomes() {
     let cases = (1..=CASES).map(|seed| (format!("seed {seed}"), random::case(seed)));
     let wrong: Vec<_> = cases.flat_map(|(name, case)| wrong(&name, &case)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hostile guest, scaled down.
+//! Runs the attacks of a hostile guest, scaled down.
 
 use openpath_testkit::hostile::{self, Plan};
 

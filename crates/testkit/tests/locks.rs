@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks beside the running kernel, a few of them: `cargo xtask oracle --part locks` does all.
+//! Compares some locks with the running kernel; `cargo xtask oracle --part locks` compares all.
 
 use openpath_testkit::locks::{circles, every, part, random};
 use std::process::Command;
 
 #[test]
-fn rows_of_three_calls_are_answered_as_by_the_kernel() {
+fn sequences_of_three_calls_match_the_kernel() {
     let sum = every::run(part::SHARE, 3).expect("both sides");
     assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n"));
-    assert!(sum.rows > 6_000, "{}", sum.rows);
+    assert!(sum.sequences > 6_000, "{}", sum.sequences);
 }
 
 #[test]
-fn random_calls_are_answered_as_by_the_kernel() {
+fn random_lock_calls_match_the_kernel() {
     let sum = random::run(1, 20_000, 3).expect("both sides");
     assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n"));
     assert!(
@@ -24,7 +24,7 @@ fn random_calls_are_answered_as_by_the_kernel() {
 }
 
 #[test]
-fn who_waits_in_a_circle_is_refused_as_by_the_kernel() {
+fn circles_of_waits_are_refused_as_by_the_kernel() {
     let sum = circles::run(1, 120, 3).expect("both sides");
     assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n"));
     assert_eq!(sum.lengths.len(), circles::LONGEST - 1, "each length");
@@ -35,7 +35,7 @@ fn who_waits_in_a_circle_is_refused_as_by_the_kernel() {
 }
 
 #[test]
-fn nothing_is_said_of_locks_where_they_are_not_compared() {
+fn locks_part_needs_memory_and_no_flip() {
     for elsewhere in [
         ["--back", "host"],
         ["--back", "fuse"],

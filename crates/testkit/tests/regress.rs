@@ -11,7 +11,7 @@ use std::process::Command;
 const NEEDS_ROOT: i32 = 77;
 
 #[test]
-fn cases_that_differed_once_are_the_same_now() {
+fn regression_cases_match_the_kernel() {
     let mut wrong = Vec::new();
     for case in cases("cases/regress") {
         let Some((same, text)) = replay(&case, "mem") else {

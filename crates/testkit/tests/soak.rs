@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A short soak; `cargo xtask soak` is a long one.
+//! Runs a short soak; `cargo xtask soak` runs a long one.
 
 use openpath_testkit::soak::{Plan, run};
 
@@ -15,11 +15,11 @@ fn soak(ops: u64, over_host: bool) {
 }
 
 #[test]
-fn fifty_thousand_operations_complete_once_and_leave_nothing() {
+fn soak_in_memory_completes_once_and_leaves_nothing() {
     soak(50_000, false);
 }
 
 #[test]
-fn so_do_ten_thousand_over_a_directory_of_the_host() {
+fn soak_over_host_completes_once_and_leaves_nothing() {
     soak(10_000, true);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring beside the kernel's; `cargo xtask uring` does very many scenes.
+//! Compares the ring with the kernel's on some scenes; `cargo xtask uring` compares very many.
 
 use openpath_testkit::uring::{Back, available, check, named, scene, soft};
 
-/// Whether the kernel gives a ring; says so if it does not.
+/// Whether the kernel gives a ring; prints the reason if not.
 fn is_there() -> bool {
     let there = available();
     if let Err(why) = &there {
@@ -13,7 +13,7 @@ fn is_there() -> bool {
 }
 
 #[test]
-fn what_random_scenes_found_is_answered_as_by_the_kernel() {
+fn named_scenes_match_the_kernel() {
     if !is_there() {
         return;
     }
@@ -27,7 +27,7 @@ fn what_random_scenes_found_is_answered_as_by_the_kernel() {
 }
 
 #[test]
-fn a_call_on_names_that_fails_breaks_a_chain_and_silence_here_alone() {
+fn failed_name_call_breaks_chain_and_silence_only_here() {
     if !is_there() {
         return;
     }
@@ -39,7 +39,7 @@ fn a_call_on_names_that_fails_breaks_a_chain_and_silence_here_alone() {
 }
 
 #[test]
-fn random_scenes_are_answered_as_by_the_kernel() {
+fn random_scenes_match_the_kernel() {
     if !is_there() {
         return;
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks of this repository as a library: what `cargo xtask tidy` runs and what its tests plant,
-//! and the judges of `cargo xtask gates`.
+//! Checks this repository: the rules of `cargo xtask tidy`, and the gates of `cargo xtask gates`.
 
 #![forbid(unsafe_code)]
 

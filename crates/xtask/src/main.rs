@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks and drivers of this repository: `cargo xtask <command>`.
+//! Runs the checks and drivers of this repository: `cargo xtask <command>`.
 
 #![forbid(unsafe_code)]
 
@@ -18,19 +18,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What must pass before a commit: fmt, clippy, tidy, doc, test.
+    /// Run what must pass before a commit: fmt, clippy, tidy, doc, test.
     Check(cmd::check::Which),
-    /// The tests alone, several binaries at a time.
+    /// Run the tests alone, several binaries at a time.
     Test(cmd::test::Options),
-    /// The same for the host of wasm guests, which is not built by default.
+    /// Run `check` for the host of WebAssembly guests, which is not built by default.
     Wasi,
-    /// Build real programs for WASI, and compare what they do as guests with what they do here.
+    /// Build real programs for WASI, and compare their results as guests and as processes.
     WasiPrograms,
-    /// The rules of the house alone.
+    /// Check the rules of the house alone.
     Tidy,
-    /// Write the index of the differences from Linux anew.
+    /// Write the index of the differences from Linux.
     Index,
-    /// The gates that keep cached calls free of shared writes, by count (needs valgrind, binutils).
+    /// Check that cached calls make no shared writes, by counts (needs valgrind, binutils).
     Gates(cmd::gates::Options),
     /// Compare openpath with the host kernel (needs root, for a mount namespace).
     #[command(disable_help_flag = true)]
@@ -39,77 +39,78 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// The suite of RESOLVE_CACHED, on the running kernel and on openpath (needs root).
+    /// Run the suite of RESOLVE_CACHED on the running kernel and on openpath (needs root).
     Conformance {
         /// Passed on to the test programs: a filter.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Plant wrong rules, one at a time, and see that the oracle reports each.
+    /// Plant wrong rules, one at a time, and check that the oracle reports each.
     Mutate(cmd::mutate::Options),
-    /// Every interleaving of the protocols in `sync`, up to LOOM_MAX_PREEMPTIONS (3 unless set).
+    /// Explore every interleaving of the protocols in `sync`, up to LOOM_MAX_PREEMPTIONS (default
+    /// 3).
     Loom {
         /// Passed on to the test program: a filter, `--list`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// The core under a scheduler that chooses, and threads that die at each step of a call.
+    /// Run the core under a scheduler that chooses, with threads that die at each step of a call.
     Shuttle {
         /// Passed on to the test program: a filter, `--nocapture`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Threads that change one tree while others walk it, as it is or under a sanitizer.
+    /// Change one tree while threads walk it, plain or under a sanitizer.
     Storm(cmd::storm::Options),
-    /// Very many operations through rings and futures, as it is or under a sanitizer.
+    /// Run very many operations through rings and futures, plain or under a sanitizer.
     Soak(cmd::storm::Soak),
-    /// Random entries to the kernel's io_uring and to the ring: every answer must be the same.
+    /// Give random entries to the kernel's io_uring and to the ring: every answer must be the same.
     #[command(disable_help_flag = true)]
     Uring {
         /// Passed on; try `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Suites and stress over a mount of ours, beside the host's tmpfs (needs root).
+    /// Run suites and stress on a mount of ours, and on the host's tmpfs (needs root).
     Outside(cmd::outside::Options),
-    /// Kill processes of a run at random moments, and look what is left (needs root).
+    /// Kill processes of a run at random moments, and check what is left (needs root).
     #[command(disable_help_flag = true)]
     Kills {
         /// Passed on; try `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Run what the picture of the README shows, and draw it anew.
+    /// Run the commands in the picture of the README, and draw it again.
     Picture,
     /// Run the commands of the README that need this checkout.
     Readme {
-        /// Those of WebAssembly guests instead, which take minutes to build.
+        /// Run those of WebAssembly guests instead, which take minutes to build.
         #[arg(long)]
         wasi: bool,
     },
-    /// What a guest may try to use up: every bound must hold.
+    /// Let a guest exhaust what it can: every bound must hold.
     #[command(disable_help_flag = true)]
     Hostile {
         /// Passed on; try `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// SQLite over our locks, which is not built by default: what `check` does, or many
-    /// connections at one database.
+    /// Check SQLite over our locks, which is not built by default, or run many connections on one
+    /// database.
     Sqlite {
-        /// Only the connections, for so many seconds; 600 is the promise.
+        /// Run only the connections, for this many seconds; the promise is 600.
         #[arg(long)]
         seconds: Option<u64>,
-        /// What their choices follow from.
+        /// Seed of their random choices.
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// What guests of WebAssembly may try, to get out or to use up, again and again.
+    /// Let WebAssembly guests try repeatedly to escape or to exhaust resources.
     HostileWasi {
-        /// So many seconds; 3600 is the promise.
+        /// How many seconds; the promise is 3600.
         #[arg(long, default_value_t = 3600)]
         seconds: u64,
-        /// A hundred times as many calls, and other guests' latency is judged.
+        /// Make a hundred times as many calls, and check other guests' latency.
         #[arg(long)]
         full: bool,
     },

@@ -51,7 +51,7 @@ fn main() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Makes a few directories, files and links.
+/// Makes some directories, files and links.
 fn furnish(host: &Task) -> Result<(), Errno> {
     for dir in [
         "/etc",
@@ -104,7 +104,7 @@ fn list(task: &Task, dir: &[u8], depth: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Opens, reads and prints a file, or the error.
+/// Opens, reads and prints a file, or prints the error.
 fn read(task: &Task, path: &[u8]) {
     let text = task.open(path, O_RDONLY, 0).and_then(|file| {
         let mut buf = [0u8; 64];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities with a limit, from which amounts are taken and given back.
+//! Counts a quantity with a limit: amounts are taken from it and given back.
 
 use openpath_abi::Errno;
 use openpath_sync::Allowance;
@@ -12,7 +12,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Nothing is taken; a limit of 0 means none.
+    /// A budget with nothing taken; a limit of 0 means none.
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             limit,

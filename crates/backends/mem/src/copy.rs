@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copying from one file to another, or within one.
+//! Copies data from one file to another, or within one.
 //!
 //! # Kernel analogue
 //! copy_file_range(2) on tmpfs, which has no implementation of its own: data is read through a pipe
@@ -24,8 +24,8 @@ use std::ops::Range;
 /// Pages of the source that are copied under one lock: the size of a pipe.
 const BATCH: usize = 16;
 
-/// Pages as they will be in the target: one more if they straddle those of the source. The pages
-/// that they replace there are filled next.
+/// Pages laid out as in the target, so one more if they straddle those of the source. Partial pages
+/// of the target are completed next.
 #[derive(Default)]
 struct Batch {
     pages: [Option<Page>; BATCH + 1],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of a regular file: its pages, its preallocated pages, and their charge.
+//! Holds the data of a regular file: its pages, its preallocated pages, and their charge.
 //!
 //! # Fields
 //! All fields, and the inode's size and blocks, change together under the file's `MemData` lock

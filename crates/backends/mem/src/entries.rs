@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The entries of a directory: inodes by name, and the order in which they are listed.
+//! Holds the entries of a directory: inodes by name, and the order in which they are listed.
 //!
 //! # Kernel analogue
-//! The list of a directory's dentries, to whose head tmpfs adds what is created or renamed. The
-//! newest name is listed first, so an entry that is added during a listing comes before the
+//! The list of a directory's dentries, to whose head tmpfs adds a name that is created or renamed.
+//! The newest name is listed first, so an entry that is added during a listing comes before the
 //! reader's position and is not seen.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
-//! | by name | a hash table with a key of its own: O(1), and names that collide cannot be chosen |
+//! | by name | a hash table with its own key: O(1), and callers cannot make names collide |
 //! | order | entries by position; positions fall from [`TOP`] and are never reused |
 //!
 //! # Rules
 //! R1. Both change together under the directory's `MemDir` lock; so do its size, links and times.
 //! R2. Removed inodes are dropped after the lock is released, because their drop takes the locks of
-//!     others. `dir` drops the entries of a directory that goes.
+//!     others. `dir` drops the entries of a directory that is dropped.
 //!
 //! # Guarantees
 //! G1. An entry keeps its position until it is removed or renamed.
@@ -31,7 +31,7 @@ pub(crate) const DIR_SIZE: u64 = 2 * ENTRY_SIZE;
 const ENTRY_SIZE: u64 = 20;
 /// One more than the first position.
 const TOP: u64 = 1 << 62;
-/// Room for so many names is kept, once a directory had them.
+/// Once a directory had this many names, it keeps room for them.
 const ROOM_MIN: usize = 64;
 /// How many entries are listed under one lock.
 pub(crate) const BATCH: usize = 32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The flags of a file or directory by ioctl(2).
+//! Gets and sets the flags of a file or directory by ioctl(2).
 //!
 //! # Kernel analogue
 //! `shmem_fileattr_get`, `shmem_fileattr_set`. Of the flags that tmpfs has, an inode here can be

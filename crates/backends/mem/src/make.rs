@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making inodes.
+//! Makes inodes: charges them, and assigns their numbers.
 
 use crate::data::{Data, SECTORS};
 use crate::entries::{DIR_SIZE, Entries};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Whether a new inode gets a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// It gets one.
+    /// It gets a name.
     Named,
     /// It gets none: a temporary file.
     Nameless,

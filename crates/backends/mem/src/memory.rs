@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One budget of bytes for everything that a tree holds ([`Charging::Memory`]).
+//! Limits everything that a tree holds by one budget of bytes ([`Charging::Memory`]).
 //!
 //! # Charges
 //! | what | bytes |

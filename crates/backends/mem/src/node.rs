@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The back end's side of one inode: its content, its attributes and its charge.
+//! Holds the back end's part of one inode: its content, its attributes and its charge.
 //!
 //! # States
-//! [`crate::make`] makes it with its room charged and its number assigned. It goes, with everything
-//! it was charged, when the last reference to its inode is dropped.
+//! [`crate::make`] makes it with its room charged and its number assigned. It is dropped, and all
+//! of its charges are given back, with the last reference to its inode.
 
 use crate::data::Data;
 use crate::entries::Entries;
@@ -25,7 +25,7 @@ pub(crate) enum Content {
     Special,
 }
 
-/// The back end's side of one inode.
+/// The back end's part of one inode.
 pub(crate) struct Node {
     charge: InodeCharge,
     content: Content,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of a tree: the mount options of tmpfs.
+//! Defines the options of a tree: the mount options of tmpfs.
 
 use openpath_abi::Timespec;
 
@@ -18,7 +18,7 @@ pub enum Charging {
     /// of `size`, and `ENOSPC` follows when they are used up. `size` is exact, and 0 admits
     /// nothing. statfs(2) shows what is left in blocks and in inodes.
     Memory {
-        /// Inodes besides the root that do not count: those that the owner of the tree needs
+        /// Inodes besides the root that do not count: those that the owner of the tree needs for
         /// itself, such as the directories of an overlay.
         spare_inodes: u32,
     },

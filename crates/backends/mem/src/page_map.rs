@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages of a file by number.
+//! Maps page numbers of a file to its pages.
 //!
 //! # Kernel analogue
 //! `i_pages`, the xarray of a page cache.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages that fallocate(2) preallocated and no write has filled: runs of page numbers that are
-//! charged but take no memory.
+//! Records the pages that fallocate(2) preallocated and no write has filled: runs of page numbers
+//! that are charged but take no memory.
 //!
 //! # States
 //! | state of a number | how it is reached | reads as | `SEEK_DATA` finds it |
@@ -11,8 +11,8 @@
 //!
 //! # Kernel analogue
 //! A page that is not up to date is fresh. tmpfs fills it with zeroes when it is preallocated once
-//! more, so that undoing the second call does not take away what the first one gave. From then on
-//! it cannot be told from written data.
+//! more, so that undoing the second call does not undo the first. From then on it cannot be told
+//! from written data.
 //!
 //! # Rules
 //! R1. Runs do not overlap, and two that touch differ in state.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames: within a directory and across, replacing, exchanging, leaving a whiteout.
+//! Renames entries: within a directory and across, replacing, exchanging, leaving a whiteout.
 //!
 //! # Kernel analogue
 //! `shmem_rename2`. The modification and change times of both directories move, and the change time
@@ -97,8 +97,8 @@ impl Node {
         }
     }
 
-    /// Moves the names, and leaves `left` under the old one. The only error is for what is no
-    /// directory, before anything is changed.
+    /// Moves the names, and leaves `left` under the old one. It fails only if a parent is not a
+    /// directory, before any change.
     fn move_names(
         &self,
         new: &Self,

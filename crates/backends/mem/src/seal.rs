@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seals: changes that a file refuses to every caller.
+//! Implements seals: changes that a file refuses to every caller.
 //!
 //! # Kernel analogue
 //! `F_ADD_SEALS` and `F_GET_SEALS` of memfd_create(2); a file that open(2) makes is sealed against

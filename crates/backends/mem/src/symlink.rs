@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The body of a symbolic link, lent without a copy.
+//! Holds the body of a symbolic link, and lends it without a copy.
 
 use crate::space::{Block, Charge, Payer};
 use openpath_abi::Errno;

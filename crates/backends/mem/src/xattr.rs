@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls on extended attributes and access control lists.
+//! Implements the calls on extended attributes and access control lists.
 
 use crate::node::Node;
 use crate::xattr_map::Xattrs;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes of one inode: `user.`, `trusted.` and `security.` names with a value each.
+//! Holds the extended attributes of one inode: `user.`, `trusted.` and `security.` names with
+//! values.
 //!
 //! # Kernel analogue
 //! `simple_xattr`: kept in the order of their names and listed from the last to the first. While

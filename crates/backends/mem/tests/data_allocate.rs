@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! fallocate(2): what it sets aside and takes away. Each answer is what tmpfs of Linux 6.18 gave to
-//! the same calls.
+//! Checks what fallocate(2) allocates and punches. Each answer is that of tmpfs on Linux 6.18.
 
 mod bytes;
 mod common;
@@ -21,7 +20,7 @@ fn small() -> Fs {
 }
 
 #[test]
-fn tmpfs_allocates_and_punches_and_nothing_else() {
+fn other_fallocate_modes_are_refused() {
     let fs = small();
     let file = fs.root().file("f", 2);
     for mode in [0, KEEP, PUNCH] {
@@ -46,7 +45,7 @@ fn tmpfs_allocates_and_punches_and_nothing_else() {
 }
 
 #[test]
-fn what_is_set_aside_counts_and_is_a_hole_until_written() {
+fn preallocated_pages_are_charged_holes() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(fallocate_at(&file, 0, 100, 2 * P, 5), Ok(()));
@@ -57,7 +56,7 @@ fn what_is_set_aside_counts_and_is_a_hole_until_written() {
     let seek = |from, what| file.ops().seek_extent(&file, from, what);
     assert_eq!(seek(0, Extent::Data), Err(Errno::ENXIO));
     assert_eq!(seek(5000, Extent::Hole), Ok(5000));
-    // Reading does not make data of it, and costs nothing.
+    // Reading does not turn it into data, and allocates nothing.
     assert_eq!(read(&file, 9000, 0), vec![0; 2 * P as usize + 100]);
     assert_eq!((layout(&file).as_str(), fs.free().0), ("HHH", 13));
     assert_eq!(write(&file, b"x", P + 7, 6), Ok(1));
@@ -66,7 +65,7 @@ fn what_is_set_aside_counts_and_is_a_hole_until_written() {
 }
 
 #[test]
-fn what_is_set_aside_twice_is_data() {
+fn pages_preallocated_twice_are_data() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(fallocate(&file, 0, 0, 2 * P), Ok(()));
@@ -79,14 +78,14 @@ fn what_is_set_aside_twice_is_data() {
     assert_eq!(layout(&file), "DHHDHH");
     assert_eq!(fallocate_at(&file, 0, 0, 6 * P, 7), Ok(()));
     assert_eq!(layout(&file), "DHHDDD");
-    // The times move even if there was nothing to do.
+    // The times move even if there is nothing to allocate.
     assert_eq!(fallocate_at(&file, 0, 0, 10, 8), Ok(()));
     assert_eq!(times(&file.attr(), 8), MC);
     assert_eq!(extent(&file), (6 * P, 6));
 }
 
 #[test]
-fn the_size_can_be_kept() {
+fn keep_size_keeps_size() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(fallocate_at(&file, KEEP, 100, 2 * P, 5), Ok(()));
@@ -94,13 +93,13 @@ fn the_size_can_be_kept() {
     assert_eq!(times(&file.attr(), 5), MC);
     assert_eq!(write(&file, b"0123456789", 0, 6), Ok(10));
     assert_eq!(extent(&file), (10, 3));
-    // To cut at the same length gives back what is past it.
+    // Truncation to the same length releases the blocks past it.
     assert_eq!(truncate(&file, 10, 7), Ok(()));
     assert_eq!((extent(&file), fs.free().0), ((10, 1), 15));
 }
 
 #[test]
-fn what_lies_past_the_end_outlives_growth_alone() {
+fn only_growth_keeps_blocks_past_end() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(fallocate(&file, KEEP, 0, 8 * P), Ok(()));
@@ -119,10 +118,10 @@ fn what_lies_past_the_end_outlives_growth_alone() {
 }
 
 #[test]
-fn without_room_nothing_is_set_aside() {
+fn failed_preallocation_leaves_holes() {
     let fs = small();
     let (file, other) = (fs.root().file("f", 2), fs.root().file("g", 2));
-    // More than there could ever be.
+    // More than the limit.
     assert_eq!(fallocate(&file, 0, 0, 17 * P), Err(Errno::ENOSPC));
     assert_eq!((extent(&file), times(&file.attr(), 50)), ((0, 0), NONE));
     assert_eq!(fallocate(&file, 0, 0, 2 * P), Ok(()));
@@ -130,8 +129,8 @@ fn without_room_nothing_is_set_aside() {
     assert_eq!(fallocate(&file, 0, 8 * P, P), Ok(()));
     assert_eq!(fallocate(&other, 0, 0, 7 * P), Ok(()));
     assert_eq!((layout(&file).as_str(), fs.free().0), ("HHHHHHHHH", 4));
-    // The first four holes would take all that is left: what was set aside before stays so, and
-    // as far as the call came it is data now.
+    // The first four holes would take all free blocks: earlier preallocations stay, and those that
+    // the call reached are data now.
     assert_eq!(fallocate_at(&file, 0, 0, 12 * P, 9), Err(Errno::ENOSPC));
     assert_eq!((layout(&file).as_str(), fs.free().0), ("DDHHDDHHD", 4));
     assert_eq!((extent(&file), times(&file.attr(), 9)), ((9 * P, 5), NONE));
@@ -142,7 +141,7 @@ fn without_room_nothing_is_set_aside() {
 }
 
 #[test]
-fn a_write_takes_what_was_set_aside() {
+fn writes_use_preallocated_blocks() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(fallocate(&file, KEEP, 0, 16 * P), Ok(()));
@@ -154,7 +153,7 @@ fn a_write_takes_what_was_set_aside() {
 }
 
 #[test]
-fn a_hole_is_punched_in_whole_pages() {
+fn only_whole_pages_become_holes() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(write(&file, &pages(b'a', 4), 0, 3), Ok(4 * P as usize));
@@ -175,7 +174,7 @@ fn a_hole_is_punched_in_whole_pages() {
         got.iter().filter(|b| **b != 0).count(),
         100 + 4095 - 100 + 100
     );
-    // Nothing to take away: the times move all the same.
+    // There is nothing to punch, but the times move.
     for (offset, now) in [(P, 6), (100 * P, 7)] {
         assert_eq!(fallocate_at(&file, PUNCH, offset, 2 * P, now), Ok(()));
         assert_eq!(times(&file.attr(), now), MC);
@@ -184,7 +183,7 @@ fn a_hole_is_punched_in_whole_pages() {
 }
 
 #[test]
-fn a_hole_ends_where_it_is_told_and_not_with_the_file() {
+fn punch_stops_at_its_end_even_past_file_end() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(write(&file, &[b'a'; 100], 0, 3), Ok(100));
@@ -192,7 +191,7 @@ fn a_hole_ends_where_it_is_told_and_not_with_the_file() {
     assert_eq!((layout(&file).as_str(), extent(&file)), ("D", (100, 1)));
     assert_eq!(fallocate(&file, PUNCH, 0, P), Ok(()));
     assert_eq!((layout(&file).as_str(), extent(&file)), ("H", (100, 0)));
-    // What lies past the end goes too, but for a part of a page.
+    // Blocks past the end are punched too, but not a part of a page.
     assert_eq!(fallocate(&file, KEEP, 0, 4 * P), Ok(()));
     assert_eq!(fallocate(&file, PUNCH, 50, 3 * P - 50), Ok(()));
     assert_eq!(extent(&file), (100, 2));
@@ -201,7 +200,7 @@ fn a_hole_ends_where_it_is_told_and_not_with_the_file() {
 }
 
 #[test]
-fn part_of_a_page_that_is_set_aside_stays_as_it_is() {
+fn partial_punch_keeps_preallocated_page() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(fallocate(&file, 0, 0, 2 * P), Ok(()));
@@ -212,7 +211,7 @@ fn part_of_a_page_that_is_set_aside_stays_as_it_is() {
 }
 
 #[test]
-fn what_is_set_aside_goes_with_the_file() {
+fn preallocated_blocks_are_released_with_file() {
     let fs = small();
     let file = fs.root().file("f", 2);
     assert_eq!(fallocate(&file, KEEP, 0, 16 * P), Ok(()));
@@ -223,7 +222,7 @@ fn what_is_set_aside_goes_with_the_file() {
 }
 
 #[test]
-fn without_a_limit_there_is_room_for_all() {
+fn unlimited_tree_preallocates_everything() {
     let fs = with(MemOptions {
         size: 0,
         ..MemOptions::default()
@@ -234,6 +233,6 @@ fn without_a_limit_there_is_room_for_all() {
     assert_eq!(extent(&file), (most, most.div_ceil(P)));
     assert_eq!(fallocate(&file, 0, 1, most), Err(Errno::EFBIG));
     assert_eq!(fallocate(&file, PUNCH, P, most - P), Ok(()));
-    // The last page is not whole: the kernel keeps it too.
+    // The last page is partial: the kernel keeps it too.
     assert_eq!(extent(&file), (most, 2));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! copy_file_range(2) within a tree. Each answer is what tmpfs of Linux 6.18 gave to the same call.
+//! Checks copy_file_range(2) within a tree. Each answer is that of tmpfs on Linux 6.18.
 
 mod bytes;
 mod common;
@@ -11,7 +11,7 @@ use openpath_mem::MemOptions;
 use openpath_vfs::Inode;
 use std::sync::Arc;
 
-/// A tree of as many blocks, and in it a file with a page of data between holes, and an empty one.
+/// A tree of this many blocks, with a file that has a page of data between holes, and an empty one.
 fn pair(blocks: u64) -> (Fs, Arc<Inode>, Arc<Inode>) {
     let fs = with(MemOptions {
         size: blocks * P,
@@ -24,7 +24,7 @@ fn pair(blocks: u64) -> (Fs, Arc<Inode>, Arc<Inode>) {
 }
 
 #[test]
-fn a_hole_arrives_as_data() {
+fn holes_are_copied_as_data() {
     let (_fs, from, to) = pair(16);
     assert_eq!(copy((&from, 0), (&to, 0), 4 * P), Ok(4 * P as usize));
     assert_eq!((layout(&to).as_str(), extent(&to)), ("DDDD", (4 * P, 4)));
@@ -34,7 +34,7 @@ fn a_hole_arrives_as_data() {
         ("HDHH", NONE)
     );
     assert_eq!(read(&to, 12, P - 1), b"\x000123456789\0");
-    // So does what is set aside.
+    // So does a preallocated page.
     assert_eq!(fallocate(&from, 0, 0, 4 * P), Ok(()));
     assert_eq!(truncate(&to, 0, 5), Ok(()));
     assert_eq!(copy((&from, 2 * P), (&to, 0), 2 * P), Ok(2 * P as usize));
@@ -43,7 +43,7 @@ fn a_hole_arrives_as_data() {
 }
 
 #[test]
-fn it_ends_with_the_source() {
+fn copy_ends_at_end_of_source() {
     let (_fs, from, to) = pair(16);
     assert_eq!(copy((&from, 3 * P + 10), (&to, 0), 4 * P), Ok(4086));
     assert_eq!(extent(&to), (4086, 1));
@@ -56,7 +56,7 @@ fn it_ends_with_the_source() {
 }
 
 #[test]
-fn without_room_a_part_arrives() {
+fn full_tree_copies_a_part() {
     let (fs, from, to) = pair(4);
     assert_eq!(fs.free().0, 3);
     assert_eq!(copy((&from, 0), (&to, 0), 4 * P), Ok(3 * P as usize));
@@ -70,14 +70,14 @@ fn without_room_a_part_arrives() {
 }
 
 #[test]
-fn a_file_is_copied_to_itself() {
+fn file_can_be_copied_to_itself() {
     let (_fs, file, _) = pair(16);
     assert_eq!(copy((&file, P), (&file, 2 * P), P), Ok(P as usize));
     assert_eq!(layout(&file), "HDDH");
     assert_eq!(read(&file, 10, 2 * P), b"0123456789");
     assert_eq!(copy((&file, P), (&file, P + 100), 50), Ok(50));
     assert_eq!(read(&file, 12, P + 100), b"0123456789\0\0");
-    // What it grows by is not copied again.
+    // The bytes that the copy adds are not copied again.
     assert_eq!(truncate(&file, P + 10, 3), Ok(()));
     assert_eq!(copy((&file, P), (&file, P + 10), 100), Ok(10));
     assert_eq!(copy((&file, P + 5), (&file, P + 20), 100), Ok(15));
@@ -85,9 +85,9 @@ fn a_file_is_copied_to_itself() {
     assert_eq!(read(&file, 99, P), b"01234567890123456789567890123456789");
 }
 
-/// Through several batches, at every shift against the pages.
+/// Copies through several batches, at every shift against the pages.
 #[test]
-fn what_arrives_is_what_was_there() {
+fn copied_bytes_match_source() {
     let fs = fs();
     let from = fs.root().file("a", 2);
     let data: Vec<u8> = (0..70 * P).map(|i| (i % 251) as u8).collect();
@@ -106,7 +106,7 @@ fn what_arrives_is_what_was_there() {
 }
 
 #[test]
-fn two_files_are_copied_to_each_other() {
+fn concurrent_copies_in_both_directions_finish() {
     let fs = fs();
     let (a, b) = (fs.root().file("a", 2), fs.root().file("b", 2));
     for (file, byte) in [(&a, b'a'), (&b, b'b')] {
@@ -125,7 +125,7 @@ fn two_files_are_copied_to_each_other() {
 }
 
 #[test]
-fn what_cannot_be_copied() {
+fn invalid_copies_are_refused() {
     let (fs, from, to) = pair(16);
     let dir = fs.root().dir("d", 2);
     let other = common::fs();

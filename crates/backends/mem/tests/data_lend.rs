@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages lent in place, what files cost, and the calls that have nothing to do in memory. Answers
-//! to fsync(2) and ioctl(2) are those of tmpfs on Linux 6.18.
+//! Checks pages lent in place, the blocks of files, and calls that do nothing in memory. Answers to
+//! fsync(2) and ioctl(2) are those of tmpfs on Linux 6.18.
 
 mod bytes;
 mod common;
@@ -11,7 +11,7 @@ use openpath_abi::{Errno, mode};
 use openpath_mem::MemOptions;
 use openpath_vfs::{Inode, flag};
 
-/// The pieces that were shown, and what the call answered.
+/// The lent pieces, and the result of the call.
 fn lend(file: &Inode, offset: u64, len: usize) -> (Vec<Vec<u8>>, Result<usize, Errno>) {
     let mut shown = Vec::new();
     let mut show = |piece: &[u8]| shown.push(piece.to_vec());
@@ -20,7 +20,7 @@ fn lend(file: &Inode, offset: u64, len: usize) -> (Vec<Vec<u8>>, Result<usize, E
 }
 
 #[test]
-fn pieces_come_in_order_and_end_with_the_file() {
+fn pieces_come_in_order_and_end_with_file() {
     let fs = fs();
     let file = fs.root().file("f", 2);
     write(&file, &pages(b'a', 2), 0, 3).expect("data");
@@ -40,9 +40,9 @@ fn pieces_come_in_order_and_end_with_the_file() {
     assert_eq!(times(&file.attr(), 3), MC);
 }
 
-/// Not copies: the same page is at the same address, and all holes are one page of zeroes.
+/// They are not copies: the same page is at the same address, and all holes are one page of zeroes.
 #[test]
-fn pieces_are_the_pages_themselves() {
+fn pieces_are_not_copies() {
     let fs = fs();
     let file = fs.root().file("f", 2);
     write(&file, b"x", P, 3).expect("data");
@@ -79,7 +79,7 @@ fn only_a_regular_file_lends() {
 }
 
 #[test]
-fn a_sparse_file_costs_what_it_holds() {
+fn sparse_file_takes_blocks_of_its_data() {
     let fs = fs();
     let file = fs.root().file("f", 2);
     let end = 1 << 62;
@@ -95,7 +95,7 @@ fn a_sparse_file_costs_what_it_holds() {
 }
 
 #[test]
-fn there_is_nothing_to_bring_to_storage() {
+fn sync_succeeds_without_work() {
     let fs = fs();
     let nodes = [fs.root().file("f", 2), fs.root().dir("d", 2)];
     for node in nodes {
@@ -105,7 +105,7 @@ fn there_is_nothing_to_bring_to_storage() {
 }
 
 #[test]
-fn flags_can_be_asked_for() {
+fn inode_flags_can_be_read() {
     const GETFLAGS: u32 = 0x8008_6601;
     const SETFLAGS: u32 = 0x4008_6602;
     const FSGETXATTR: u32 = 0x801c_581f;

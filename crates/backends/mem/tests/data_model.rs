@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random calls on one file against the plainest model of tmpfs: a byte vector, and the state of
-//! each page. What it models was asked of tmpfs on Linux 6.18.
+//! Compares random calls on one file with a simple model of tmpfs: a byte vector, and the state of
+//! each page. The model follows answers of tmpfs on Linux 6.18.
 
 mod bytes;
 mod common;
@@ -11,9 +11,9 @@ use openpath_abi::Errno;
 use openpath_mem::MemOptions;
 use openpath_vfs::Inode;
 
-/// Pages that the model knows, past which nothing is done.
+/// How many pages the model has; no call goes past them.
 const PAGES: u64 = 160;
-/// Blocks that there are.
+/// How many blocks the tree has.
 const BLOCKS: usize = 100;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -125,7 +125,7 @@ impl Random {
             .wrapping_add(1);
         (self.0 >> 33) % end
     }
-    /// A place, often at or beside the border of a page.
+    /// An offset, often at or beside a page boundary.
     fn place(&mut self, pages: u64) -> u64 {
         let border = self.below(pages) * P;
         match self.below(4) {
@@ -167,7 +167,7 @@ fn step(file: &Inode, model: &mut Model, random: &mut Random) -> String {
 }
 
 #[test]
-fn a_file_is_what_the_model_says() {
+fn file_matches_model() {
     for seed in 0..40 {
         let fs = with(MemOptions {
             size: BLOCKS as u64 * P,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seals. Each answer is what a file of memfd_create(2) gave on Linux 6.18, made with
-//! `MFD_ALLOW_SEALING`; for the first test, a file of tmpfs.
+//! Checks seals. Each answer is that of a file of memfd_create(2) with `MFD_ALLOW_SEALING` on Linux
+//! 6.18; in the first test, of a file of tmpfs.
 
 mod bytes;
 mod common;
@@ -48,7 +48,7 @@ fn chmod(file: &Inode, mode: u32) -> Result<(), Errno> {
 }
 
 #[test]
-fn a_file_of_open_is_sealed_against_seals() {
+fn files_of_open_are_sealed_against_seals() {
     let fs = fs();
     let file = fs.root().file("f", 2);
     assert_eq!(get(&file), Ok(F_SEAL_SEAL));
@@ -64,7 +64,7 @@ fn a_file_of_open_is_sealed_against_seals() {
 }
 
 #[test]
-fn seals_are_added_until_they_are_sealed() {
+fn seals_can_be_added_until_sealed() {
     let fs = sealable();
     let file = fs.root().file("f", 2);
     assert_eq!((get(&file), add(&file, 0)), (Ok(0), Ok(())));
@@ -102,7 +102,7 @@ fn sealed_against_writing() {
 #[test]
 fn sealed_against_growing() {
     let (_fs, file) = sealed(F_SEAL_GROW);
-    // A write is checked page by page: those before the one that would grow are written.
+    // A write is checked page by page: the pages before the growing one are written.
     assert_eq!(write(&file, &[b'b'; 6000], 0, 5), Ok(6000));
     assert_eq!(write(&file, &[b'c'; 6001], 0, 5), Ok(4096));
     assert_eq!(read(&file, 2, 4095), b"cb");
@@ -148,7 +148,7 @@ fn sealed_against_execution() {
 }
 
 #[test]
-fn a_program_that_stays_one_is_sealed_as_a_whole() {
+fn exec_seal_on_program_adds_write_seals() {
     let fs = sealable();
     let file = fs.root().make("f", mode::S_IFREG | 0o755, 2);
     let file = file.expect("a file");
@@ -161,7 +161,7 @@ fn a_program_that_stays_one_is_sealed_as_a_whole() {
 }
 
 #[test]
-fn a_copy_is_a_write() {
+fn copy_is_refused_like_write() {
     let (fs, file) = sealed(F_SEAL_WRITE);
     let from = fs.root().file("from", 2);
     assert_eq!(write(&from, &[b'z'; 50], 0, 3), Ok(50));
@@ -178,9 +178,10 @@ fn a_copy_is_a_write() {
     assert_eq!(file.size(), 6000);
 }
 
-/// Through a pipe of 16 pages: what came in the first batch is whole, whatever page it ends in.
+/// The copy goes through a pipe of 16 pages: the first batch arrives whole, even if it ends inside
+/// a page.
 #[test]
-fn a_copy_that_would_grow_ends_with_a_batch_or_a_page() {
+fn growing_copy_under_a_seal_ends_at_batch_or_page() {
     let fs = sealable();
     let (file, from) = (fs.root().file("f", 2), fs.root().file("from", 2));
     truncate(&file, 69_640, 3).expect("a hole");

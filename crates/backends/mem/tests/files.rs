@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data of regular files, as tmpfs keeps it.
+//! Checks the data of regular files against tmpfs.
 
 mod common;
 
@@ -49,7 +49,7 @@ fn writes_grow_size_and_blocks() {
 }
 
 #[test]
-fn truncation_frees_and_clears() {
+fn truncation_frees_blocks_and_clears_bytes() {
     let (fs, f) = file();
     write(&f, &[9; 3 * 4096], 0, 2).expect("write");
     for (size, blocks) in [
@@ -76,7 +76,7 @@ fn truncation_frees_and_clears() {
 }
 
 #[test]
-fn the_largest_size_is_a_limit() {
+fn largest_size_is_enforced() {
     let (_fs, f) = file();
     assert_eq!(write(&f, &[1; 8], MAX - 3, 2), Ok(3));
     assert_eq!((f.size(), f.attr().blocks), (MAX, 8));
@@ -118,7 +118,7 @@ fn data_and_holes_are_found_by_page() {
 }
 
 #[test]
-fn without_room_a_write_is_cut_short_then_refused() {
+fn full_tree_cuts_write_short_then_refuses() {
     let fs = with(MemOptions {
         size: 5000,
         ..Default::default()
@@ -146,7 +146,7 @@ fn without_room_a_write_is_cut_short_then_refused() {
 }
 
 #[test]
-fn attributes_are_set_as_told() {
+fn requested_attributes_are_set() {
     let (_fs, f) = file();
     let change = SetAttr {
         mode: Some(0o600),
@@ -163,7 +163,7 @@ fn attributes_are_set_as_told() {
 }
 
 #[test]
-fn data_lives_as_long_as_its_last_owner() {
+fn data_lives_until_last_reference() {
     let (fs, f) = file();
     write(&f, &[1; 4096], 0, 2).expect("write");
     fs.root().remove("f", 3).expect("unlink");
@@ -174,7 +174,7 @@ fn data_lives_as_long_as_its_last_owner() {
 }
 
 #[test]
-fn a_read_sees_each_write_whole() {
+fn reads_see_each_write_whole() {
     let (_fs, f) = file();
     let len = 3 * 4096;
     write(&f, &vec![0; len], 0, 2).expect("write");

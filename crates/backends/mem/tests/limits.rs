@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The limits of a tree and its counters, as statfs shows them on tmpfs.
+//! Checks the limits of a tree and its counters against statfs(2) of tmpfs.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn figures_follow_the_options() {
 }
 
 #[test]
-fn every_inode_and_second_name_takes_a_place() {
+fn every_inode_and_further_name_takes_room() {
     let fs = with(MemOptions {
         inodes: 6,
         ..Default::default()
@@ -73,7 +73,7 @@ fn every_inode_and_second_name_takes_a_place() {
 }
 
 #[test]
-fn replaced_files_give_their_places_back() {
+fn replaced_files_give_room_back() {
     let fs = with(MemOptions {
         size: 1 << 20,
         inodes: 10,
@@ -99,7 +99,7 @@ fn replaced_files_give_their_places_back() {
 }
 
 #[test]
-fn a_refused_symlink_gives_its_inode_back() {
+fn refused_symlink_gives_inode_back() {
     let fs = with(MemOptions {
         size: 4096,
         inodes: 10,
@@ -116,7 +116,7 @@ fn a_refused_symlink_gives_its_inode_back() {
 }
 
 #[test]
-fn threads_never_share_the_last_place() {
+fn concurrent_creates_respect_inode_limit() {
     let fs = with(MemOptions {
         size: 64 * 4096,
         inodes: 101,
@@ -208,7 +208,7 @@ fn everything_made_is_charged_and_given_back() {
 }
 
 #[test]
-fn no_bytes_admit_nothing_but_the_spare_inodes() {
+fn zero_bytes_admit_only_spare_inodes() {
     for spare in [0, 2] {
         let fs = counted(0, spare);
         let root = fs.root();
@@ -223,7 +223,7 @@ fn no_bytes_admit_nothing_but_the_spare_inodes() {
 }
 
 #[test]
-fn inodes_can_be_limited_besides() {
+fn inode_limit_holds_with_memory_budget() {
     let fs = with(MemOptions {
         size: 1 << 20,
         inodes: 3,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listing directories: order, positions, changes under a reader.
+//! Checks the listing of directories: order, positions, changes during a listing.
 
 mod common;
 
@@ -8,7 +8,7 @@ use openpath_abi::{dirent, mode};
 use openpath_vfs::Inode;
 use std::sync::Arc;
 
-/// At most `max` entries from `from` on, and where to go on.
+/// At most `max` entries from `from` on, and the position after them.
 fn part(dir: &Arc<Inode>, from: i64, max: usize) -> (Vec<String>, i64) {
     let (mut names, mut next) = (Vec::new(), from);
     let mut emit = |e: openpath_vfs::Listed<'_>| {
@@ -25,7 +25,7 @@ fn part(dir: &Arc<Inode>, from: i64, max: usize) -> (Vec<String>, i64) {
 }
 
 #[test]
-fn the_newest_comes_first() {
+fn newest_name_is_listed_first() {
     let fs = fs();
     let root = fs.root();
     for name in ["a", "b", "c", "d"] {
@@ -73,7 +73,7 @@ fn entries_carry_number_and_type() {
 }
 
 #[test]
-fn a_reader_goes_on_where_it_was() {
+fn listing_continues_at_its_position() {
     let fs = fs();
     let root = fs.root();
     for i in 0..10 {
@@ -94,7 +94,7 @@ fn a_reader_goes_on_where_it_was() {
 }
 
 #[test]
-fn any_position_is_answered() {
+fn any_position_is_accepted() {
     let fs = fs();
     fs.root().file("f", 2);
     for from in [i64::MIN, -1, 0, 1, 2] {
@@ -112,7 +112,7 @@ fn any_position_is_answered() {
 }
 
 #[test]
-fn what_stays_is_listed_once_whatever_comes_and_goes() {
+fn stable_names_are_listed_once_during_changes() {
     let fs = fs();
     let root = fs.root();
     let mut seed = 12345_u64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is deleted goes back to the system: the resident memory of this process, before and after.
+//! Checks that deleted data returns to the system, by the resident memory of this process.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
 use openpath_abi::mode;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// What may stay: tables that have grown, and what the allocator cannot give back.
+/// Memory that may stay: grown tables, and what the allocator cannot return.
 const STAYS: u64 = 8 * MIB;
 
 fn resident() -> u64 {
@@ -55,7 +55,7 @@ impl Host {
     }
 }
 
-/// Fills, and removes; what is resident in between, and that it is gone again.
+/// Fills and removes; checks the resident memory in between and afterwards.
 fn comes_back(what: &str, h: &Host, fill: impl Fn(&Host), remove: impl Fn(&Host)) {
     h.trim();
     let before = resident();
@@ -75,14 +75,14 @@ fn comes_back(what: &str, h: &Host, fill: impl Fn(&Host), remove: impl Fn(&Host)
     assert!(after < before + STAYS, "{what}: {after} after {before}");
 }
 
-/// One test, as all look at one process.
+/// One test, because all measure one process.
 #[test]
-fn memory_comes_back() {
+fn deleted_data_returns_to_system() {
     let h = host();
     h.write("/first", 0, 1 << 20);
     h.remove("/first");
     shapes(&h);
-    without_being_asked(&h);
+    without_trim(&h);
     by_turns(&h);
     names(&h);
 }
@@ -111,8 +111,8 @@ fn shapes(h: &Host) {
     comes_back("attributes", h, |_| each(1000, &attribute), remove(1000));
 }
 
-/// Pages go back when the file goes.
-fn without_being_asked(h: &Host) {
+/// The pages of a file are released with it, without `trim`.
+fn without_trim(h: &Host) {
     h.trim();
     let before = resident();
     (0..16).for_each(|i| h.write(&format!("/{i}"), 0, 6 << 20));
@@ -123,7 +123,7 @@ fn without_being_asked(h: &Host) {
     assert!(after < before + STAYS, "{after} after {before}");
 }
 
-/// Of two files whose pages came by turns, one goes.
+/// Removes one of two files that got their pages alternately.
 fn by_turns(h: &Host) {
     h.trim();
     let before = resident();
@@ -140,7 +140,7 @@ fn by_turns(h: &Host) {
     h.remove("/stays");
 }
 
-/// A directory that was large, and the names that were in it.
+/// Empties a large directory, and removes many names.
 fn names(h: &Host) {
     const NAMES: u32 = if cfg!(debug_assertions) {
         100_000

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making and removing names: attributes, times, links, sizes, as tmpfs shows them.
+//! Checks making and removing names against tmpfs: attributes, times, links, sizes.
 
 mod common;
 
@@ -9,7 +9,7 @@ use openpath_vfs::{NewInode, Patience};
 use std::sync::Arc;
 
 #[test]
-fn the_root_is_as_mounted() {
+fn root_has_mount_options() {
     let fs = with(openpath_mem::MemOptions {
         mode: 0o750,
         uid: 3,
@@ -37,7 +37,7 @@ fn the_root_is_as_mounted() {
 }
 
 #[test]
-fn a_new_file_has_what_was_asked_for() {
+fn new_file_has_requested_attributes() {
     let fs = fs();
     let f = fs
         .root()
@@ -60,7 +60,7 @@ fn a_new_file_has_what_was_asked_for() {
 }
 
 #[test]
-fn a_new_directory_adds_a_link() {
+fn new_directory_adds_link() {
     let fs = fs();
     let d = fs.root().dir("d", 5);
     let a = d.attr();
@@ -75,7 +75,7 @@ fn a_new_directory_adds_a_link() {
 }
 
 #[test]
-fn a_directory_that_is_not_empty_stays() {
+fn nonempty_directory_is_not_removed() {
     let fs = fs();
     let d = fs.root().dir("d", 2);
     d.file("f", 3);
@@ -89,7 +89,7 @@ fn a_directory_that_is_not_empty_stays() {
 }
 
 #[test]
-fn names_are_made_once_and_numbers_never_again() {
+fn names_are_unique_and_numbers_never_reused() {
     let fs = fs();
     fs.root().file("a", 2);
     assert_eq!(
@@ -103,7 +103,7 @@ fn names_are_made_once_and_numbers_never_again() {
 }
 
 #[test]
-fn links_count_and_touch_both_ends() {
+fn links_are_counted_and_change_times() {
     let fs = fs();
     let f = fs.root().file("f", 2);
     fs.root().link("g", &f, 3).expect("link");
@@ -124,7 +124,7 @@ fn links_count_and_touch_both_ends() {
 }
 
 #[test]
-fn the_link_count_does_not_come_round() {
+fn link_count_does_not_wrap() {
     let fs = fs();
     let f = fs.root().file("f", 2);
     f.update(|a| a.nlink = u32::MAX);
@@ -136,7 +136,7 @@ fn the_link_count_does_not_come_round() {
 }
 
 #[test]
-fn a_temporary_file_gets_its_name_later() {
+fn temporary_file_can_be_linked() {
     let fs = fs();
     let root = fs.root();
     let t = root
@@ -159,7 +159,7 @@ fn a_temporary_file_gets_its_name_later() {
 }
 
 #[test]
-fn symbolic_links_keep_their_body() {
+fn symbolic_links_keep_body() {
     let fs = fs();
     let long = vec![b'x'; 4095];
     for (name, body, blocks) in [
@@ -216,7 +216,7 @@ fn only_devices_have_a_device_number() {
 }
 
 #[test]
-fn each_type_refuses_what_it_cannot_do() {
+fn each_type_refuses_calls_of_other_types() {
     let fs = fs();
     let root = fs.root();
     let f = root.file("f", 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tenants are charged: to whom, how much, who refuses first, and that all of it comes back.
+//! Checks the charges of tenants: the payer, the amount, the order of refusals, and the refunds.
 
 use openpath_abi::falloc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_RDWR, O_TMPFILE};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const P: u64 = 4096;
 
-/// The name of the error, or `0`.
+/// The name of the error, or `0` on success.
 fn says<T>(result: Result<T, Errno>) -> String {
     match result {
         Ok(_) => "0".to_owned(),
@@ -18,7 +18,7 @@ fn says<T>(result: Result<T, Errno>) -> String {
     }
 }
 
-/// A guest of a tree with its own limits, in one of the tree's.
+/// A guest with a tenant of its own limits, in a tree with its own.
 struct Guest {
     vfs: Vfs,
     task: Task,
@@ -54,7 +54,7 @@ impl Guest {
         (stats.bytes, stats.inodes)
     }
 
-    /// What is used of the tree: blocks and inodes.
+    /// Used blocks and inodes of the tree.
     fn used(&self) -> (u64, u64) {
         let f = self.task.statfs(b"/").expect("statfs");
         (f.blocks - f.bfree, f.files - f.ffree)
@@ -77,7 +77,7 @@ impl Guest {
 }
 
 #[test]
-fn a_write_that_fits_in_part_is_short() {
+fn partly_fitting_write_is_short() {
     let g = guest(tree(100, 100), 5 * P + 100, 100);
     let fd = g.open("/f");
     let data = [1; 4 * P as usize];
@@ -104,7 +104,7 @@ fn a_write_that_fits_in_part_is_short() {
 }
 
 #[test]
-fn every_inode_and_second_name_counts() {
+fn every_inode_and_further_name_is_charged() {
     let g = guest(tree(100, 100), u64::MAX, 6);
     g.make("/f", mode::S_IFREG).expect("a file");
     g.make("/p", mode::S_IFIFO).expect("a FIFO");
@@ -151,7 +151,7 @@ fn every_inode_and_second_name_counts() {
 }
 
 #[test]
-fn links_and_attributes_take_bytes() {
+fn long_links_and_attributes_take_bytes() {
     let g = guest(tree(100, 100), 2 * P, 100);
     let long = [b'x'; 200];
     g.task
@@ -192,8 +192,8 @@ fn links_and_attributes_take_bytes() {
 }
 
 #[test]
-fn the_tree_refuses_before_the_tenant() {
-    // Both full: the tree's answer, as of a tmpfs with quota.
+fn tree_refuses_before_tenant() {
+    // Both are full: the tree refuses, like a tmpfs with a quota.
     let g = guest(tree(3, 4), 3 * P, 3);
     let fd = g.open("/f");
     assert_eq!(
@@ -207,7 +207,7 @@ fn the_tree_refuses_before_the_tenant() {
     assert_eq!((g.charged(), g.used()), ((3 * P, 3), (3, 4)));
     g.remove("/f");
     g.task.close(fd).expect("close");
-    // What is set aside is asked for page by page.
+    // Preallocation is charged page by page.
     for (blocks, bytes, errno) in [
         (8, 5 * P, Errno::EDQUOT),
         (5, 8 * P, Errno::ENOSPC),
@@ -228,7 +228,7 @@ fn the_tree_refuses_before_the_tenant() {
 }
 
 #[test]
-fn charges_follow_the_file_and_not_the_writer() {
+fn charges_stay_with_maker_of_file() {
     let g = guest(tree(100, 100), 3 * P, 3);
     let other = guest_of(&g.vfs);
     let (theirs, writer) = &other;
@@ -252,7 +252,7 @@ fn charges_follow_the_file_and_not_the_writer() {
         .fsetxattr(shared, b"user.a", b"", 0)
         .expect_err("no room");
     assert_eq!((g.charged(), theirs.stats().inodes), ((3 * P, 2), 0));
-    // And a file that replaces it is charged to its own maker.
+    // A file that replaces it is charged to its own maker.
     writer
         .mknodat(AT_FDCWD, b"/h", mode::S_IFREG | 0o666, 0)
         .expect("a file");
@@ -275,7 +275,7 @@ fn guest_of(vfs: &Vfs) -> (Arc<Tenant>, Task) {
 }
 
 #[test]
-fn copies_are_charged_to_the_target() {
+fn copies_are_charged_to_target() {
     let g = guest(tree(100, 100), 5 * P, 100);
     let (from, to) = (g.open("/from"), g.open("/to"));
     g.task
@@ -292,7 +292,7 @@ fn copies_are_charged_to_the_target() {
 }
 
 #[test]
-fn a_tree_that_goes_gives_back_what_its_files_took() {
+fn dropped_tree_gives_back_charges() {
     let g = guest(tree(100, 100), u64::MAX, u64::MAX);
     g.task.mkdirat(AT_FDCWD, b"/m", 0o777).expect("mkdir");
     let other = MemFs::new(tree(100, 100));
@@ -317,9 +317,9 @@ fn a_tree_that_goes_gives_back_what_its_files_took() {
     assert_eq!(g.charged(), (0, 0));
 }
 
-/// A file without a name and an opening is gone, for all that can be seen.
+/// A file without a name and without a descriptor is gone.
 #[test]
-fn what_was_unlinked_makes_room() {
+fn unlinked_files_free_their_charge() {
     for (blocks, bytes) in [(5, 100 * P), (100, 5 * P)] {
         let g = guest(tree(blocks, 100), bytes, 100);
         let data = [1; 5 * P as usize];
@@ -347,9 +347,9 @@ fn what_was_unlinked_makes_room() {
     }
 }
 
-/// Random calls in a small tree: after each, the charges are what can be seen.
+/// Makes random calls in a small tree and compares the charges with the visible use after each.
 #[test]
-fn charges_are_what_can_be_seen() {
+fn charges_match_visible_use() {
     let g = guest(tree(40, 20), 30 * P, 15);
     let mut random = 7_u64;
     let mut below = |n: u64| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames: what moves, what is counted, whose times change, as tmpfs shows them.
+//! Checks renames against tmpfs: moved names, link counts, sizes and times.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn shape(dir: &Inode, now: i64) -> (u32, u64, [bool; 3]) {
 }
 
 #[test]
-fn within_a_directory() {
+fn rename_within_directory() {
     let Pair { p, .. } = pair();
     let f = p.file("f", 2);
     rename((&p, "f"), (&p, "g"), 3, |_| ()).expect("rename");
@@ -49,7 +49,7 @@ fn across_directories() {
 }
 
 #[test]
-fn over_a_file() {
+fn rename_over_file() {
     let Pair { p, q, .. } = pair();
     p.file("f", 2);
     let t = q.file("t", 2);
@@ -63,7 +63,7 @@ fn over_a_file() {
 }
 
 #[test]
-fn over_a_directory() {
+fn rename_over_directory() {
     let Pair { fs, p, q } = pair();
     let (d, t) = (p.dir("d", 2), q.dir("t", 2));
     let inner = t.file("x", 2);
@@ -85,7 +85,7 @@ fn over_a_directory() {
 }
 
 #[test]
-fn types_must_fit_unless_exchanged() {
+fn target_type_must_match_unless_exchanged() {
     let Pair { p, .. } = pair();
     p.file("f", 2);
     p.dir("d", 2);
@@ -99,7 +99,7 @@ fn types_must_fit_unless_exchanged() {
 }
 
 #[test]
-fn an_exchange_moves_links_but_no_sizes() {
+fn exchange_moves_links_but_no_sizes() {
     let Pair { p, q, .. } = pair();
     let (f, d) = (p.file("f", 2), q.dir("d", 2));
     d.file("inside", 2);
@@ -118,7 +118,7 @@ fn an_exchange_moves_links_but_no_sizes() {
 }
 
 #[test]
-fn a_whiteout_stays_under_the_old_name() {
+fn whiteout_stays_under_old_name() {
     let Pair { fs, p, q } = pair();
     let f = p.file("f", 2);
     let (_, before) = fs.free();
@@ -148,7 +148,7 @@ fn a_whiteout_stays_under_the_old_name() {
 }
 
 #[test]
-fn names_of_one_inode_stay_apart() {
+fn rename_between_links_of_one_inode_does_nothing() {
     let Pair { p, q, .. } = pair();
     let f = p.file("f", 2);
     q.link("g", &f, 3).expect("link");
@@ -161,7 +161,7 @@ fn names_of_one_inode_stay_apart() {
 }
 
 #[test]
-fn a_request_that_does_not_fit_changes_nothing() {
+fn mismatched_request_changes_nothing() {
     let Pair { p, q, .. } = pair();
     let (f, g) = (p.file("f", 2), p.file("g", 2));
     let (from, to) = ((&p, "f"), (&q, "x"));

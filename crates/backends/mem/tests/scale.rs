@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Large directories, deep trees, many threads.
+//! Checks large directories, deep trees and many threads.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 #[test]
-fn a_million_entries() {
+fn million_entries_are_listed_and_removed() {
     const ENTRIES: usize = 1_000_000;
     let fs = fs();
     let root = fs.root();
@@ -48,7 +48,7 @@ fn a_million_entries() {
 }
 
 #[test]
-fn a_deep_tree_is_dropped_without_a_deep_stack() {
+fn deep_tree_is_dropped_without_deep_stack() {
     const LEVELS: usize = 100_000;
     let deep = std::thread::Builder::new().stack_size(256 * 1024);
     let work = deep.spawn(|| {
@@ -68,7 +68,7 @@ fn a_deep_tree_is_dropped_without_a_deep_stack() {
 }
 
 #[test]
-fn a_tree_is_dropped_while_someone_holds_a_part() {
+fn subtree_in_use_outlives_dropped_tree() {
     let fs = fs();
     let keep = fs.root().dir("a", 2).dir("b", 2);
     keep.dir("c", 2).file("f", 2);

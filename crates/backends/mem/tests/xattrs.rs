@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes, as tmpfs keeps and counts them.
+//! Checks extended attributes against tmpfs, and their charges.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn list(i: &Inode) -> Vec<String> {
 }
 
 #[test]
-fn flags_say_what_must_be_there() {
+fn xattr_flags_require_presence_or_absence() {
     let fs = fs();
     let f = fs.root().file("f", 1);
     assert_eq!(get(&f, "user.a"), Err(Errno::ENODATA));
@@ -56,7 +56,7 @@ fn flags_say_what_must_be_there() {
 }
 
 #[test]
-fn names_are_listed_from_the_last_to_the_first() {
+fn names_are_listed_in_reverse_order() {
     let fs = fs();
     let d = fs.root().dir("d", 1);
     assert!(list(&d).is_empty());
@@ -85,7 +85,7 @@ fn names_are_listed_from_the_last_to_the_first() {
 }
 
 #[test]
-fn name_spaces_are_those_of_tmpfs() {
+fn xattr_namespaces_match_tmpfs() {
     let fs = fs();
     let link = fs.root().symlink("l", b"x", 1).expect("symlink");
     let fifo = fs.root().make("p", mode::S_IFIFO, 1).expect("fifo");
@@ -102,14 +102,14 @@ fn name_spaces_are_those_of_tmpfs() {
         assert_eq!(set(i, "trusted.a", b"v", 0, 3), Ok(()));
         assert_eq!(set(i, "security.a", b"v", 0, 3), Ok(()));
     }
-    // Access control lists are no attributes to a backend.
+    // A back end does not treat access control lists as attributes.
     for name in ["system.posix_acl_access", "system.posix_acl_default"] {
         assert_eq!(get(&fifo, name), Err(Errno::EOPNOTSUPP), "{name}");
     }
 }
 
 #[test]
-fn they_take_of_the_room_for_inodes() {
+fn xattrs_take_room_for_inodes() {
     let fs = with(MemOptions {
         inodes: 4,
         ..Default::default()
@@ -130,7 +130,7 @@ fn they_take_of_the_room_for_inodes() {
         remove(&f, "user.a", 4).expect("removexattr");
     }
     set(&f, "user.a", &[0; 979], 0, 5).expect("setxattr");
-    // A new value is charged before the old one is given back, and before the flags are looked at.
+    // A new value is charged before the old one is released, and before the flags are checked.
     assert_eq!(set(&f, "user.a", &[0; 978], 0, 5), Err(Errno::ENOSPC));
     assert_eq!(
         set(&f, "user.a", &[0; 978], XATTR_CREATE, 5),
@@ -148,7 +148,7 @@ fn they_take_of_the_room_for_inodes() {
 }
 
 #[test]
-fn without_a_limit_only_the_value_is_limited() {
+fn unlimited_tree_limits_only_value_size() {
     let fs = with(MemOptions {
         inodes: 0,
         ..Default::default()

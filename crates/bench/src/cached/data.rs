@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads of 4 KiB at random places of a file of the host, by a program that must not wait: our ring
-//! with the host kernel's ring below it, the same with workers alone, and the call.
+//! Measures reads of 4 KiB at random offsets of a host file by a program that must not wait: by our
+//! ring over the host kernel's ring, by our ring with workers alone, and by call.
 //!
 //! # Rules
 //! R1. Times are wall times, as in `openers`.
-//! R2. For a window that is not cached the file's pages are dropped before it, untimed. Every page
-//!     is read once in it at most.
+//! R2. Before a window that is not cached, the file's pages are dropped, untimed. The window reads
+//!     every page at most once.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -25,9 +25,9 @@ use crate::{ours as instance, sys};
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 32 << 10;
-/// Reads of one window, cached and not.
+/// Reads per window, cached and not.
 const READS: [u64; 2] = [1024, 256];
-/// The file, below the directory that is shown.
+/// The file, below the given directory.
 const NAME: &str = "data";
 /// How the file is opened.
 const FLAGS: u32 = O_RDONLY | O_NOATIME;
@@ -44,7 +44,7 @@ struct Reader {
     fd: i32,
 }
 
-/// What rows begin with, and whether the pages are dropped before each window.
+/// The beginning of row names, and whether the pages are dropped before each window.
 const KINDS: [(&str, bool); 2] = [("read 4k cached", false), ("read 4k not cached", true)];
 
 /// Runs every wanted row over `dir`, a directory of a disk.

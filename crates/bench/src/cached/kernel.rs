@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's ways to open: the call itself, and its ring.
+//! Opens by the host kernel: by call, and by its ring.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CLOEXEC, O_RDONLY};
@@ -24,7 +24,7 @@ impl Opener for Calls {
     }
 }
 
-/// `IORING_OP_OPENAT`, so many at once, and close(2).
+/// `IORING_OP_OPENAT`, several at once, and close(2).
 pub(super) struct Ring {
     ring: KernelRing,
     depth: usize,

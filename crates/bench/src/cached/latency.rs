@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens by the ring timed one by one: those answered where they are asked, those that a worker
-//! answers, and the first of them again while all workers of another ring wait for a backend.
+//! Times single opens by the ring: answered inline, answered by a worker, and answered inline while
+//! all workers of another ring wait for a back end.
 
 use std::time::Instant;
 
@@ -17,18 +17,18 @@ use crate::ours;
 use crate::row::Row;
 use crate::stats::quantile;
 
-/// Opens that are timed of each kind.
+/// Timed opens of each kind.
 const OPENS: u64 = 20_000;
-/// Opens that wait for a backend at the same time.
+/// Concurrent opens that wait for a back end.
 const STALLED: u32 = 64;
-/// Workers that one ring may have; so many of the lookups are under way.
+/// The most workers of one ring; as many lookups are in flight.
 const WORKERS: usize = 8;
-/// The kinds, as rows begin.
+/// The kinds, as row names begin.
 const KINDS: [&str; 3] = ["inline", "offloaded", "inline beside a stall"];
-/// The points of a distribution that are rows.
+/// The quantiles that are rows.
 const POINTS: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("most", 1.0)];
 
-/// Nanoseconds of each open, sorted.
+/// Sorted times of all opens, in nanoseconds.
 fn times(ring: &mut OurRing, percent: u64, side: u64) -> Result<Vec<f64>, Error> {
     let names = Mix::new(percent, side).names(OPENS);
     let mut times = Vec::with_capacity(names.len());
@@ -53,7 +53,7 @@ fn rows(name: &str, times: &[f64]) -> Vec<Row> {
     POINTS.into_iter().map(row).collect()
 }
 
-/// The distributions of an instance whose files are there; `label` says which.
+/// Measures an instance that has the files; `label` names it.
 pub(super) fn run(ask: &Ask, label: &str, vfs: &Vfs) -> Result<Vec<Row>, Error> {
     let names = POINTS.map(|(point, _)| KINDS.map(|kind| format!("{kind}, {label}, {point}")));
     if !ask.wants_any(names.as_flattened()) {
@@ -92,7 +92,7 @@ fn beside_a_stall(vfs: &Vfs, pool: &Pool, ring: &mut OurRing) -> Result<Vec<f64>
     }
     stalled
         .submit()
-        .map_err(|e| Error::setup("submit what stalls", e))?;
+        .map_err(|e| Error::setup("submit the lookups that stall", e))?;
     while gate.waiting() < WORKERS {
         std::thread::yield_now();
     }
@@ -100,9 +100,9 @@ fn beside_a_stall(vfs: &Vfs, pool: &Pool, ring: &mut OurRing) -> Result<Vec<f64>
     let waited = gate.waiting();
     gate.open();
     let ended = stalled.wait(STALLED as usize, None);
-    ended.map_err(|e| Error::setup("wait for what stalled", e))?;
+    ended.map_err(|e| Error::setup("wait for the stalled lookups", e))?;
     if waited < WORKERS {
-        return Err(Error::Wrong("a stalled lookup went on".to_owned()));
+        return Err(Error::Wrong("a stalled lookup continued".to_owned()));
     }
     times
 }

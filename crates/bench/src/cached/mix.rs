@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which name is opened next: one of a few files, or one that was never asked for before.
+//! Chooses the next name to open: one of a few files, or a name that was never asked for.
 //!
 //! # Rules
 //! R1. A name that is not cached is asked for once in a run and does not exist: a tmpfs keeps no
-//!     entry of it, and no side can have one.
+//!     entry of it, so no side can have it cached.
 //! R2. Hits and misses come in a fixed order, spread evenly; every side gets the same share.
 
 use std::ffi::{CStr, CString};
@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use super::DIR;
 
-/// Files that are opened over and over.
+/// How many files are opened repeatedly.
 pub(super) const FILES: usize = 64;
 
-/// A name to be opened.
+/// A name to open.
 #[derive(Clone, Debug)]
 pub(super) struct Name {
     /// The absolute path.
     pub(super) path: Arc<CStr>,
-    /// The same without its end.
+    /// The path without its NUL.
     pub(super) bytes: Arc<[u8]>,
     /// Whether it exists, and so is cached.
     pub(super) hit: bool,
@@ -28,10 +28,10 @@ pub(super) struct Name {
 /// The names of one side.
 pub(super) struct Mix {
     files: Vec<Name>,
-    /// Of a hundred, so many are cached.
+    /// The share of cached names.
     percent: u64,
     turn: u64,
-    /// What sets this side's missing names apart from any other's.
+    /// Makes this side's missing names different from those of other sides.
     side: u64,
 }
 
@@ -78,7 +78,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn shares_are_exact_and_no_missing_name_comes_twice() {
+    fn shares_are_exact_and_missing_names_unique() {
         for percent in [0, 33, 89, 100] {
             let mut missing = HashSet::new();
             let mut hits = 0;

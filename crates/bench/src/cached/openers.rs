@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Openers of the same mix of names, as sides of a plan.
+//! Adds openers of the same mix of names to a plan, as sides.
 //!
-//! Most of them hand work to other threads, so no processor clock distinguishes a disturbed window
-//! from one that waited as it must: wall time is taken, and the median of many short windows. The
-//! names of a window are made before it, untimed; it lasts [`WINDOW_NS`] or more.
+//! Most of them hand work to other threads, so the processor clock cannot tell a disturbed window
+//! from one that waited as it must. So wall time is measured, and the median of many short windows
+//! counts. The names of a window are made before it, untimed; it lasts [`WINDOW_NS`] or more.
 
 use std::time::Instant;
 
@@ -11,19 +11,19 @@ use super::mix::{Mix, Name};
 use crate::error::Error;
 use crate::harness::{Id, Plan};
 
-/// Shortest window.
+/// The shortest window.
 const WINDOW_NS: u64 = 2_000_000;
 /// Windows are multiples of this many opens: every batch is full.
 const STEP: u64 = 32;
 
 /// A way to open.
 pub(super) trait Opener {
-    /// Opens these and closes what it got; how many went wrong.
+    /// Opens these names and closes the files; returns how many opens were wrong.
     fn burst(&mut self, names: &[Name]) -> u64;
 }
 
-/// Adds an opener of names of which `percent` are cached; `number` tells its missing names from
-/// those of others.
+/// Adds an opener of names of which `percent` are cached; `number` makes its missing names
+/// different from others.
 pub(super) fn add<'a>(
     plan: &mut Plan<'a>,
     label: &str,

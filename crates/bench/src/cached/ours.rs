@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our ways to open: the call itself, the ring, and a future.
+//! Opens by openpath: by call, by ring, and by future.
 
 use ::tokio::runtime::{Builder, Runtime};
 use openpath_abi::Errno;
@@ -26,7 +26,7 @@ impl Opener for Calls {
     }
 }
 
-/// Whether an open went as it should; what it opened is closed.
+/// Whether an open had the right result; closes the file.
 fn is_right(task: &Task, name: &Name, opened: Result<i32, Errno>) -> bool {
     match opened {
         Ok(fd) => name.hit && task.close(fd).is_ok(),
@@ -34,14 +34,14 @@ fn is_right(task: &Task, name: &Name, opened: Result<i32, Errno>) -> bool {
     }
 }
 
-/// The ring, so many opens at once, and close as a call.
+/// The ring, with several opens at once, and close as a call.
 pub(super) struct OurRing {
     ring: Ring,
     depth: usize,
 }
 
 impl OurRing {
-    /// A ring that attempts to open where it is asked, or (`inline` off) always asks a worker.
+    /// A ring that attempts to open inline, or (`inline` off) always asks a worker.
     pub(super) fn new(task: Task, pool: &Pool, depth: usize, inline: bool) -> Result<Self, Error> {
         let mut options = RingOptions::default();
         options.entries = u32::try_from(depth).unwrap_or(u32::MAX);
@@ -50,7 +50,7 @@ impl OurRing {
         Ok(Self { ring, depth })
     }
 
-    /// Opens one name; whether it went as it should.
+    /// Opens one name; returns whether the result was right.
     pub(super) fn open_one(&mut self, name: &Name) -> bool {
         self.batch(std::slice::from_ref(name)) == 0
     }
@@ -86,7 +86,7 @@ impl Opener for OurRing {
     }
 }
 
-/// A future, on the same kind of runtime as the others have.
+/// A future, on the same kind of runtime as `tokio::fs`.
 pub(super) struct Future {
     runtime: Runtime,
     task: AsyncTask,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree in which every lookup waits, as on a disk that does not answer.
+//! Makes a tree in which every lookup waits, as on a disk that does not answer.
 
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use openpath_vfs::{
     Attr, Found, Inode, InodeOps, Patience, SuperBlock, SuperBlockOps, SuperBlockOptions,
 };
 
-/// What lets the lookups go on.
+/// Blocks the lookups until it is opened.
 #[derive(Clone, Default)]
 pub(super) struct Gate(Arc<(Mutex<State>, Condvar)>);
 
@@ -26,19 +26,19 @@ impl Gate {
         state.lock().unwrap_or_else(PoisonError::into_inner).waiting
     }
 
-    /// Lets all of them go on, and those that come.
+    /// Lets all present and later lookups continue.
     pub(super) fn open(&self) {
-        let (state, bell) = &*self.0;
+        let (state, opened) = &*self.0;
         state.lock().unwrap_or_else(PoisonError::into_inner).open = true;
-        bell.notify_all();
+        opened.notify_all();
     }
 
     fn pass(&self) {
-        let (state, bell) = &*self.0;
+        let (state, opened) = &*self.0;
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting += 1;
         while !state.open {
-            state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = opened.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.waiting -= 1;
     }

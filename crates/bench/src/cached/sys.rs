@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's ring.
+//! Opens by the kernel's ring.
 
 #![expect(
     unsafe_code,
@@ -22,8 +22,8 @@ impl KernelRing {
         IoUring::new(entries).map(Self)
     }
 
-    /// Opens all of these at once, no more than the ring is for; `answer` gets the place of each
-    /// and its descriptor, or its errno negative.
+    /// Opens all of these at once, at most as many as the ring is for; `answer` gets the index of
+    /// each and its descriptor or negative errno.
     pub(super) fn open_all<'a>(
         &mut self,
         paths: impl ExactSizeIterator<Item = &'a CStr>,
@@ -36,7 +36,7 @@ impl KernelRing {
                 .build()
                 .user_data(at as u64);
             // SAFETY: the paths are borrowed until this call returns, and it returns only when all
-            // answers have come; where they cannot be had, the process ends.
+            // answers have come; if they do not come, the process ends.
             if unsafe { self.0.submission().push(&open) }.is_err() {
                 std::process::abort();
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What asynchronous programs do today: every open goes to a pool of threads.
+//! Opens as asynchronous programs do today: every open goes to a pool of threads.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use super::mix::Name;
 use super::openers::Opener;
 use crate::error::Error;
 
-/// How it is offloaded.
+/// How the open is offloaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Offload {
     /// `tokio::fs::File::open`.
@@ -22,7 +22,7 @@ pub(super) enum Offload {
     SpawnBlocking,
 }
 
-/// A runtime that opens, so many files at once.
+/// A runtime that opens several files at once.
 pub(super) struct Tokio {
     runtime: Runtime,
     offload: Offload,
@@ -47,7 +47,7 @@ fn path(name: &Name) -> &Path {
     Path::new(OsStr::from_bytes(name.path.to_bytes()))
 }
 
-/// Opens and closes; whether it went as it should.
+/// Opens and closes; returns whether the result was right.
 async fn open(offload: Offload, name: Name) -> bool {
     match offload {
         Offload::Fs => File::open(path(&name)).await.is_ok() == name.hit,
@@ -60,8 +60,8 @@ async fn open(offload: Offload, name: Name) -> bool {
 }
 
 impl Opener for Tokio {
-    /// One after the other on the task of the caller, or a task for each, of which so many run at
-    /// once.
+    /// Opens one after the other on the caller's task, or with a task for each, of which a limited
+    /// number run at once.
     fn burst(&mut self, names: &[Name]) -> u64 {
         let offload = self.offload;
         self.runtime.block_on(async {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many mounts under one root, and what the threads do in them.
+//! Makes many mounts under one root, and the work of the threads in them.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::host::Root;
 use crate::scene::{Action, Scene, Tables};
 use crate::{ours, sys};
 
-/// What is done, what its rows begin with, and the file in each mount.
+/// The actions, the beginning of their row names, and the file in each mount.
 const ACTIONS: [(Action, &str, &str); 2] = [
     (
         Action::OpenClose(O_CREAT | O_RDWR),
@@ -27,13 +27,12 @@ const ACTIONS: [(Action, &str, &str); 2] = [
     ),
 ];
 
-/// The directory that mount `number` is on.
+/// The mount point of mount `number`.
 fn point(number: usize) -> String {
     format!("/m{number}")
 }
 
-/// Every action in `mounts` mounts divided among `threads`, by paths from the root and relative to
-/// it.
+/// Every action in `mounts` mounts divided among `threads`, by absolute and relative paths.
 pub(super) fn all(mounts: usize, threads: usize) -> Vec<Scene> {
     let mut scenes = Vec::new();
     for (action, form, file) in ACTIONS {
@@ -54,7 +53,7 @@ pub(super) fn all(mounts: usize, threads: usize) -> Vec<Scene> {
     scenes
 }
 
-/// Mounts and files on our side; the task that made them.
+/// Makes mounts and files on our side; returns the task that made them.
 pub(super) fn grow_ours(mounts: usize, vfs: &Vfs) -> Result<Task, Error> {
     let task = ours::task(vfs)?;
     for point in (0..mounts).map(point) {
@@ -67,7 +66,7 @@ pub(super) fn grow_ours(mounts: usize, vfs: &Vfs) -> Result<Task, Error> {
     Ok(task)
 }
 
-/// The same on the host, which is left in that root.
+/// Makes the same on the host; the process stays in that root.
 pub(super) fn grow_host(mounts: usize, root: &Root) -> Result<(), Error> {
     root.enter()?;
     let host = |e| Error::host("mount in the host's root", e);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many stores to shared memory one operation makes, and where.
+//! Counts the stores to shared memory of one operation, by address.
 //!
-//! What exists before the task that is measured may be shared: the tree is built by another thread
-//! in an arena, with the regions of the instance and the program's variables the memory that is
-//! watched. What the task itself owns is not.
+//! Memory that existed before the measured task may be shared: another thread builds the tree in an
+//! arena, and the arena, the regions of the instance and the program's variables are watched. The
+//! task's own memory is not.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ use crate::gate::sys::{Span, shared};
 use crate::scene::{Action, Scene, create_unlink};
 use crate::{gate, ours};
 
-/// Stores of one operation, on average over one in each mount.
+/// Stores per operation, as the mean over one operation in each mount.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stores {
     /// To the root directory's entry.
@@ -25,19 +25,19 @@ pub(crate) struct Stores {
     pub(crate) common: f64,
     /// All.
     pub(crate) all: f64,
-    /// Where the common ones go, most first.
+    /// Where the common stores go, most first.
     pub(crate) places: Vec<(String, f64)>,
 }
 
 impl Stores {
-    /// All of them in words.
+    /// The counts as text.
     pub(super) fn words(&self) -> String {
         let (root, common, all) = (self.root, self.common, self.all);
         format!("stores: root {root:.1}, common {common:.1}, all {all:.1}")
     }
 }
 
-/// How often every path is walked before anything is counted, and then counted.
+/// How often every path is walked before the count, and again during it.
 const HEAT: usize = 4;
 const ROUNDS: usize = 2;
 const LINE: usize = 64;
@@ -91,19 +91,19 @@ fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
     Ok(sum(&seen, is_root, |at| name_of(&names, at)))
 }
 
-/// What lies at an address.
+/// The name of the memory at an address.
 pub(crate) fn name_of(spans: &[Span], at: usize) -> &str {
     let span = spans.iter().find(|span| span.place(at).is_some());
     span.map_or("", |span| &span.name)
 }
 
-/// Sums up stores by mount, or by whatever else they were made in.
+/// Sums stores by the mount, or other group, that made them.
 pub(crate) fn sum<'n>(
     seen: &[(usize, Vec<usize>)],
     is_root: impl Fn(usize) -> bool,
     name: impl Fn(usize) -> &'n str,
 ) -> Stores {
-    // The mount whose operations alone store to a line; none if several do.
+    // The only mount with operations that store to a line; none if there are several.
     let mut owner: HashMap<usize, Option<usize>> = HashMap::new();
     for (mount, stores) in seen {
         for at in stores {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_two_mounts_store_to_is_common() {
+    fn line_of_two_mounts_is_common() {
         let seen = vec![(0, vec![0, 8, 640]), (1, vec![16]), (0, vec![640, 704])];
         let name = |at| if at < 64 { "low" } else { "high" };
         let stores = sum(&seen, |at| at == 8, name);

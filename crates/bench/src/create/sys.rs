@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A log of every store to memory, or of every access: the pages are read-only, or closed, and each
-//! access that faults is written down and then made, one instruction at a time.
+//! Logs every store to memory, or every access: the pages are read-only, or closed; each access
+//! that faults is logged and then executed as a single step.
 //!
 //! # States of a page
 //! Read-only or closed -> open for the one instruction that faulted -> as before.
 //!
 //! # Rules
-//! R1. Only the thread that logs runs meanwhile; a store of another one would be logged too.
-//! R2. One log at a time: another one waits, as the handlers are the process's.
+//! R1. Only the logging thread runs meanwhile; a store of another one would be logged too.
+//! R2. One log at a time: another one waits, because the handlers belong to the process.
 //! R3. What the handlers read is never closed: the program's variables and their own stack.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
@@ -22,20 +22,20 @@ use crate::gate::sys::Span;
 const PAGE: usize = 4096;
 /// The processor's flag for a trap after one instruction.
 const TRAP: i64 = 0x100;
-/// Pages that one instruction may write.
+/// How many pages one instruction may write.
 const OPEN_MAX: usize = 4;
-/// Stores that are remembered; more are counted only.
+/// How many stores are kept; further ones are only counted.
 const KEPT_MAX: usize = 1 << 20;
 
-/// In an entry of the log: it was a store.
+/// In an entry of the log: the access was a store.
 const STORE: usize = 1 << 63;
-/// The processor's flag, in what it says of a fault, for a store.
+/// In the processor's error code of a fault: the access was a store.
 const FAULT_STORE: i64 = 1 << 1;
 
-/// What was accessed, in order.
+/// The accesses, in order.
 pub(crate) struct Log {
     spans: Vec<Span>,
-    /// What is allowed between accesses.
+    /// The page protection between accesses.
     closed: c_int,
     entries: Vec<AtomicUsize>,
     count: AtomicUsize,
@@ -49,7 +49,7 @@ pub(crate) struct Access {
     pub(crate) store: bool,
 }
 
-/// The log that the handlers write; null when there is none.
+/// The log that the handlers write; null if there is none.
 static CURRENT: AtomicPtr<Log> = AtomicPtr::new(null_mut());
 /// R2.
 static TURN: Mutex<()> = Mutex::new(());
@@ -81,12 +81,12 @@ impl Log {
     }
 }
 
-/// Runs `body` with every store to `spans` logged.
+/// Runs `body` and logs every store to `spans`.
 pub(crate) fn logged<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
     watched(spans, libc::PROT_READ, body)
 }
 
-/// Runs `body` with every access to `spans` logged, loads as well as stores.
+/// Runs `body` and logs every access to `spans`, loads as well as stores.
 pub(crate) fn traced<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
     watched(spans, libc::PROT_NONE, body)
 }
@@ -118,7 +118,7 @@ fn watched<T>(spans: Vec<Span>, closed: c_int, body: impl FnOnce(&Log) -> T) -> 
         protect(span.start, span.bytes, OPEN);
     }
     for (signal, action) in before {
-        // SAFETY: what sigaction gave out before.
+        // SAFETY: the action is one that sigaction returned before.
         unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
     }
     CURRENT.store(null_mut(), Relaxed);
@@ -141,7 +141,7 @@ fn handle(
     }
 }
 
-/// What is allowed of an open page.
+/// The page protection of an open page.
 const OPEN: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 fn protect(start: usize, bytes: usize, access: c_int) -> bool {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn every_store_is_seen_and_made() {
+    fn every_store_is_logged_and_executed() {
         let span = page();
         let word = |at: usize| (span.start + 8 * at) as *const AtomicUsize;
         // SAFETY: words of the page, which stays.
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_load_is_seen_too_and_told_apart() {
+    fn loads_are_logged_apart_from_stores() {
         let span = page();
         // SAFETY: a word of the page, which stays.
         let word = unsafe { &*((span.start + 64) as *const AtomicUsize) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A C project to compile: units that include many of the toolchain's headers and some of their
-//! own, with several directories to search, so that a part of the searching is in vain.
+//! Makes a C project to compile: its units include many headers of the toolchain and some of their
+//! own, with several search directories, so that a part of the search fails.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 
 use crate::paths::Rng;
 
-/// Headers of the project, in a directory that is searched last.
+/// How many headers the project has, in the directory that is searched last.
 const OWN: usize = 7;
 const OWN_DIR: &str = "include/generated/config";
-/// Headers of the toolchain that go together, where they exist.
+/// Headers of the toolchain that can be included together, where they exist.
 const HEADERS: &[&str] = &[
     "stdio.h",
     "stdlib.h",
@@ -49,10 +49,10 @@ const HEADERS: &[&str] = &[
     "linux/fs.h",
     "linux/stat.h",
 ];
-/// Of each ten of them, this many are in a unit.
+/// How many of each ten headers a unit includes.
 const OF_TEN: usize = 9;
 
-/// Writes the project into `dir`, with `units` units; the script that builds it.
+/// Writes the project into `dir`, with `units` units; returns the build script.
 pub(crate) fn write(dir: &Path, units: usize) -> io::Result<String> {
     let places = search_list()?;
     fs::create_dir_all(dir.join(OWN_DIR))?;
@@ -76,15 +76,15 @@ pub(crate) fn write(dir: &Path, units: usize) -> io::Result<String> {
     Ok(script)
 }
 
-/// What the compiler is called and which version it is.
+/// The name and version of the compiler.
 pub(super) fn compiler() -> Option<String> {
     let out = Command::new("gcc").arg("-dumpfullversion").output().ok()?;
     let version = String::from_utf8_lossy(&out.stdout).trim().to_owned();
     out.status.success().then(|| format!("gcc {version}"))
 }
 
-/// Where the compiler looks for headers, the most frequented first: what is for this architecture,
-/// the common ones, the compiler's own.
+/// The compiler's search list for headers, the most used first: those of this architecture, the
+/// common ones, the compiler's own.
 fn search_list() -> io::Result<Vec<PathBuf>> {
     let mut ask = Command::new("gcc");
     ask.args(["-xc", "-E", "-v", "-"]).stdin(Stdio::null());

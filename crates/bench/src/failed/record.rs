@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records a compilation's opens with strace, and the part of the host's tree they went through.
+//! Records a compilation's opens with strace, and the part of the host's tree that they walked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 
 use super::project;
 use super::trace::{Open, Trace};
+use crate::scratch::Scratch;
 
-/// What stands for the directory that was compiled in.
+/// Replaces the directory of the compilation.
 const NEUTRAL: &str = "/build/project";
 const NAMES: &[(&str, i32)] = &[
     ("O_RDONLY", libc::O_RDONLY),
@@ -36,7 +37,7 @@ const ERRNOS: &[(&str, i32)] = &[
 ];
 const LINKS_MAX: usize = 40;
 
-/// An open as strace tells it.
+/// An open in strace's log.
 #[derive(Debug, PartialEq, Eq)]
 struct Call {
     path: String,
@@ -46,20 +47,19 @@ struct Call {
 
 /// Compiles a project of `units` units under strace.
 pub(super) fn record(units: usize) -> io::Result<Trace> {
-    let dir = std::env::temp_dir().join(format!("openpath-compile-{}", std::process::id()));
-    fs::create_dir_all(&dir)?;
-    let dir = Scratch(fs::canonicalize(&dir)?);
-    let script = project::write(&dir.0, units)?;
-    fs::write(dir.0.join("build.sh"), script)?;
-    let log = dir.0.join("log");
+    let dir = Scratch::new(&std::env::temp_dir())?;
+    let dir = dir.path();
+    let script = project::write(dir, units)?;
+    fs::write(dir.join("build.sh"), script)?;
+    let log = dir.join("log");
     let mut strace = Command::new("strace");
     strace
         .args(["-f", "--seccomp-bpf", "-s", "4096"])
         .args(["-e", "trace=open,openat,creat,openat2", "-o"])
         .arg(&log)
         .args(["sh", "build.sh"])
-        .current_dir(&dir.0)
-        .env("TMPDIR", dir.0.join("tmp"))
+        .current_dir(dir)
+        .env("TMPDIR", dir.join("tmp"))
         .env("LC_ALL", "C")
         .stdin(Stdio::null());
     let out = strace
@@ -76,15 +76,7 @@ pub(super) fn record(units: usize) -> io::Result<Trace> {
     if calls.is_empty() {
         return Err(io::Error::other("strace saw no open"));
     }
-    Ok(survey(&dir.0, &calls))
-}
-
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    Ok(survey(dir, &calls))
 }
 
 /// The opens in a log of strace, relative to the working directory or absolute.
@@ -138,7 +130,7 @@ fn parse_call(text: &str) -> Option<Call> {
     })
 }
 
-/// What the walks went through.
+/// The objects that the walks met.
 #[derive(Default)]
 struct Seen {
     dirs: BTreeSet<PathBuf>,
@@ -147,8 +139,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Walks `path` as an open would, noting all that exists on the way. What an open found and
-    /// has been removed since is a file.
+    /// Walks `path` as an open would, and records all objects on the way. An object that an open
+    /// found and that was removed since counts as a file.
     fn walk(&mut self, path: &Path, found: bool) {
         let mut at = PathBuf::from("/");
         let mut todo: Vec<String> = components(path);
@@ -205,7 +197,7 @@ fn components(path: &Path) -> Vec<String> {
     names
 }
 
-/// The calls with the tree they saw; `dir`, which they were made in, under a neutral name.
+/// The calls with the tree that they walked; `dir`, their working directory, gets a neutral name.
 fn survey(dir: &Path, calls: &[Call]) -> Trace {
     let mut seen = Seen::default();
     for call in calls {
@@ -222,7 +214,7 @@ fn survey(dir: &Path, calls: &[Call]) -> Trace {
         ..Trace::default()
     };
     trace.dirs.push("/build".to_owned());
-    // What leads to the scratch directory, and nothing else, is left out.
+    // Directories that lead only to the scratch directory are left out.
     let kept = |at: &&PathBuf| !(dir.starts_with(at) && *at != dir);
     trace.dirs.extend(seen.dirs.iter().filter(kept).map(text));
     trace.files.extend(seen.files.iter().map(text));
@@ -250,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_read_from_a_log() {
+    fn calls_are_parsed_from_strace_log() {
         let log = "7  openat(AT_FDCWD, \"a/x.h\", O_RDONLY|O_NOCTTY) = -1 ENOENT (No such file)\n\
             7  openat(AT_FDCWD, \"/t/c.s\", O_RDWR|O_CREAT|O_EXCL, 0600) = 3\n\
             8  openat(AT_FDCWD, \"b\", O_RDONLY <unfinished ...>\n\
@@ -273,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_finds_links_directories_and_what_is_gone() {
-        let dir = std::env::temp_dir().join(format!("openpath-survey-{}", std::process::id()));
+    fn survey_finds_links_directories_and_removed_files() {
+        let dir = Scratch::new(&std::env::temp_dir()).unwrap();
+        let dir = dir.path();
         fs::create_dir_all(dir.join("real/deep")).unwrap();
-        let dir = Scratch(fs::canonicalize(dir).unwrap());
-        fs::write(dir.0.join("real/deep/x.h"), "").unwrap();
-        std::os::unix::fs::symlink("real", dir.0.join("link")).unwrap();
+        fs::write(dir.join("real/deep/x.h"), "").unwrap();
+        std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
         let call = |path: &str, errno| Call {
             path: path.to_owned(),
             flags: 0,
@@ -290,7 +282,7 @@ mod tests {
             call("real/none.h", libc::ENOENT),
             call("real/none.h", libc::ENOENT),
         ];
-        let trace = survey(&dir.0, &calls);
+        let trace = survey(dir, &calls);
         let at = |name: &str| format!("{NEUTRAL}{name}");
         let dirs = ["", "/real", "/real/deep"].map(at);
         assert_eq!(trace.dirs[1..], dirs);

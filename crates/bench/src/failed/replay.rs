@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays a trace: its tree is built on each side, and the same opens and closes are made there.
+//! Replays a trace: builds its tree on each side, and makes the same opens and closes there.
 //!
-//! What the compilation created is there from the start, so that every replay finds the same tree:
-//! `O_EXCL` and `O_TRUNC` are left out, and so is an open that failed only because its file had
-//! not been made yet. The tree is empty files; nothing is read.
+//! Files that the compilation created exist from the start, so that every replay finds the same
+//! tree. So `O_EXCL` and `O_TRUNC` are left out, and so is an open that failed only because its
+//! file did not exist yet. All files are empty; nothing is read.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -21,25 +21,25 @@ use crate::harness::{Heat, Id, Plan};
 use crate::host::Root;
 use crate::{ours, sys};
 
-/// A window is one of so many equal parts of the trace.
+/// How many equal parts the trace has; a window is one of them.
 const SLICES: usize = 32;
 
 struct Step {
     path: CString,
     flags: u32,
-    /// What the host answers, 0 if it opens.
+    /// The host's errno, 0 for success.
     errno: i32,
 }
 
-/// The opens of a trace, ready to be made.
+/// The repeatable opens of a trace.
 pub(super) struct Replay {
     steps: Vec<Step>,
-    /// How many of the trace's opens are not among them.
+    /// How many of the trace's opens are left out.
     pub(super) left_out: usize,
 }
 
 impl Replay {
-    /// Builds the tree of `trace` below `root` and finds out which of its opens can be repeated.
+    /// Builds the tree of `trace` below `root` and finds the opens that can be repeated.
     pub(super) fn new(trace: &Trace, root: &Root) -> Result<Self, Error> {
         grow_host(trace, root)?;
         let mut out = Self {
@@ -63,7 +63,7 @@ impl Replay {
         Ok(out)
     }
 
-    /// Opens and failed opens.
+    /// The numbers of opens and of failed opens.
     pub(super) fn counts(&self) -> (usize, usize) {
         let failed = self.steps.iter().filter(|step| step.errno != 0).count();
         (self.steps.len(), failed)
@@ -79,7 +79,7 @@ impl Replay {
         )
     }
 
-    /// Adds the replay on the host's.
+    /// Adds the replay on the host's side.
     pub(super) fn add_host<'a>(&'a self, plan: &mut Plan<'a>, root: &'a Root, cwd: &'a str) -> Id {
         self.add(
             plan,
@@ -110,12 +110,12 @@ impl Replay {
     }
 }
 
-/// Goes through the trace slice by slice, round and round.
+/// Walks the trace slice by slice, repeatedly.
 struct Slices<'a, F> {
     steps: &'a [Step],
     right: F,
     at: Cell<usize>,
-    /// Slices of the last window: as many are walked untimed before the next.
+    /// Slices of the last window: as many run untimed before the next.
     last: Cell<u64>,
 }
 
@@ -146,7 +146,7 @@ impl<'a, F: Fn(&Step) -> bool> Slices<'a, F> {
         wrong
     }
 
-    /// Walks untimed what the next window will time.
+    /// Runs untimed the slices that the next window will time.
     fn ahead(&self) {
         let at = self.at.get();
         self.turns(self.last.get());
@@ -195,7 +195,7 @@ fn grow_host(trace: &Trace, root: &Root) -> Result<(), Error> {
     enter(root, &trace.cwd)
 }
 
-/// Builds the tree of `trace` in the task's instance and goes to its working directory.
+/// Builds the tree of `trace` in the task's instance and enters its working directory.
 pub(super) fn grow_ours(trace: &Trace, task: &Task) -> Result<(), Error> {
     for dir in &trace.dirs {
         ours::mkdir(task, dir.as_bytes())?;

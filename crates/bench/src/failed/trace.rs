@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The opens of a compilation as a list, and the tree they were made in.
+//! Holds the opens of a compilation, and the tree that they walked.
 //!
-//! As text, one record a line: `c` the working directory, `d` a directory, `l` a symbolic link and
-//! its target, `f` a file, `g` flags in hexadecimal, `p` a path as it was given; and `o` with
-//! opens, each `PATH.FLAGS`, the places of its path and its flags in their lists, with `!ERRNO` if
-//! it failed.
+//! The text has one record per line. `c` is the working directory, `d` a directory, `l` a symbolic
+//! link and its target, `f` a file, `g` flags in hexadecimal, `p` a path as given. `o` has opens,
+//! each `PATH.FLAGS`: the indices of its path and its flags in their lists. `!ERRNO` follows if the
+//! open failed.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,11 +12,11 @@ use std::fmt::Write as _;
 /// One open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Open {
-    /// Place of the path in [`Trace::paths`].
+    /// Index of the path in [`Trace::paths`].
     pub(super) path: usize,
     /// The flags.
     pub(super) flags: u32,
-    /// How it failed; 0 if it did not.
+    /// The errno; 0 for success.
     pub(super) errno: i32,
 }
 
@@ -31,13 +31,13 @@ pub(super) struct Trace {
     pub(super) links: Vec<(String, String)>,
     /// The files.
     pub(super) files: Vec<String>,
-    /// The paths, as they were given.
+    /// The paths, as given.
     pub(super) paths: Vec<String>,
     /// The opens in their order.
     pub(super) opens: Vec<Open>,
 }
 
-/// Opens on one line.
+/// How many opens a line has.
 const A_LINE: usize = 16;
 
 impl Trace {
@@ -79,7 +79,7 @@ impl Trace {
         out
     }
 
-    /// Reads the text; None if it is none. Lines with `#` are remarks.
+    /// Parses the text; None if it is invalid. Lines with `#` are comments.
     pub(super) fn read(text: &str) -> Option<Self> {
         let (mut out, mut flags) = (Self::default(), Vec::new());
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn trace_text_round_trips() {
         let open = |path, flags, errno| Open { path, flags, errno };
         let trace = Trace {
             cwd: "/build/project".to_owned(),

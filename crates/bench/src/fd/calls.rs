@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole calls: dup(2) and close(2) of a task against the host kernel's, in one process, both
-//! tables holding as many descriptors of one file.
+//! Measures whole calls: dup(2) and close(2) of a task against the host kernel's, in one process,
+//! with equally many descriptors of one file in both tables.
 //!
 //! # Rules
-//! R1 the host's table is this process's own: it grows from size to size, patterns stay above what
-//! the process had open before, and dropping `HostTable` closes the rest.
-//! R2 ours has a task for each size, so ours with ten open is measured beside ours with a million.
+//! R1. The host's table is this process's own. It grows from size to size, and patterns stay above
+//!     the descriptors that the process had before; dropping `HostTable` closes the rest.
+//! R2. Ours has a task for each size, so ours with ten open is measured beside ours with a million.
 
 use std::fs::File;
 use std::ops::Range;
@@ -22,9 +22,9 @@ use crate::harness::{Heat, Id, Plan};
 use crate::row::{Row, Verdict};
 use crate::{SEED, ours, sys};
 
-/// The sizes: those of the bitmaps, and one that a host's usual hard limit allows.
+/// The sizes: those of the bitmaps, and one within a host's usual hard limit.
 const SIZES: [Open; 5] = [OPEN[0], OPEN[1], open(16_000, "16k"), OPEN[2], OPEN[3]];
-/// What a task with the fewest descriptors may use.
+/// The numbers that a task with the fewest descriptors may use.
 const FEW: Span = Span {
     base: 1,
     count: OPEN[0].count,
@@ -58,9 +58,9 @@ impl Table for Ours<'_> {
 /// The host's table, with descriptors of one file.
 struct HostTable {
     file: File,
-    /// What it was filled with: stretches of numbers without one that was open before.
+    /// The numbers that it was filled with: ranges without one that was open before.
     filled: Vec<Range<u32>>,
-    /// How many the host allows.
+    /// The host's limit.
     room: u64,
 }
 
@@ -91,8 +91,8 @@ impl HostTable {
         })
     }
 
-    /// Opens until every number below `count` is open, and a few more if some that this process
-    /// had open before are in the way; the numbers that patterns may use.
+    /// Opens until every number below `count` is open, and some more if this process had some open
+    /// before; returns the numbers that patterns may use.
     fn fill(&mut self, count: u32) -> Result<Span, Error> {
         loop {
             let fd = sys::dup(self.file.as_raw_fd());
@@ -190,7 +190,7 @@ struct Run<'a> {
     task: &'a Task,
     few: &'a Task,
     host: &'a HostTable,
-    /// None if the host refuses so many.
+    /// None if the host's limit is lower.
     host_at: Option<Span>,
 }
 
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
             }
             None => rows.push(Row {
                 verdict: Verdict::Info,
-                ..Row::missing(&name, "the host refuses so many descriptors")
+                ..Row::missing(&name, "the host allows fewer descriptors")
             }),
         }
         if self.open != SIZES[0] {
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Brings every table into the pattern's state, or back; the number of wrong answers.
+    /// Brings every table into the pattern's state, or back; returns the number of wrong results.
     fn change(&self, into: bool, at: Span) -> u64 {
         let mut wrong = 0;
         let mut change = |table: &mut dyn Table, at| {

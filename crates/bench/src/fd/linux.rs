@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Linux's descriptor bitmaps, for comparison: the claimed bits, the close-on-exec bits and one
-//! level of summary, searched one word after the other.
+//! Implements Linux's descriptor bitmaps for comparison: the claimed bits, the close-on-exec bits
+//! and one level of summary, searched word by word.
 //!
 //! # Kernel analogue
-//! `alloc_fd` and `put_unused_fd` before 6.13, and with the three patches that came then. `PATCHES`
-//! of them are applied, in their order:
-//! 1. the room of the table is looked at only when the number does not fit, and the slot of a
-//!    number just found is not looked at any more;
+//! `alloc_fd` and `put_unused_fd` before 6.13, and with the three patches of that version.
+//! `PATCHES` of them are applied, in their order:
+//! 1. the size of the table is checked only when the number does not fit, and the slot of a number
+//!    just found is no longer checked;
 //! 2. a free clears the summary bit only if it is set;
 //! 3. the word of the hint is searched before the summary.
 
@@ -22,7 +22,7 @@ pub(super) struct TwoLevels<const PATCHES: u32> {
     nr_open: usize,
 }
 
-/// What `make_room` found.
+/// The result of `make_room`.
 #[derive(PartialEq, Eq)]
 enum Room {
     There,
@@ -158,9 +158,9 @@ mod tests {
     use super::TwoLevels;
     use openpath_vfs::FdMap;
 
-    /// The same random calls on ours and on Linux's way, patch by patch.
+    /// Makes the same random calls on ours and on Linux's, patch by patch.
     #[test]
-    fn both_ways_answer_the_same() {
+    fn ours_and_linux_return_same_numbers() {
         let mut ours = FdMap::new(1 << 20, true, true);
         let mut a = TwoLevels::<0>::new(1 << 20);
         let mut b = TwoLevels::<1>::new(1 << 20);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bitmaps alone, without lock, slots and files: allocation and release in nanoseconds.
+//! Measures the bitmaps alone, without lock, slots and files: allocation and release in
+//! nanoseconds.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -22,7 +23,7 @@ const NR_OPEN: u32 = 1 << 20;
 /// The row of the contract: random churn with a million open over ten open.
 pub(super) const GROWTH: &str = "fd-churn 1M over 10";
 
-/// A layout of the bitmaps: ours with its two switches, or Linux's with so many patches.
+/// A layout of the bitmaps: ours with its two switches, or Linux's with a number of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Ours(bool, bool),
@@ -30,7 +31,7 @@ enum Layout {
 }
 
 const OURS: Layout = Layout::Ours(true, true);
-/// All of them, with what tables call them; ours is the first.
+/// All layouts, with their names in tables; ours is the first.
 const LAYOUTS: [(Layout, &str); 7] = [
     (OURS, "ours"),
     (Layout::Ours(false, true), "ours -peek"),
@@ -65,7 +66,7 @@ impl<const PATCHES: u32> Table for TwoLevels<PATCHES> {
     }
 }
 
-/// The name of the row that sets ours against the layout of this label.
+/// The name of the row that compares ours with the layout of this label.
 fn row_name(pattern: Pattern, open: Open, label: &str) -> String {
     let name = format!("fd {} {}", pattern.name(), open.name);
     match label {
@@ -74,14 +75,14 @@ fn row_name(pattern: Pattern, open: Open, label: &str) -> String {
     }
 }
 
-/// The rows of each pattern: one plan, so that sizes can be set against each other.
+/// The rows of each pattern, in one plan, so that sizes can be compared.
 pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut out = Vec::new();
     for pattern in Pattern::ALL {
         let mut plan = Plan::default();
         let mut by_size = Vec::new();
         for open in OPEN {
-            // A fault that slowed every size would not show in what grows.
+            // A fault that slowed every size would not show in a growth.
             let most = open == OPEN[OPEN.len() - 1];
             let repeats = if most { ask.repeats() } else { 1 };
             let sides = LAYOUTS.map(|(layout, label)| {

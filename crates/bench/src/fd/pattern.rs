@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In which order descriptors come and go, the same for every side.
+//! Defines the orders in which descriptors are opened and closed, the same for every side.
 //!
 //! Before and after a burst, all numbers below `count` are open, unless the pattern says otherwise.
-//! One operation is one allocation and one release. A burst answers how many numbers were wrong.
+//! One operation is one allocation and one release. A burst returns how many numbers were wrong.
 
-/// A generator of numbers, the same in every run (a multiply-add, the high half taken).
+/// A generator of random numbers, the same in every run (a multiply-add, of which the high half is
+/// used).
 pub(super) struct Random(u64);
 
 impl Random {
@@ -23,27 +24,27 @@ impl Random {
     }
 }
 
-/// A table under test. Both answer what a wrong call would answer as a number that no pattern
-/// expects.
+/// A table under test. A failed call returns a number that no pattern expects.
 pub(super) trait Table {
     /// The lowest free number at or above `start`.
     fn alloc(&mut self, start: u32) -> u32;
-    /// Gives a number back; false if it was not open.
+    /// Releases a number; false if it was not open.
     fn free(&mut self, fd: u32) -> bool;
 }
 
 /// See the module head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// Open the lowest free, which is above all, and close it.
+    /// Open the lowest free number, which is above all, and close it.
     Top,
-    /// Close one at random, open.
+    /// Close a random one, open.
     Random,
-    /// Close 64 at random, open as many (of fewer than 128, half).
+    /// Close 64 random ones, open as many (of fewer than 128, half).
     Batch,
     /// Close 3 and the highest, open both: the second is far from the hint.
     Hole,
-    /// 3 stays free: open at or above 4 finds the highest, close it (`F_DUPFD` with a minimum).
+    /// Keep 3 free: open at or above 4, which gives the highest, and close it (`F_DUPFD` with a
+    /// minimum).
     AboveHole,
 }
 
@@ -66,7 +67,7 @@ impl Pattern {
         }
     }
 
-    /// What to run once on a full table; the number of wrong answers.
+    /// Prepares a full table once; returns the number of wrong results.
     pub(super) fn prepare(self, table: &mut (impl Table + ?Sized), at: Span) -> u64 {
         match self {
             Self::AboveHole => {
@@ -86,7 +87,7 @@ impl Pattern {
         }
     }
 
-    /// Operations after which the caches hold what they will hold.
+    /// Operations that bring the caches into their final state.
     pub(super) fn warm_up(self, at: Span) -> u64 {
         match self {
             Self::Random | Self::Batch => u64::from(at.count / 64).clamp(64, 16_384),
@@ -94,7 +95,7 @@ impl Pattern {
         }
     }
 
-    /// Runs `ops` operations (rounded to what the pattern does at once).
+    /// Runs `ops` operations (rounded to the pattern's step).
     #[inline]
     pub(super) fn burst(
         self,
@@ -125,7 +126,7 @@ impl Pattern {
     }
 }
 
-/// Which numbers a burst may touch: from `base` up to `count`, which is the first free one.
+/// The numbers that a burst may use: from `base` up to `count`, which is the first free one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) base: u32,
@@ -156,7 +157,7 @@ fn swap(table: &mut impl Table, fd: u32) -> u64 {
     u64::from(!table.free(fd)) + u64::from(table.alloc(0) != fd)
 }
 
-/// Closes `count` at random and opens as many: the same numbers, ascending.
+/// Closes `count` random ones and opens as many: the same numbers, ascending.
 #[inline]
 fn many(table: &mut impl Table, at: Span, random: &mut Random, count: u64) -> u64 {
     let mut sum = 0;

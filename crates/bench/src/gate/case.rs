@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An operation, what its path meets, and the task that does it: `open-close symlink d5`.
+//! Defines an operation, the objects on its path, and its task: `open-close symlink d5`.
 
 use std::ffi::CString;
 
@@ -13,12 +13,12 @@ use crate::ops::Op;
 use crate::ours;
 use crate::paths::{Chain, Ring};
 
-/// What the walk meets on its way.
+/// The objects that the walk meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     /// Nothing but directories.
     Dirs,
-    /// A symbolic link at the end.
+    /// A symbolic link to the directory of the last component.
     Symlink,
     /// A symbolic link to the directory that the last component is in.
     DirLink,
@@ -38,7 +38,7 @@ pub(crate) enum Via {
     Namespace,
     /// A directory that the caller may not search: every operation is refused.
     Barred,
-    /// The root of a mount, which is what the path names.
+    /// The root of a mount, as the object itself.
     Root,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Via {
 pub(crate) struct Case {
     /// The operation.
     pub(crate) op: Op,
-    /// What it meets.
+    /// The objects on the way.
     pub(crate) via: Via,
     /// Whether a user without capabilities does it.
     pub(crate) user: bool,
@@ -83,18 +83,18 @@ const VIAS: [(&str, Via); 11] = [
 ];
 const USER: u32 = 1000;
 
-/// A task that does it, and perhaps another one with the same table.
+/// The task of an operation, and perhaps another one with the same table.
 pub(crate) struct Actor {
     /// The task.
     pub(crate) task: Task,
-    /// Could do something to the table at any time.
+    /// It could change the table at any time.
     _sharer: Option<Task>,
 }
 
 impl Case {
     /// Reads `OP [VIA] [user] [shared-table] dDEPTH`.
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        let unknown = || Error::Setup(format!("no operation is called {text:?}"));
+        let unknown = || Error::Setup(format!("no such operation: {text:?}"));
         Self::read(text).ok_or_else(unknown)
     }
 
@@ -134,7 +134,7 @@ impl Case {
         words.map(|word| format!("{word} ")).collect::<String>() + &format!("d{}", self.depth)
     }
 
-    /// Creates the files of `chains`, and on their paths what the walk is to meet.
+    /// Creates the files of `chains`, and the objects that the walk is to meet.
     pub(crate) fn lay(self, maker: &Task, chains: &mut [Chain]) -> Result<(), Error> {
         let (of_each, prefix) = match self.via {
             Via::Mounts => (1, &b"/."[..]),
@@ -213,7 +213,7 @@ impl Case {
         Ok(())
     }
 
-    /// A task that does it, and one that shares its table.
+    /// Makes the task, and one that shares its table.
     pub(crate) fn actor(self, vfs: &Vfs) -> Result<Actor, Error> {
         let task = task(vfs, self.user)?;
         if self.via == Via::Namespace {
@@ -225,7 +225,7 @@ impl Case {
         Ok(Actor { task, _sharer })
     }
 
-    /// Does it so often; how many results were wrong.
+    /// Runs `ops` operations; returns how many results were wrong.
     pub(crate) fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>) -> u64 {
         if self.via == Via::Barred {
             self.op.barred(task, ops, ring)
@@ -234,7 +234,7 @@ impl Case {
         }
     }
 
-    /// The end of a run with so many wrong results.
+    /// Fails after a run with wrong results.
     pub(crate) fn right(self, wrong: u64) -> Result<(), Error> {
         if wrong == 0 {
             return Ok(());
@@ -264,7 +264,7 @@ fn c_string(bytes: &[u8]) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
-/// A path's directory, and the rest from the slash on.
+/// Splits a path before the slash of its last component.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
     path.split_at(slash)
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases_are_read_from_row_names() {
+    fn cases_are_parsed_from_row_names() {
         let case = Case::parse("creat-existing d16").unwrap();
         let (op, via, user, shared) = (Op::CreatExisting, Via::Dirs, false, false);
         let depth = 16;
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn dotdot_comes_back_to_the_same_directory() {
+    fn dotdot_returns_to_same_directory() {
         assert_eq!(
             through_dotdot(b"/a/bc/file").to_bytes(),
             b"/a/bc/../bc/file"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pairs of operations for two tasks.
+//! Defines the pairs of operations for two tasks.
 //!
-//! The first kind commutes and is of the promise: cached calls on the same file or on two files.
-//! The second kind writes; it is watched, so that what it shares can only shrink.
+//! The first kind commutes and is promised: cached calls on the same file or on two files. The
+//! second kind writes; it is watched, so that its shared lines can only become fewer.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
@@ -12,14 +12,14 @@ use super::case::{Case, Via};
 use crate::ops::Op;
 use crate::paths::{Chain, Ring};
 
-/// What one of the two tasks does.
+/// The action of one of the two tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A cached call.
     Cached(Op),
     /// Create a file exclusively, and unlink it.
     CreateUnlink,
-    /// Create a file exclusively; it is unlinked untraced.
+    /// Create a file exclusively; the unlink is untraced.
     Create,
     /// Create a directory, and remove it.
     MkdirRmdir,
@@ -38,11 +38,11 @@ pub(crate) enum Action {
 /// Two actions, on one path or on two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
-    /// What the first and the second task do.
+    /// The actions of the first and the second task.
     pub(crate) actions: [Action; 2],
-    /// Whether the second does it elsewhere.
+    /// Whether the second task uses another path.
     pub(crate) elsewhere: bool,
-    /// Under which circumstances; its operation does not count.
+    /// The circumstances; its operation is ignored.
     pub(crate) how: Case,
 }
 
@@ -61,7 +61,7 @@ impl Action {
         }
     }
 
-    /// Does it once; whether the result was right.
+    /// Runs the action once; returns whether the result was right.
     pub(crate) fn once(self, task: &Task, how: Case, chain: &Chain) -> bool {
         if let Action::Cached(op) = self {
             let path = if op.wants_missing() {
@@ -75,7 +75,7 @@ impl Action {
         self.change(task, chain).is_ok()
     }
 
-    /// Undoes what would be in the way of the next time; whether that worked.
+    /// Undoes what would disturb the next run; returns whether that succeeded.
     pub(crate) fn undo(self, task: &Task, chain: &Chain) -> bool {
         let missing = chain.missing.to_bytes();
         self != Action::Create || task.unlinkat(AT_FDCWD, missing, 0).is_ok()
@@ -116,14 +116,14 @@ impl Action {
 }
 
 impl Pair {
-    /// How the results call it: `open-close | stat, same d1`.
+    /// Its name in results: `open-close | stat, same d1`.
     pub(crate) fn name(&self) -> String {
         let [first, second] = self.actions.map(Action::name);
         let place = if self.elsewhere { "other" } else { "same" };
         format!("{first} | {second}, {place} {}", self.how.circumstances())
     }
 
-    /// Whether the files are others afterwards.
+    /// Whether the files differ afterwards.
     pub(crate) fn changes(&self) -> bool {
         self.actions
             .iter()
@@ -140,7 +140,7 @@ const SAME: [Op; 7] = [
     Op::CreatReadOnly,
     Op::DupClose,
 ];
-/// What can be done with the root of a tree.
+/// The operations that are possible on the root of a tree.
 const ROOT: [Op; 3] = [Op::OpenClose, Op::Stat, Op::DupClose];
 const WATCHED: [(Action, Action, bool); 9] = [
     (Action::Read, Action::Read, false),
@@ -154,7 +154,7 @@ const WATCHED: [(Action, Action, bool); 9] = [
     (Action::CreateUnlink, Action::Cached(Op::OpenClose), true),
 ];
 
-/// All pairs, in the order they are run in.
+/// All pairs, in the order of the run.
 pub(crate) fn all() -> Vec<Pair> {
     let how = |via, user, depth| Case {
         op: Op::OpenClose,
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pair_has_its_own_name() {
+    fn pair_names_are_unique() {
         let mut names: Vec<String> = all().iter().map(Pair::name).collect();
         let count = names.len();
         names.sort();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults planted on purpose, to see a gate turn red.
+//! Plants faults on purpose, to show that a gate turns red.
 //!
-//! They sit in the runner, after each operation: the engine has no hook for them and no cost.
+//! They are in the runner, after each operation: the engine has no hook for them and no cost.
 
 use std::fmt;
 use std::hint::black_box;
@@ -16,11 +16,11 @@ pub(crate) enum Plant {
     Slow,
     /// Every operation allocates.
     Alloc,
-    /// Every operation counts itself in a word that all share.
+    /// Every operation counts itself in a word that all tasks share.
     SharedCounter,
     /// Every hit sets a bit that is set already.
     VisitedBit,
-    /// Every operation writes a word of its task, on the line of another task's word.
+    /// Every operation writes a word of its task, in the line of another task's word.
     FalseSharing,
     /// The same with the words on two lines that processors fetch together.
     AdjacentLine,
@@ -58,28 +58,28 @@ impl FromStr for Plant {
         let found = NAMES.iter().find(|(name, _)| *name == text);
         found.map(|&(_, plant)| plant).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|&(name, _)| name).collect();
-            format!("the faults are {}", names.join(", "))
+            format!("no such fault: choose one of {}", names.join(", "))
         })
     }
 }
 
-/// Words of the tasks 0 and 1 that the faults write: the first pair shares a line, the second a
-/// pair of lines.
+/// Words of tasks 0 and 1 that the faults write: the first pair shares a line, the second a pair of
+/// lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Words([AtomicU64; 16]);
 
-/// Where the faults strike. What shares memory with the tree shows more faults.
+/// The memory that the faults write. If it is in the tree's shared memory, more faults apply.
 #[derive(Debug, Default)]
-pub(crate) struct Field {
+pub(crate) struct Target {
     words: Box<Words>,
     parcel: Mutex<Option<Box<[u8; 48]>>>,
 }
 
-impl Field {
-    /// Commits `plant` once, as task 0 or 1.
+impl Target {
+    /// Executes `plant` once, as task 0 or 1.
     #[inline(never)]
-    pub(crate) fn strike(&self, plant: Plant, task: usize) {
+    pub(crate) fn commit_fault(&self, plant: Plant, task: usize) {
         let word = |at: usize| &self.words.0[at % 16];
         match plant {
             Plant::Slow | Plant::FivePercent => {}
@@ -98,7 +98,7 @@ impl Field {
     }
 }
 
-/// How many operations are run for `ops` that were asked for.
+/// How many operations run if `ops` are requested.
 pub(crate) fn padded(plant: Option<Plant>, ops: u64) -> u64 {
     if plant == Some(Plant::FivePercent) {
         ops + ops / 20
@@ -112,12 +112,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_has_a_name_and_some_place() {
-        let field = Field::default();
+    fn every_fault_has_a_name_and_an_effect() {
+        let target = Target::default();
         for (name, plant) in NAMES {
             assert_eq!(name.parse(), Ok(plant));
             assert_eq!(plant.to_string(), name);
-            field.strike(plant, 1);
+            target.commit_fault(plant, 1);
         }
         assert!(
             "other"
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_lie_as_their_faults_want() {
+    fn fault_words_share_lines_as_declared() {
         let words = Box::<Words>::default();
         assert_eq!(std::ptr::from_ref(&*words).addr() % 128, 0);
         assert_eq!(size_of::<Words>(), 128);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that can be sealed, and what a tracer of memory has to know.
+//! Provides memory that can be sealed, and the addresses that a tracer needs.
 //!
 //! # States of the arena
-//! Unmapped -> open (what [`in_arena`] allocates lands in it) -> sealed ([`sealed`]: a store ends
-//! the process with [`STORE_SEEN`], an address and a backtrace) -> open again.
+//! Unmapped -> open ([`in_arena`] allocates in it) -> sealed ([`sealed`]: a store ends the process
+//! with [`STORE_SEEN`], an address and a backtrace) -> open again.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::Layout;
@@ -19,11 +19,11 @@ use std::sync::atomic::{
 /// A named range of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// What lies there.
+    /// Its name.
     pub(crate) name: String,
     /// Its first byte.
     pub(crate) start: usize,
-    /// How many there are.
+    /// Its length.
     pub(crate) bytes: usize,
 }
 
@@ -43,12 +43,12 @@ impl Span {
 
 const ARENA_BYTES: usize = 1 << 30;
 const PAGE: usize = 4096;
-/// Seconds a backtrace may take; the fault may have come with a lock held that it needs.
+/// Seconds that a backtrace may take; a fault may come while a lock that it needs is held.
 const REPORT_S: u32 = 20;
 
-/// The exit status of a process that stored to memory it may only read.
+/// The exit status of a process that stored to read-only memory.
 pub(crate) const STORE_SEEN: i32 = 91;
-/// The kernel's code for an access its page forbids; the libc crate lacks it.
+/// The kernel's code for an access that its page forbids; the libc crate lacks it.
 const SEGV_ACCERR: c_int = 2;
 
 thread_local! {
@@ -58,10 +58,10 @@ thread_local! {
 /// Start and used bytes of the arena; 0 before it is mapped.
 static ARENA_START: AtomicUsize = AtomicUsize::new(0);
 static ARENA_USED: AtomicUsize = AtomicUsize::new(0);
-/// What is sealed, for the handler that has to open it again; null before.
+/// The sealed memory, for the handler that has to open it again; null before.
 static SEALED: AtomicPtr<Vec<Span>> = AtomicPtr::new(null_mut());
 
-/// Whether a block is the arena's, which is never given back.
+/// Whether a block is in the arena, which is never released.
 pub(crate) fn arena_holds(at: *mut u8) -> bool {
     let start = ARENA_START.load(Relaxed);
     start != 0 && (start..start + ARENA_BYTES).contains(&(at as usize))
@@ -79,8 +79,8 @@ pub(crate) fn arena_alloc(layout: Layout) -> Option<*mut u8> {
     Some(if fits { start as *mut u8 } else { null_mut() })
 }
 
-/// Runs `build` with every allocation of this thread in memory that [`sealed`] protects.
-/// It stays there until the process ends.
+/// Runs `build` with every allocation of this thread in memory that [`sealed`] protects. The memory
+/// stays until the process ends.
 pub(crate) fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
     if ARENA_START.load(Relaxed) == 0 {
         ARENA_START.store(map(0, ARENA_BYTES)?, Relaxed);
@@ -123,8 +123,8 @@ pub(crate) fn shared(spans: Vec<Span>) -> Vec<Span> {
 }
 
 /// Runs `body` with the arena, this program's variables and `spans` read-only: the first store to
-/// them ends the process with [`STORE_SEEN`] and reports on standard error where it went and what
-/// made it.
+/// them ends the process with [`STORE_SEEN`] and reports on standard error its address and its
+/// code.
 pub(crate) fn sealed<T>(spans: Vec<Span>, body: impl FnOnce() -> T) -> io::Result<T> {
     let all: &'static Vec<Span> = Box::leak(Box::new(shared(spans)));
     SEALED.store(std::ptr::from_ref(all).cast_mut(), Relaxed);
@@ -140,8 +140,8 @@ pub(crate) fn sealed<T>(spans: Vec<Span>, body: impl FnOnce() -> T) -> io::Resul
 }
 
 fn protect(span: &Span, access: c_int) -> io::Result<()> {
-    // SAFETY: the callers name whole pages that were readable and writable before, and put that
-    // back; a store in between is the fault that is looked for.
+    // SAFETY: the callers name whole pages that were readable and writable before, and restore
+    // that; a store in between is the fault that is looked for.
     let done = unsafe { libc::mprotect(span.start as *mut c_void, span.bytes, access) };
     if done == 0 {
         Ok(())
@@ -155,7 +155,7 @@ fn protect(span: &Span, access: c_int) -> io::Result<()> {
 pub(crate) struct Object {
     /// Its file; empty for the program itself.
     pub(crate) name: String,
-    /// What is added to its file's addresses.
+    /// The offset added to its file's addresses.
     pub(crate) bias: usize,
     /// Start and end of its code.
     pub(crate) code: (usize, usize),
@@ -163,7 +163,7 @@ pub(crate) struct Object {
     variables: Vec<(usize, usize)>,
 }
 
-/// Everything loaded, the program first.
+/// All loaded objects, the program first.
 pub(crate) fn objects() -> Vec<Object> {
     let mut out: Vec<Object> = Vec::new();
     // SAFETY: the callback gets the pointer to `out`, which outlives the call.
@@ -176,7 +176,7 @@ unsafe extern "C" fn note_object(
     _: usize,
     out: *mut c_void,
 ) -> c_int {
-    // SAFETY: the loader hands a valid description, and `out` is the vector of `objects`.
+    // SAFETY: the loader passes a valid description, and `out` is the vector of `objects`.
     let (info, out) = unsafe { (&*info, &mut *out.cast::<Vec<Object>>()) };
     // SAFETY: the description's table of segments, and its name if there is one.
     let (segments, name) = unsafe {
@@ -226,10 +226,10 @@ fn variables() -> Vec<Span> {
 extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel hands a valid siginfo.
     let (code, at) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    // SAFETY: what was stored is a leaked vector, or null.
+    // SAFETY: the pointer is to a leaked vector, or null.
     let spans = unsafe { SEALED.load(Relaxed).as_ref() };
     if code != SEGV_ACCERR {
-        // SAFETY: it ends the process without running anything of it.
+        // SAFETY: it ends the process without running any of its code.
         unsafe { libc::_exit(2) };
     }
     // The report allocates and writes variables; if it hangs, the alarm ends the process.
@@ -258,11 +258,11 @@ fn exit_on_forbidden_store() {
     }
 }
 
-/// Words whose addresses a tracer knows beforehand: a store to word `n` means event `n`.
+/// Words at addresses that a tracer knows: a store to word `n` means event `n`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks(&'static [AtomicU64; MARKS]);
 
-/// How many marks there are.
+/// The number of marks.
 pub(crate) const MARKS: usize = 8;
 
 impl Marks {
@@ -273,7 +273,7 @@ impl Marks {
         Ok(Self(unsafe { &*at }))
     }
 
-    /// Stores to word `event`; nothing is moved across it by the compiler.
+    /// Stores to word `event`; the compiler moves nothing across it.
     #[inline(always)]
     pub(crate) fn set(self, event: usize) {
         compiler_fence(Ordering::SeqCst);
@@ -287,14 +287,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_names_what_lies_in_it() {
+    fn span_names_its_addresses() {
         let span = Span::new("names", 0x1000, 0x10);
         assert_eq!(span.place(0x100f).as_deref(), Some("names+0xf"));
         assert_eq!((span.place(0xfff), span.place(0x1010)), (None, None));
     }
 
     #[test]
-    fn the_program_has_code_and_variables() {
+    fn program_has_code_and_variables() {
         static SOME: AtomicU64 = AtomicU64::new(1);
         SOME.store(2, Relaxed);
         let program = objects().into_iter().next().unwrap();

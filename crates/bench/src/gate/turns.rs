@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two threads that do a pair of operations in turns, between marks that a tracer sees.
+//! Runs a pair of operations on two threads in turns, between marks that a tracer sees.
 //!
-//! One thread runs at a time: it gets an order, waits until the thread that gave it sleeps, sets
-//! its mark, does one operation, sets the other mark, and answers. So everything between the two
-//! marks is its own. Before that both do each operation a few times, so that everything is cached.
+//! One thread runs at a time: it gets an order, waits until the ordering thread sleeps, sets its
+//! mark, does one operation, sets the other mark, and answers. So everything between the two marks
+//! is its own. Before that both threads do each operation a few times, so that everything is
+//! cached.
 //!
 //! # Events
 //! | mark | meaning |
@@ -22,23 +23,23 @@ use openpath_vfs::{Task, Vfs};
 
 use super::case::{Case, task};
 use super::pair::{Pair, all};
-use super::plant::Field;
+use super::plant::Target;
 use super::sys::{Marks, objects};
 use super::{Plant, spans};
 use crate::error::Error;
 use crate::ours;
 use crate::paths::{Chain, Rng, chains};
 
-/// How to run.
+/// The options.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Where to put the marks that the tracer looks for.
+    /// The address of the marks.
     #[arg(long, default_value_t = 0x6f70_0000_0000)]
     marks: usize,
-    /// Lay out memory another way.
+    /// Seed of the memory layout.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Tasks that live already.
+    /// How many tasks exist before.
     #[arg(long, default_value_t = 0)]
     tasks: usize,
     /// Let two other threads have tasks before, and end.
@@ -47,19 +48,19 @@ pub(crate) struct Options {
     /// Let one thread make all tasks, side by side in one array.
     #[arg(long)]
     together: bool,
-    /// Only pairs whose name contains NAME.
+    /// Run only pairs with NAME in their name.
     #[arg(long, value_name = "NAME")]
     filter: Option<String>,
-    /// Commit this fault with every operation.
+    /// Plant this fault in every operation.
     #[arg(long)]
     plant: Option<Plant>,
 }
 
-/// How often each does its operation before anything is traced.
+/// How often each thread does its operation untraced.
 const HEAT: usize = 3;
-/// How often each does it between marks, in each order.
+/// How often each thread does it between marks, in each order.
 const ROUNDS: usize = 2;
-/// Time for the thread that gave the order to fall asleep.
+/// Time for the ordering thread to fall asleep.
 const REST: Duration = Duration::from_micros(300);
 
 /// A pair, and the paths of the two threads.
@@ -68,7 +69,7 @@ struct Exercise {
     paths: [Chain; 2],
 }
 
-/// The order that a thread has, or its answer.
+/// The order of a thread, or its answer.
 #[derive(Default)]
 struct Exchange {
     said: Mutex<Message>,
@@ -80,9 +81,9 @@ struct Exchange {
 enum Message {
     #[default]
     None,
-    /// This thread does its half of this exercise so often, between marks or not.
+    /// Do this thread's half of this exercise this often, between marks or not.
     Do(usize, usize, usize, bool),
-    /// It was done, right or wrong.
+    /// Done, right or wrong.
     Done(bool),
     /// No more.
     End,
@@ -104,14 +105,14 @@ impl Exchange {
         *asleep.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an order; whether the answer is that all went right.
+    /// Gives an order; returns whether all results were right.
     fn order(&self, what: Message) -> bool {
         self.post(what);
         self.wait(|said| matches!(said, Message::Done(_))) == Message::Done(true)
     }
 }
 
-/// Runs the pairs and writes to `out` what a reader of the trace must know.
+/// Runs the pairs, and writes to `out` what the analysis of the trace needs.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let wants = |pair: &Pair| {
         options
@@ -128,11 +129,11 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let maker = ours::task(&vfs)?;
     let laid = lay(&maker, &pairs, &mut rng)?;
     let living: Result<Vec<Task>, Error> = (0..options.tasks).map(|_| ours::task(&vfs)).collect();
-    let field = Field::default();
+    let target = Target::default();
     describe(&vfs, &pairs, out)?;
     let setup = Run {
         vfs: &vfs,
-        field: &field,
+        target: &target,
         together: options.together,
         marks: None,
         plant: None,
@@ -150,7 +151,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     ended
 }
 
-/// Blocks of random sizes, every other one given back: what comes next lies elsewhere.
+/// Blocks of random sizes, every other one freed, so that later allocations lie elsewhere.
 fn padding(rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut blocks: Vec<Vec<u8>> = (0..64).map(|_| vec![1; 16 + rng.below(3000)]).collect();
     let mut keep = false;
@@ -161,8 +162,8 @@ fn padding(rng: &mut Rng) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// Creates the files, in an order and with names that depend on the seed. Pairs that change
-/// nothing and go the same way share them.
+/// Creates the files, in an order and with names that depend on the seed. Pairs that change nothing
+/// and meet the same objects share them.
 fn lay(maker: &Task, pairs: &[Pair], rng: &mut Rng) -> Result<Vec<Exercise>, Error> {
     let mut ways: Vec<&Pair> = Vec::new();
     for pair in pairs {
@@ -214,11 +215,11 @@ fn describe(vfs: &Vfs, pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error>
     Ok(())
 }
 
-/// What two threads work with.
+/// The data of two threads.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     vfs: &'a Vfs,
-    field: &'a Field,
+    target: &'a Target,
     together: bool,
     marks: Option<Marks>,
     plant: Option<Plant>,
@@ -245,7 +246,7 @@ impl Run<'_> {
         })
     }
 
-    /// Two tasks with one table; then two of root and two of a user, if one thread makes all.
+    /// Makes two tasks with one table; if one thread makes all, also two of root and two of a user.
     fn tasks(self) -> Result<Vec<Task>, Error> {
         let first = task(self.vfs, false)?;
         let second = first.clone_files();
@@ -274,7 +275,7 @@ impl Run<'_> {
         })
     }
 
-    /// A thread: has a task of each kind, given or its own, and follows orders.
+    /// Runs a thread: it has a task of each kind, given or its own, and follows orders.
     fn serve(self, me: usize, given: &[&mut Task], exercises: &[Exercise], exchange: &Exchange) {
         let mine = [false, true].map(|user| task(self.vfs, user));
         let task = |how: Case| {
@@ -307,7 +308,7 @@ impl Run<'_> {
         }
         let right = pair.actions[me].once(task, pair.how, path);
         if let Some(plant) = self.plant {
-            self.field.strike(plant, me);
+            self.target.commit_fault(plant, me);
         }
         if let Some(marks) = marks {
             marks.set(2 + 2 * me);
@@ -320,10 +321,10 @@ impl Run<'_> {
 mod tests {
     use super::*;
 
-    /// Every pair can be done in both orders, on fresh and on used slots, and what is said names
-    /// each of them.
+    /// Every pair runs in both orders, on fresh and on used slots, and the description names each
+    /// of them.
     #[test]
-    fn every_pair_can_be_done() {
+    fn every_pair_runs_in_both_orders() {
         let options = Options {
             marks: 0x6f61_0000_0000,
             seed: 3,

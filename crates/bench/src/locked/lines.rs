@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines of memory at which two tasks meet that open one file.
+//! Counts the lines of memory that two tasks share when they open one file.
 //!
-//! The instance is built by another thread in an arena; then two tasks open and close the file by
-//! turns, and every access to the arena and to the instance's regions is written down.
+//! Another thread builds the instance in an arena; then two tasks open and close the file in turns,
+//! and every access to the arena and to the instance's regions is logged.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,13 @@ const LINE: usize = 64;
 const HEAT: usize = 8;
 const ROUNDS: usize = 8;
 
-/// Lines of one open and close at which both tasks meet.
+/// Lines that both tasks access in one open and close.
 struct Lines {
     read: f64,
     written: f64,
 }
 
-/// The rows that are wanted.
+/// The wanted rows.
 pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for setting @ (flag, locked) in SETTINGS {
@@ -51,7 +51,7 @@ fn watch(laid: &Laid) -> Result<Lines, Error> {
         wrong += usize::from(!once(task));
     }
     let mut spans = shared(gate::spans(&laid.vfs));
-    // What the handlers read stays open.
+    // The memory that the handlers read stays open.
     spans.retain(|span| span.name != "variables");
     let seen = traced(spans, |log| {
         let mut seen = Vec::with_capacity(2 * ROUNDS);
@@ -95,11 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_counts_where_both_meet_by_how_it_is_accessed() {
+    fn shared_lines_are_counted_by_kind_of_access() {
         let access = |at, store| Access { at, store };
         let (read, written) = (|at| access(at, false), |at| access(at, true));
         let seen = [
-            // Line 0 twice; line 1 by both, read here and written there; line 9 by one alone.
+            // Line 0 twice; line 1 by both, read by one and written by the other; line 9 by one
+            // alone.
             (0, vec![read(0), read(8), read(64), written(9 * 64)]),
             (1, vec![read(0), written(64), written(72)]),
         ];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lock and its end, beside the host kernel.
+//! Measures a lock and its unlock, beside the host kernel.
 
 use std::sync::Barrier;
 use std::thread;
@@ -21,7 +21,7 @@ use crate::scene::{enter_alone, threads_max};
 use crate::threads::Make;
 use crate::{ours, sys};
 
-/// Which lock.
+/// The kind of lock.
 #[derive(Clone, Copy)]
 enum Kind {
     Posix,
@@ -76,7 +76,7 @@ impl Kind {
     }
 }
 
-/// The rows that are wanted.
+/// The wanted rows.
 pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let threads = threads_max();
     let names = KINDS.map(|(_, word)| {
@@ -99,7 +99,7 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
         if threads == 1 {
             continue;
         }
-        // They wait for each other, so none of them has a window of its own: by the wall's clock.
+        // They wait for each other, so none of them has a window of its own: wall time counts.
         let (mut plan, vfs) = (Plan::default(), &vfs);
         let own = plan.own(turns, move || {
             let makes = (0..threads).map(|_| ours(kind, vfs, true));
@@ -116,10 +116,10 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// How many operations each does in [`together`].
+/// How many operations each thread does in [`together`].
 const TURNS: u64 = 500;
 
-/// Nanoseconds per operation of all of them, begun at once.
+/// Nanoseconds per operation of all threads, started at once.
 fn together(makes: Vec<Make<'_>>) -> Result<f64, Error> {
     let all = makes.len();
     let gate = Barrier::new(all + 1);

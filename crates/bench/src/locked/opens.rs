@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens of one file by all threads, by where in its line the inode begins.
+//! Measures opens of one file by all threads, by the inode's offset in its line.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ use crate::scene::threads_max;
 use crate::threads::{Make, counts, ready};
 
 const LINE: usize = 64;
-/// Files that are made in the hope of one for each place; a heap lays most sizes out in turn.
+/// How many files are made to get one at each offset; a heap places most sizes at changing offsets.
 const TRIES: usize = 512;
 
 /// Flag or field, and whether the file is locked.
 pub(super) const SETTINGS: [(bool, bool); 4] =
     [(true, false), (false, false), (true, true), (false, true)];
 
-/// An instance with files of all places.
+/// An instance with files at all offsets.
 pub(super) struct Laid {
     pub(super) vfs: Vfs,
-    /// A path for each place in a line.
+    /// A path for each offset in a line.
     paths: BTreeMap<usize, String>,
-    /// The task that has locked them.
+    /// The task that holds their locks.
     _holder: Option<Task>,
 }
 
@@ -63,7 +63,7 @@ impl Laid {
         })
     }
 
-    /// Some path.
+    /// Any one of the paths.
     pub(super) fn any_path(&self) -> &[u8] {
         self.paths
             .values()
@@ -84,15 +84,15 @@ impl Laid {
     }
 }
 
-/// Two of [`SETTINGS`] beside each other: what their row's name ends with, before and after the
-/// number of threads, the two, and what the second is called.
+/// Two of [`SETTINGS`] to compare: the end of their row's name, before and after the number of
+/// threads, the two settings, and the label of the second.
 const PAIRS: [(&str, &str, [usize; 2], &str); 3] = [
     ("", "switch", [0, 1], "flag off"),
     (", locked", "switch", [2, 3], "flag off"),
     ("", "beside a locked one", [0, 2], "locked"),
 ];
 
-/// The rows of all places that are wanted.
+/// The wanted rows of all offsets.
 pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let counts = counts();
     let name = |at: usize, count: usize, (of, what): (&str, &str)| {

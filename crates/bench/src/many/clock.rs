@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times of single operations, between two reads of a clock that lets nothing pass.
+//! Times single operations between two serialising reads of the processor's clock.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::LONG_NS;
 use crate::stats::quantile;
 use crate::sys::ticks;
 
-/// What a row says of many times.
+/// A quantile that is a row.
 pub(super) struct Quantile {
     pub(super) name: &'static str,
     at: f64,
@@ -32,14 +32,14 @@ pub(super) const QUANTILES: [Quantile; 4] = [
     },
 ];
 
-/// The unit of the clock, and what reading it takes.
+/// The unit of the clock, and the cost of reading it.
 pub(super) struct Clock {
     ns_per_tick: f64,
     empty_ns: f64,
 }
 
 impl Clock {
-    /// Holds it against the system's.
+    /// Compares it with the system's clock.
     pub(super) fn calibrate() -> Self {
         let (begun, first) = (Instant::now(), ticks());
         while begun.elapsed() < Duration::from_millis(50) {
@@ -62,18 +62,18 @@ impl Clock {
     }
 }
 
-/// The time of each operation, in ticks. Its memory is there from the start.
+/// The time of each operation, in ticks. Its memory is allocated before.
 pub(super) struct Times {
     ticks: Vec<u32>,
     count: usize,
 }
 
-/// What is said of them.
+/// The summary of such times.
 pub(super) struct Summary {
     pub(super) count: usize,
     /// In the order of [`QUANTILES`], nanoseconds.
     pub(super) at: [f64; QUANTILES.len()],
-    /// Longer than [`LONG_NS`].
+    /// How many were longer than [`LONG_NS`].
     pub(super) long: usize,
 }
 
@@ -85,12 +85,12 @@ impl Times {
         Self { ticks, count: 0 }
     }
 
-    /// Forgets them.
+    /// Drops all times.
     pub(super) fn clear(&mut self) {
         self.count = 0;
     }
 
-    /// Runs `op` and keeps how long it took.
+    /// Runs `op` and records its time.
     #[inline(always)]
     pub(super) fn time<T>(&mut self, op: impl FnOnce() -> T) -> T {
         let begun = ticks();
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_long_operation_is_seen_and_counted() {
+    fn long_operation_is_counted() {
         let clock = Clock::calibrate();
         let mut times = Times::new(2001);
         for i in 0..2001 {

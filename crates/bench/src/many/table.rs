@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One table that grows to a million descriptors, is used when it is full, and is emptied.
+//! Times a table that grows to a million descriptors, is used when full, and is emptied.
 
 use std::ffi::CStr;
 
@@ -14,19 +14,19 @@ use crate::paths::{Chain, Rng};
 use crate::row::Row;
 use crate::{SEED, ours, sys};
 
-/// What the names of the rows begin with.
+/// The beginning of the rows' names.
 pub(super) const NAME: &str = "many table";
 const FILE: &CStr = c"/many/file";
-/// The sides take turns after so many operations.
+/// The sides take turns after this many operations.
 const TURN: usize = 1000;
 /// Open descriptors of the control.
 const FEW: usize = 10;
-/// Descriptors that the process needs beside those that are measured.
+/// Descriptors that the process needs besides the measured ones.
 const SPARE: usize = 1000;
-/// One close and open of any descriptor in the full table for so many in it.
+/// One close and open of a random descriptor per this many in the full table.
 const CHURN: usize = 4;
 
-/// A descriptor table, as its owner sees it.
+/// A descriptor table as its owner sees it.
 trait Table {
     fn open(&self) -> Option<Fd>;
     fn dup(&self, fd: Fd) -> Option<Fd>;
@@ -64,7 +64,7 @@ impl Table for HostTable {
     }
 }
 
-/// A table and the descriptors that were opened in it, with the times of one phase.
+/// A table and its opened descriptors, with the times of one phase.
 struct Lane<'a, T> {
     table: &'a T,
     fds: Vec<Fd>,
@@ -73,7 +73,7 @@ struct Lane<'a, T> {
     closed: Times,
 }
 
-/// What a phase does.
+/// The operation of a phase.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
@@ -100,7 +100,7 @@ impl<'a, T: Table> Lane<'a, T> {
         self.closed.clear();
     }
 
-    /// Makes one descriptor, the first of which is always an open.
+    /// Makes one descriptor; the first one is always an open.
     fn make(&mut self, dup: bool) -> Option<Fd> {
         let table = self.table;
         let first = self.fds.first().copied().filter(|_| dup);
@@ -110,7 +110,7 @@ impl<'a, T: Table> Lane<'a, T> {
         })
     }
 
-    /// One step of a phase on a table that grows; false if it answered wrongly.
+    /// One step of a phase on a table that grows; false if its result was wrong.
     fn step(&mut self, phase: Phase) -> bool {
         match phase {
             Phase::Open | Phase::Dup => {
@@ -133,7 +133,7 @@ impl<'a, T: Table> Lane<'a, T> {
         }
     }
 
-    /// The same without growth: what is made is closed.
+    /// The same without growth: a new descriptor is closed.
     fn control(&mut self, phase: Phase) -> bool {
         let Some(fd) = self.make(phase == Phase::Dup) else {
             return false;
@@ -148,12 +148,12 @@ struct Lanes<'a> {
     grown: Lane<'a, Task>,
     control: Lane<'a, Task>,
     host: Lane<'a, HostTable>,
-    /// Descriptors of ours, and of the host's: it may allow fewer.
+    /// How many descriptors ours has, and the host's: its limit may be lower.
     counts: [usize; 2],
 }
 
 impl Lanes<'_> {
-    /// Runs a phase on every lane, by turns: a step for each of `of` descriptors.
+    /// Runs a phase on every lane in turns: a step for each of `of` descriptors.
     fn phase(&mut self, phase: Phase, of: usize) -> Result<(), Error> {
         let [count, theirs] = self.counts.map(|count| count / of);
         self.grown.begin();
@@ -197,8 +197,8 @@ impl Lanes<'_> {
     }
 }
 
-/// The rows, by threads whose tables on the host are their own and go with them: one table grows
-/// by opens, another by duplicates.
+/// The rows, by threads with their own tables on the host, which end with them: one table grows by
+/// opens, another by duplicates.
 pub(super) fn rows(count: usize, host: &Host, clock: &Clock) -> Result<Vec<Row>, Error> {
     let chain = Chain::of(FILE);
     let vfs = ours::instance()?;
@@ -210,7 +210,7 @@ pub(super) fn rows(count: usize, host: &Host, clock: &Clock) -> Result<Vec<Row>,
     let allowed = usize::try_from(sys::allow_descriptors(room)).unwrap_or(count);
     let theirs = count.min(allowed.saturating_sub(SPARE)).max(1);
     let mut rows = Vec::new();
-    // Kept until the end: what one table gives back would hide what the next takes.
+    // Kept until the end: memory released by one table would hide what the next takes.
     let mut kept = Vec::new();
     for (phase, name) in [(Phase::Open, "open"), (Phase::Dup, "dup")] {
         let tasks = [ours::task(&vfs)?, ours::task(&vfs)?];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Very many tasks, each with 64 descriptors of files that all of them open.
+//! Times very many tasks, each with 64 descriptors of files that all of them open.
 
 use openpath_vfs::{Fd, Task, Vfs};
 
@@ -10,14 +10,14 @@ use crate::memory::Resident;
 use crate::ours;
 use crate::row::Row;
 
-/// What the names of the rows begin with.
+/// The beginning of the rows' names.
 pub(super) const NAME: &str = "many tasks";
 /// Descriptors of a task: as many as fit a word of a bitmap.
 const EACH: usize = 64;
-/// One task of so many is forked at the end.
+/// One task out of this many is forked at the end.
 const FORKED: usize = 10;
 
-/// The times of one operation as the tasks grow, and where nothing grows.
+/// The times of one operation while the tasks grow, and of its control.
 struct Pair {
     grown: Times,
     control: Times,
@@ -32,7 +32,7 @@ impl Pair {
     }
 }
 
-/// Everything that is timed.
+/// All timed operations.
 struct Timed {
     made: Pair,
     open: Pair,
@@ -56,7 +56,7 @@ pub(super) fn rows(count: usize, clock: &Clock) -> Result<Vec<Row>, Error> {
         close: Pair::new(count),
         fork: Pair::new(count / FORKED),
     };
-    // Full like the others, with one file that comes and goes.
+    // Full like the others, with one file that is opened and closed.
     let control = ours::task(&vfs)?;
     for file in &files {
         open(&control, file)?;
@@ -138,7 +138,7 @@ fn fill(task: &Task, control: &Task, files: &[Vec<u8>], times: &mut Pair) -> Res
     Ok(())
 }
 
-/// A duplicate beyond the first word of the bitmap, closed again.
+/// Duplicates beyond the first word of the bitmap, and closes.
 fn one_more(task: &Task, control: &Task, timed: &mut Timed) -> Result<(), Error> {
     for (task, control) in [(task, false), (control, true)] {
         let [dup, close] = [&mut timed.dup, &mut timed.close].map(|pair| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What programs do: scripts of the shell, run in the folder of the scene.
+//! Defines the loads: shell scripts that run in the folder of the scene.
 
 use super::scene::Scene;
 
@@ -14,11 +14,11 @@ const MODULES: &str = "argparse, asyncio, bz2, concurrent.futures, csv, ctypes, 
 /// One load.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
-    /// How rows call it.
+    /// Its name in rows.
     pub(super) name: String,
-    /// Makes ready; not timed.
+    /// Prepares; not timed.
     pub(super) before: String,
-    /// What is timed.
+    /// The timed script.
     pub(super) work: String,
     /// Prints what must be the same everywhere; not timed.
     pub(super) check: String,
@@ -35,7 +35,7 @@ impl Load {
         }
     }
 
-    /// All of them.
+    /// All loads.
     pub(super) fn all(scene: &Scene) -> Vec<Self> {
         let python = format!("{} -c 'import {MODULES}'", scene.python);
         let sums = "cd \"$OUT\"; find . -type f | LC_ALL=C sort | xargs -d '\\n' cksum";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The places that loads run in, and how a worker gets there.
+//! Makes the places that loads run in, and starts a worker there.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All places.
     pub(super) const ALL: [Self; 5] = [
         Self::Disk,
         Self::Tmpfs,
@@ -35,7 +35,7 @@ impl Kind {
         Self::Proot,
     ];
 
-    /// How tables call it.
+    /// Its name in tables.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Disk => "native",
@@ -46,12 +46,12 @@ impl Kind {
         }
     }
 
-    /// Whether there is nothing to say without it.
+    /// Whether the benchmark needs it.
     pub(super) fn is_needed(self) -> bool {
         matches!(self, Self::Disk | Self::Run)
     }
 
-    /// Whether it does what we do.
+    /// Whether it is a tool with our purpose.
     pub(super) fn is_rival(self) -> bool {
         matches!(self, Self::FuseOverlayfs | Self::Proot)
     }
@@ -68,7 +68,7 @@ impl Kind {
             }
             Self::FuseOverlayfs => {
                 let mut run = Command::new("unshare");
-                // Its server, which would stay, ends with the worker, the first of its processes.
+                // Its server would stay; so it ends with the worker, the first of its processes.
                 run.args(["--mount", "--pid", "--fork", "--kill-child"]);
                 run.args(["--propagation", "private", "sh", "-ec", OVERLAY]);
                 run.arg(&scene.spare).arg(exe);
@@ -94,7 +94,7 @@ exec chroot "$0/all" "$@"
 
 /// A place with its worker.
 pub(super) struct Environment {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: Kind,
     worker: Child,
     asks: Option<ChildStdin>,
@@ -102,7 +102,7 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Makes the place and starts its worker, which has answered once.
+    /// Makes the place, starts its worker and waits for its first answer.
     pub(super) fn enter(kind: Kind, programs: &Programs, scene: &Scene) -> Result<Self, Error> {
         let failed = |why: std::io::Error| Error::setup(kind.label(), why);
         let folder: &Path = match kind {
@@ -129,11 +129,11 @@ impl Environment {
         Ok(place)
     }
 
-    /// Has a script done: its nanoseconds and what it printed.
+    /// Runs a script; returns its nanoseconds and its output.
     pub(super) fn does(&mut self, script: &str) -> Result<(f64, String), Error> {
         let failed = |why: std::io::Error| Error::setup(self.kind.label(), why);
         let Some(asks) = &mut self.asks else {
-            return Err(Error::setup(self.kind.label(), "it is closed"));
+            return Err(Error::setup(self.kind.label(), "its worker has ended"));
         };
         let mut line = serde_json::to_string(script).map_err(|why| failed(why.into()))?;
         line.push('\n');

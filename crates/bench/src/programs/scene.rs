@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files that loads work on: made once on a disk, and copied to a tmpfs.
+//! Makes the files that loads work on: once on a disk, with a copy on a tmpfs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,16 +11,16 @@ use super::Options;
 use crate::error::Error;
 use crate::failed::project;
 
-/// Files of one folder of the repository and of the archive.
+/// How many files one folder of the repository and of the archive has.
 const A_FOLDER: usize = 100;
-/// Units of the project that is made.
+/// How many units the generated project has.
 const UNITS: usize = 24;
 /// Transactions of the database, and rows in each.
 const TRANSACTIONS: usize = 200;
 const INSERTS: usize = 50;
 
-/// Makes a repository and an archive of what is there. Nothing is left to be packed later, which
-/// git would do by itself, beside what is measured.
+/// Makes a repository and an archive of the present files. It packs everything, because git would
+/// otherwise pack during the measurement.
 const MAKE: &str = "\
 git -c init.defaultBranch=main init -q repository
 cd repository
@@ -32,7 +32,7 @@ cd ..
 tar -cf archive.tar -C archive .
 rm -rf archive";
 
-/// Where everything is, and the scripts that depend on it.
+/// The folders, and the scripts that depend on them.
 pub(super) struct Scene {
     top: PathBuf,
     /// On the disk.
@@ -43,7 +43,7 @@ pub(super) struct Scene {
     pub(super) spare: PathBuf,
     /// The script that compiles the project.
     pub(super) build: String,
-    /// Python itself, and not what chooses one.
+    /// Python itself, not a launcher.
     pub(super) python: String,
 }
 
@@ -83,13 +83,13 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        // No failure is reported: what stays is below a folder with this process's number.
+        // A failure is ignored: the rest is below a folder with this process's number.
         let _unmounted = shell("umount copy", &self.top);
         let _removed = fs::remove_dir_all(&self.top);
     }
 }
 
-/// Copies a C project; the script that compiles those of its files that compile by themselves.
+/// Copies a C project; returns the script that compiles those of its files that compile alone.
 fn foreign(project: &Path, folder: &Path) -> io::Result<String> {
     let copied = Command::new("cp")
         .arg("-a")
@@ -158,7 +158,8 @@ fn files(top: &Path, count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// What fills the database. Nothing is forced to the disk: it is not the disk that is measured.
+/// The statements that fill the database. Nothing is forced to the disk, because the disk is not
+/// measured.
 fn inserts() -> String {
     let mut sql = String::from(
         "pragma synchronous = off;\n\

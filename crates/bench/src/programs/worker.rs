@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program in each place: it runs scripts that it is given, and says how long each took.
+//! Runs scripts in a place and reports the time of each.
 //!
-//! A line on its input is a script as a JSON string; a line on its output is an `Answer`.
+//! A line on standard input is a script as a JSON string; a line on standard output is an `Answer`.
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// How a script went.
+/// The result of a script.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// From its start to its end.
+    /// Its duration.
     pub(super) ns: f64,
     /// What it printed.
     pub(super) out: String,
-    /// What went wrong, if it ended with anything but 0.
+    /// The error, if its status was not 0.
     pub(super) failed: Option<String>,
 }
 
-/// Where a worker works.
+/// The folders of a worker.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Worker {
     /// Where scripts start.
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     out: PathBuf,
 }
 
-/// Runs scripts until the input ends; `OUT` tells them where to write.
+/// Runs scripts until the input ends; `OUT` names the folder to write to.
 pub(crate) fn serve(worker: &Worker) -> io::Result<()> {
     let Worker { folder, out } = worker;
     let (input, mut output) = (io::stdin().lock(), io::stdout().lock());

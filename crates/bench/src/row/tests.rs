@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows are judged by the contract and by nothing else.
+//! Checks that only the contract judges rows.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn samples(value: f64) -> Samples {
 }
 
 #[test]
-fn a_planted_shortfall_fails_the_check() {
+fn planted_shortfall_fails_check() {
     let good = Row::faster("open-close d1", &samples(50.0), "tmpfs", &samples(550.0));
     let bad = Row::faster("open-close d1", &samples(500.0), "tmpfs", &samples(550.0));
     assert_eq!(
@@ -21,7 +21,7 @@ fn a_planted_shortfall_fails_the_check() {
 }
 
 #[test]
-fn growth_is_judged_from_above() {
+fn growth_is_bounded_from_above() {
     let flat = Row::growth("big-dir rename", &samples(101.0), "10", &samples(100.0));
     let steep = Row::growth("big-dir rename", &samples(1e6), "10", &samples(100.0));
     assert_eq!(
@@ -31,7 +31,7 @@ fn growth_is_judged_from_above() {
 }
 
 #[test]
-fn a_row_that_could_not_be_measured_fails_unless_allowed() {
+fn unmeasured_row_fails_unless_allowed() {
     let row = Row::missing("failed-open ext4 d1", "no ext4");
     assert_eq!(row.verdict, Verdict::NotMeasured);
     assert_eq!(shortfalls(std::slice::from_ref(&row), false).len(), 1);
@@ -48,14 +48,14 @@ fn a_row_that_could_not_be_measured_fails_unless_allowed() {
 }
 
 #[test]
-fn rows_that_the_contract_does_not_know_fail_nothing() {
+fn rows_outside_contract_fail_nothing() {
     let extra = Row::count("getppid", "ns", 9e9);
     assert_eq!(extra.verdict, Verdict::Info);
     assert!(shortfalls(&[extra], false).is_empty());
 }
 
 #[test]
-fn stalls_do_not_flatter_a_cold_row() {
+fn stalls_do_not_improve_cold_row() {
     let windows = |value: f64| {
         (0..10)
             .map(|i| if i < 4 { value } else { 50.0 * value })
@@ -67,7 +67,7 @@ fn stalls_do_not_flatter_a_cold_row() {
 }
 
 #[test]
-fn windows_that_disagree_are_remarked() {
+fn spread_windows_are_noted() {
     let wild = Samples::new((1..40).map(f64::from).collect(), 0);
     let row = Row::faster("stat d1", &samples(1.0), "tmpfs", &wild);
     assert_eq!(row.note.as_deref(), Some("unsteady"));
@@ -76,7 +76,7 @@ fn windows_that_disagree_are_remarked() {
 }
 
 #[test]
-fn counts_are_judged_by_themselves() {
+fn counts_are_judged_without_a_peer() {
     assert_eq!(
         Row::count("allocations stat d1", "", 0.0).verdict,
         Verdict::Goal
@@ -92,7 +92,7 @@ fn counts_are_judged_by_themselves() {
 }
 
 #[test]
-fn json_is_one_object_a_row_and_the_table_names_every_row() {
+fn json_and_table_have_every_row() {
     let rows = [
         Row::faster("stat d1", &samples(20.0), "tmpfs", &samples(500.0)).with_note("a note"),
         Row::missing("failed-open ext4 d1", "no ext4"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open and close over a tree so large that every component misses the processor's caches.
+//! Measures open and close in a tree so large that every component misses the processor's caches.
 
 use std::slice::from_ref;
 
@@ -40,8 +40,8 @@ fn row(
     let paths = rotation(&tree, false);
     drop(tree);
     if remembered {
-        // Several times in a row, as programs do that come back to a file soon: the path cache
-        // takes it in. Several passes, since the cache grows meanwhile.
+        // Several times in a row, as programs do that return to a file soon, so that the path cache
+        // admits it. Several passes, because the cache grows meanwhile.
         for path in [0; 3].iter().flat_map(|_| &paths) {
             Op::OpenClose.ours(&task, 4, &mut Ring::new(from_ref(path), 0));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cached operations by depth, ours against the host's file systems.
+//! Measures cached operations by depth, ours against the host's file systems.
 
 use std::ffi::CString;
 
@@ -12,7 +12,7 @@ use crate::paths::{Ring, chains, rotation};
 use crate::row::Row;
 use crate::{DEPTHS, PATHS, SEED, ours, sys};
 
-/// What is done, with a table that another task uses as well or not, and what its rows begin with.
+/// The operation, whether another task uses the same table, and the beginning of its row names.
 const GROUPS: [(Op, bool, &str); 6] = [
     (Op::FailedOpen, false, "failed-open"),
     (Op::OpenClose, false, "open-close"),
@@ -21,7 +21,7 @@ const GROUPS: [(Op, bool, &str); 6] = [
     (Op::Statx, false, "statx"),
     (Op::OpenClose, true, "open-close shared-table"),
 ];
-/// What is set against itself at the least depth.
+/// The operations that are compared with themselves at the least depth.
 const GROWING: [&str; 3] = ["failed-open", "open-close", "stat"];
 
 pub(super) fn rows(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
@@ -53,7 +53,7 @@ pub(super) fn rows(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
             })
         });
         for (label, root) in host.roots() {
-            // tmpfs keeps no negative entries, so failed opens are set against ext4 too.
+            // tmpfs keeps no negative entries, so failed opens are compared with ext4 too.
             let name = match op {
                 Op::FailedOpen => format!("{name} {label}"),
                 _ if label == "tmpfs" => name.to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a directory's rename or chmod costs when much below it is cached.
+//! Measures a directory's rename and chmod when many names below it are cached.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ use crate::row::Row;
 const FANOUT: usize = 1000;
 const FEW: usize = 10;
 
-/// A directory that has two names in turn and two modes in turn.
+/// A directory that alternates between two names or two modes.
 struct Dir {
     names: [&'static [u8]; 2],
     /// A file below it under either name.
@@ -30,7 +30,7 @@ enum Change {
     Chmod,
 }
 
-/// A change, and its rows: of itself, and of it with an open of the deep file after it.
+/// A change, and its rows: alone, and with an open of the deep file after it.
 const CHANGES: [(Change, [&str; 2]); 2] = [
     (
         Change::Rename,
@@ -97,7 +97,7 @@ impl Dir {
         })
     }
 
-    /// Changes it once, and opens the deep file if asked; 1 if that went wrong.
+    /// Changes it once, and opens the deep file on request; returns 1 if that failed.
     fn turn(&self, task: &Task, change: Change, open: bool) -> u64 {
         let name = self.name.get();
         let changed = match change {

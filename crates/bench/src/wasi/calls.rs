@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of single calls: each loop at each depth, on all sides in turn.
+//! Measures single calls: each loop at each depth, on all sides in turn.
 
 use wasmtime::Engine;
 
 use super::inside::{Loop, Side, module};
 use super::peer::{self, Blocking};
-use super::tree::{Scratch, Tree};
-use super::{Options, ours};
+use super::tree::Tree;
+use super::{Options, ours, scratch};
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::row::Row;
 
-/// A loop at a level, if it has one, and what its rows begin with.
+/// A loop at a level, if it has one, and the beginning of its row names.
 struct Group {
     what: Loop,
     level: usize,
@@ -39,7 +39,7 @@ fn names(group: &Group) -> [String; 3] {
         .map(|end| format!("{}, {end}", group.name))
 }
 
-/// What the names of rows of the host back end end with.
+/// The end of the names of host back end rows.
 const HOST: &str = "host backend";
 
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
@@ -49,7 +49,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let scratch = Scratch::new(&options.folder)?;
+    let scratch = scratch(&options.folder)?;
     tree.lay(scratch.path())?;
     let module = module(&Engine::default())?;
     let dir = scratch.path();

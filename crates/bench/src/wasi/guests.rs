@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of very many guests over one image: what each takes in memory, how fast they start, and
-//! where two of them meet.
+//! Measures very many guests over one image: the memory of each, their start time, and the lines
+//! that two of them share.
 //!
 //! Every guest has a tenant, a mount namespace and a private tree to write to: a directory of its
 //! own beside the image, or an overlay over it. It has used a file of the image once. Memory is the
@@ -17,14 +17,13 @@ use openpath_wasi::{Guest, OpenpathWasi};
 use wasmtime::{Config, Engine, Linker, Module, Store};
 
 use super::peer::{self, Blocking};
-use super::tree::Scratch;
-use super::{Options, engine, meeting, ours};
+use super::{Options, engine, meeting, ours, scratch};
 use crate::cmd::tell;
 use crate::error::Error;
 use crate::memory::Resident;
 use crate::row::{Peer, Row};
 
-/// What a guest has to write to.
+/// The tree that a guest writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A directory of its own.
@@ -36,7 +35,7 @@ pub(super) enum Shape {
 impl Shape {
     pub(super) const ALL: [Self; 2] = [Self::Directory, Self::Overlay];
 
-    /// What its rows begin with.
+    /// The beginning of its row names.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Directory => "wasi guests, directory each",
@@ -50,7 +49,7 @@ const DIRS: usize = 10;
 const FILES: usize = 100;
 /// The file that every guest uses.
 pub(super) const FILE: &[u8] = b"dir-3/file-14";
-/// What a guest may have.
+/// The limits of a guest.
 const BUDGET: TenantLimits = TenantLimits {
     positive_max: 4096,
     negative_max: 1024,
@@ -146,11 +145,11 @@ pub(super) fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
     task.close(dir).map_err(failed)
 }
 
-/// What the names of the rows end with: stores, and what takes a one.
+/// The end of the rows' names: stores, and what takes a one.
 const STORES: &str = "common stores";
 const OF_MANY: [&str; 3] = ["bytes", "bytes of an instance", "started a second"];
 
-/// Guests of one shape, and what they took.
+/// Guests of one shape, and their memory.
 struct Made {
     shape: Shape,
     guests: Vec<Guest>,
@@ -158,7 +157,7 @@ struct Made {
     seconds: f64,
 }
 
-/// How the instances of some guests started.
+/// The start times of some guests' instances.
 struct Started {
     bytes: f64,
     seconds: f64,
@@ -180,7 +179,7 @@ fn make(image: &Image, shape: Shape, count: usize, memory: &Resident) -> Result<
     })
 }
 
-/// Gives each its instance and lets it run; all live until the last one has.
+/// Gives each guest its instance and runs it; all live until the last one has run.
 fn start<T: 'static>(
     linker: &Linker<T>,
     module: &Module,
@@ -231,13 +230,13 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         .map(|&shape| make(&image, shape, count, &memory));
     let made = made.collect::<Result<Vec<_>, _>>()?;
     let mut config = Config::new();
-    // Memories that take no more than they have: 10,000 of the default fill the address space.
+    // Memories reserve no more than they use: 10,000 default ones would fill the address space.
     config
         .memory_reservation(1 << 20)
         .memory_guard_size(1 << 16);
     let of = Engine::new(&config).map_err(engine("start the engine"))?;
     let module = Module::new(&of, TEXT).map_err(engine("compile the guest"))?;
-    let scratch = Scratch::new(&options.folder)?;
+    let scratch = scratch(&options.folder)?;
     let dir = scratch.path().join("dir-3");
     let laid =
         std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join("file-14"), "x"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest on one side: its instance, the paths in its memory, its loops.
+//! Runs a guest on one side: its instance, the paths in its memory, its loops.
 
 use wasmtime::{Engine, Linker, Module, Store, TypedFunc};
 
@@ -9,10 +9,11 @@ use crate::error::Error;
 
 /// The module, as text.
 const TEXT: &str = include_str!("guest.wat");
-/// Where tables begin in the guest's memory, and how long each is: 64 times address and length.
+/// The start of the tables in the guest's memory, and the length of each: 64 times address and
+/// length.
 const TABLES: usize = 1024;
 const TABLE: usize = 512;
-/// Where paths lie in it.
+/// The range of paths in it.
 const PATHS: std::ops::Range<usize> = 8192..65536;
 
 /// Its loops.
@@ -40,7 +41,7 @@ impl Loop {
         Self::Readdir,
     ];
 
-    /// What the module exports it as.
+    /// Its export in the module.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
@@ -54,12 +55,12 @@ impl Loop {
         }
     }
 
-    /// Whether it is about paths, and so about depths.
+    /// Whether it uses paths, and so depends on depth.
     pub(super) fn walks(self) -> bool {
         !matches!(self, Self::Floor | Self::Fstat | Self::Pread)
     }
 
-    /// After how many operations it has used every path of a level.
+    /// The number of operations that use every path of a level.
     pub(super) fn paths(self) -> u64 {
         match self {
             Self::Readdir => 1,
@@ -67,7 +68,7 @@ impl Loop {
         }
     }
 
-    /// Which table of a level it uses: files, missing names, the directory.
+    /// The table of a level that it uses: files, missing names, the directory.
     fn table(self) -> usize {
         match self {
             Self::FailedOpen => 1,
@@ -77,13 +78,13 @@ impl Loop {
     }
 }
 
-/// One side, whoever is the host.
+/// One side, with any host.
 pub(super) trait Side {
-    /// Runs a loop at a level so often; how many answers were wrong.
+    /// Runs a loop at a level `ops` times; returns how many answers were wrong.
     fn burst(&mut self, what: Loop, level: usize, ops: u64) -> u64;
 }
 
-/// A guest, and what its store holds.
+/// A guest, and its store.
 pub(super) struct Inside<T: 'static> {
     store: Store<T>,
     loops: Vec<TypedFunc<(u32, u32), u32>>,
@@ -95,7 +96,7 @@ pub(super) fn module(of: &Engine) -> Result<Module, Error> {
 }
 
 impl<T> Inside<T> {
-    /// A guest with the paths of `tree` in its memory, and a file open.
+    /// A guest with the paths of `tree` in its memory, and an open file.
     pub(super) fn new(
         linker: &Linker<T>,
         module: &Module,
@@ -135,7 +136,7 @@ impl<T> Side for Inside<T> {
     }
 }
 
-/// Puts tables and paths into the memory of a guest; None if they do not fit.
+/// Writes tables and paths into the memory of a guest; None if they do not fit.
 fn write(memory: &mut [u8], tree: &Tree) -> Option<()> {
     let mut free = PATHS.start;
     for (n, level) in tree.0.iter().enumerate() {

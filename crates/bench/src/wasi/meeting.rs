@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where two guests meet: lines of shared memory that both store to while they open files of one
+//! Counts the lines of shared memory that two guests both store to while they open files of one
 //! image.
 //!
-//! Everything is built by another thread in an arena, guests and all; then two of the guests open
-//! the same files by turns, and every store is written down.
+//! Another thread builds everything in an arena, including the guests; then two guests open the
+//! same files in turns, and every store is logged.
 
 use openpath_wasi::Guest;
 
@@ -15,10 +15,10 @@ use crate::gate;
 use crate::gate::sys::shared;
 use crate::row::Row;
 
-/// How often each opens before anything is counted, and then counted.
+/// How often each guest opens before the count, and again during it.
 const HEAT: usize = 8;
 const ROUNDS: usize = 16;
-/// Guests in the image.
+/// How many guests the image has.
 const GUESTS: usize = 16;
 
 /// The row of one open and close.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our side: a guest over a tree in memory, and one over the directory that wasmtime's side has.
+//! Sets up our side: a guest over a tree in memory, and one over the directory of wasmtime's side.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ pub(super) fn guest(vfs: &Vfs) -> Result<Guest, Error> {
     guest.map_err(|errno| Error::setup("make a guest", errno))
 }
 
-/// A guest whose files are in memory.
+/// A guest with files in memory.
 pub(super) fn in_memory(module: &Module, tree: &Tree) -> Result<Inside<Guest>, Error> {
     let root = MemFs::new(MemOptions::default());
     tree.grow(&ours::task(&ours::over(root.clone())?)?)?;
     over(root, module, tree)
 }
 
-/// A guest whose files are the host's.
+/// A guest with files of the host.
 pub(super) fn on_host(module: &Module, dir: &Path, tree: &Tree) -> Result<Inside<Guest>, Error> {
     let root = HostFs::open(dir, HostOptions::default());
     let root = root.map_err(|errno| Error::setup("open the directory", errno))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The other side: wasmtime's own WASI over a directory of the host's.
+//! Sets up the other side: wasmtime's own WASI over a directory of the host.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::inside::Inside;
 use super::tree::Tree;
 use crate::error::Error;
 
-/// How it treats a call that may wait.
+/// How it handles a call that may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocking {
     /// A thread of a pool does it.
@@ -24,7 +24,7 @@ pub(super) enum Blocking {
 impl Blocking {
     pub(super) const ALL: [Self; 2] = [Self::Pool, Self::InPlace];
 
-    /// What rows call it.
+    /// Its label in rows.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Pool => "default",
@@ -33,10 +33,10 @@ impl Blocking {
     }
 }
 
-/// What a guest has whose descriptor 3 is `dir`.
+/// The context of a guest with `dir` as descriptor 3.
 pub(super) fn context(way: Blocking, dir: &Path) -> Result<WasiP1Ctx, Error> {
     let mut builder = WasiCtxBuilder::new();
-    // What is opened before this stays as it was.
+    // Directories that are opened before this call keep the old setting.
     builder.allow_blocking_current_thread(way == Blocking::InPlace);
     builder
         .preopened_dir(dir, "/", FsPerms::ReadWrite)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of whole programs: a guest is made and given its instance, looks up, reads and misses
-//! each of 64 files, lists a directory of 1,000 names, and goes. Compiling it is in no figure.
+//! Measures whole programs: a guest is made and gets its instance, looks up, reads and misses each
+//! of 64 files, lists a directory of 1,000 names, and ends. No figure includes the compilation.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use wasmtime::{Engine, Linker, Module};
 
 use super::inside::{Inside, Loop, Side, module};
 use super::peer::{self, Blocking};
-use super::tree::{Scratch, Tree};
-use super::{Options, ours};
+use super::tree::Tree;
+use super::{Options, ours, scratch};
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::row::Row;
 
-/// What its rows begin with.
+/// The beginning of its row names.
 const NAME: &str = "wasi whole program";
-/// Which depth its paths have: 5 names.
+/// The level of its paths: 5 names.
 const LEVEL: usize = 1;
 
-/// What a program does, each so often.
+/// The loops of a program, and how often each runs.
 const STEPS: [(Loop, u64); 4] = [
     (Loop::Stat, crate::PATHS as u64),
     (Loop::Read, crate::PATHS as u64),
@@ -28,12 +28,12 @@ const STEPS: [(Loop, u64); 4] = [
     (Loop::Readdir, 1),
 ];
 
-/// What the names of the rows begin with.
+/// The row names.
 fn names() -> [String; 2] {
     Blocking::ALL.map(|way| format!("{NAME}, {}", way.label()))
 }
 
-/// Where programs run, one after the other.
+/// A host that runs programs one after the other.
 struct Host<'a, T: 'static> {
     linker: Linker<T>,
     module: &'a Module,
@@ -41,7 +41,7 @@ struct Host<'a, T: 'static> {
 }
 
 impl<T> Host<'_, T> {
-    /// Runs so many programs; how many answers were wrong.
+    /// Runs `ops` programs; returns how many answers were wrong.
     fn burst(&self, ops: u64, make: impl Fn() -> Result<T, Error>) -> u64 {
         (0..ops).map(|_| self.run(make()).unwrap_or(1)).sum()
     }
@@ -58,7 +58,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         return Ok(Vec::new());
     }
     let tree = Tree::new();
-    let scratch = Scratch::new(&options.folder)?;
+    let scratch = scratch(&options.folder)?;
     tree.lay(scratch.path())?;
     let dir: &Path = scratch.path();
     let module = &module(&Engine::default())?;
@@ -76,7 +76,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         module,
         tree,
     };
-    // What fails is said here, not counted as a wrong answer.
+    // A failure is reported here, not counted as a wrong answer.
     mine.run(ours::guest(&vfs))?;
     for way in Blocking::ALL {
         theirs.run(peer::context(way, dir))?;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of real programs: each as a guest here, its files in memory, as one of wasmtime's own
-//! WASI, and as a process of this machine, their files on a tmpfs. Compiling is in no figure; what
-//! is timed is from the making of a guest, or the start of a process, to its end.
+//! Measures real programs: each as a guest here with its files in memory, as a guest of wasmtime's
+//! own WASI, and as a process of this machine, both with files on a tmpfs. The time is from the
+//! making of a guest, or the start of a process, to its end, without compilation.
 //!
 //! # Rules
-//! R1. Sides run by turns, each round beginning with another; the first round warms up. However
-//!     long they take, there are as many rounds as say something.
-//! R2. Every run must end as the first one did and say the same, or the benchmark ends.
-//! R3. A round in which the hypervisor stole time counts as any other: one run is too long to
-//!     find a moment without, and it meets all alike.
+//! R1. Sides run in turns, each round beginning with another; the first round warms up. However
+//!     long they take, there are as many rounds as a row needs.
+//! R2. Every run must end as the first one did with the same output, or the benchmark ends.
+//! R3. A round in which the hypervisor stole time counts as any other: one run is too long to avoid
+//!     it, and it affects all sides alike.
 
 mod load;
 mod sides;
@@ -71,7 +71,7 @@ fn of(load: &Load, programs: &Path, options: &Options) -> Result<Vec<Row>, Error
     plan.run(&options.ask)
 }
 
-/// Runs a side: what it took, in nanoseconds.
+/// Runs a side; returns its nanoseconds.
 fn run_once(name: &str, side: &Side<'_>, first: &RefCell<Option<Ended>>) -> Result<f64, Error> {
     (side.clear)()?;
     let start = Instant::now();
@@ -97,7 +97,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
 
-    /// Makes the directory `left`, says what the file `word` holds, and exits with 3.
+    /// Makes the directory `left`, prints the contents of the file `word`, and exits with 3.
     const GUEST: &str = r#"(module
       (import "wasi_snapshot_preview1" "path_open"
         (func $path_open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
@@ -123,7 +123,7 @@ mod tests {
           (then unreachable))
         (call $exit (i32.const 3))))"#;
 
-    /// A folder of programs of which `word` is one, its process this script.
+    /// A folder of programs, of which `word` is one with this script as its process.
     fn programs(name: &str, script: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("openpath-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_a_row_for_each_way() {
+    fn program_has_row_for_each_way() {
         let script = "#!/bin/sh\nmkdir left && cat word; exit 3\n";
         let rows = run("word", script, crate::row::WINDOWS_MIN).unwrap();
         for row in &rows {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_says_something_else_ends_the_benchmark() {
+    fn different_output_ends_benchmark() {
         for script in [
             "#!/bin/sh\necho no; exit 3\n",
             "#!/bin/sh\ncat word; exit 4\n",

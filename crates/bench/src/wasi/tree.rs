@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tree that all sides have: at each depth 64 files of 4 KiB, as many names that do not exist,
-//! and a directory of 1,000 names.
+//! Makes the tree that all sides have: at each depth 64 files of 4 KiB, as many missing names, and
+//! a directory of 1,000 names.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_WRONLY};
 use openpath_vfs::Task;
@@ -13,14 +12,14 @@ use crate::error::Error;
 use crate::paths::{Chain, chains, rotation};
 use crate::{PATHS, SEED, ours};
 
-/// How deep.
+/// The depths.
 pub(super) const DEPTHS: [usize; 3] = [1, 5, 10];
-/// Names in a directory that is listed.
+/// Names in the listed directory.
 const LISTED: usize = 1000;
-/// What a file holds.
+/// The content of a file.
 const BLOCK: [u8; 4096] = [b'x'; 4096];
 
-/// What lies at one depth. Paths are relative, and have as many names as that.
+/// The files of one depth. Paths are relative, and have that many names.
 pub(super) struct Level {
     pub(super) depth: usize,
     chains: Vec<Chain>,
@@ -68,7 +67,7 @@ impl Level {
         dirs
     }
 
-    /// Every file that only has to be there.
+    /// Every file that only has to exist.
     fn names(&self) -> impl Iterator<Item = String> + '_ {
         (0..LISTED).map(|i| format!("{}/entry-{i:04}", self.listed))
     }
@@ -79,7 +78,7 @@ impl Tree {
         Self(DEPTHS.map(Level::new).into())
     }
 
-    /// Makes it in a directory of the host's.
+    /// Makes it in a directory of the host.
     pub(super) fn lay(&self, root: &Path) -> Result<(), Error> {
         let failed = |why| Error::host("create the tree on the host", why);
         for level in &self.0 {
@@ -96,7 +95,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes it in the root of a task's.
+    /// Makes it in the root of a task.
     pub(super) fn grow(&self, task: &Task) -> Result<(), Error> {
         let failed = |errno| Error::setup("create the tree", errno);
         for level in &self.0 {
@@ -115,38 +114,5 @@ impl Tree {
             }
         }
         Ok(())
-    }
-}
-
-/// A directory of the host's of this process alone, removed when this is dropped.
-pub(super) struct Scratch(PathBuf);
-
-/// So many of one process at once.
-const SCRATCHES: usize = 1000;
-
-impl Scratch {
-    pub(super) fn new(folder: &Path) -> Result<Self, Error> {
-        let failed = |why| Error::host("scratch directory", why);
-        fs::create_dir_all(folder).map_err(failed)?;
-        let process = std::process::id();
-        for n in 0..SCRATCHES {
-            let path = folder.join(format!("openpath-wasi-{process}-{n}"));
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
-                Err(why) => return Err(failed(why)),
-            }
-        }
-        Err(failed(ErrorKind::AlreadyExists.into()))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

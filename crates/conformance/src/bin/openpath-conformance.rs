@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asks the running kernel all cases: `openpath-conformance [--json] [--place PLACE]... [FILTER]`,
-//! as root.
+//! Runs all cases on the running kernel: `openpath-conformance [--json] [--place PLACE]...
+//! [FILTER]`, as root.
 //!
-//! PLACE is `ext4`, `tmpfs` (both if none is given) or a directory; FILTER is a part of the
-//! names of cases. It exits with 0 if nothing is wrong, with 1 if something is, with 2 if it could
-//! not ask.
+//! PLACE is `ext4`, `tmpfs` (both if none is given) or a directory; FILTER is a part of the names
+//! of cases. It exits with 0 if nothing is wrong, with 1 if something is, with 2 if it could not
+//! run.
 
 use openpath_conformance::kernel::{Kernel, Place};
 use openpath_conformance::{Report, run, suite};
@@ -43,7 +43,7 @@ fn options() -> Option<Options> {
     Some(options)
 }
 
-/// Asks in one place, on a thread whose namespace goes with it.
+/// Runs the cases in one place, on a thread whose mount namespace ends with it.
 fn ask(place: &Place, filter: &str) -> Result<Report, String> {
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {

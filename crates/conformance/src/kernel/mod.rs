@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The running Linux kernel as a host, through system calls.
+//! Implements a host by the running Linux kernel, through system calls.
 //!
 //! # Rules
 //! * It needs root. The thread that makes a [`Kernel`] gets a mount namespace, a current directory
-//!   and a umask of its own, and no other thread of the process is touched: give it a thread for
-//!   itself, and let the thread end with it.
-//! * Names are forgotten by remounting the file system of the case, which drops its cached names
-//!   and nobody else's. With a directory of somebody else's file system everything goes, by
-//!   `/proc/sys/vm/drop_caches`. Names of tmpfs are never forgotten: they are the file system.
+//!   and a umask of its own, and no other thread is affected. Give the kernel a thread for itself,
+//!   and let the thread end with it.
+//! * To evict names, it remounts the file system of the case, which drops only that file system's
+//!   names. In a directory of another file system it drops everything, by
+//!   `/proc/sys/vm/drop_caches`. Names of tmpfs cannot be evicted: they are the file system.
 
 mod place;
 mod swap;
@@ -34,7 +34,7 @@ use swap::Swapper;
 /// openat2(2) with a null pointer for the path, which safe Rust cannot pass.
 pub type NullOpen = fn(dirfd: i32, how: How) -> Result<i32, Errno>;
 
-/// The running kernel, in a place of its own.
+/// The running kernel, in a place that belongs to it.
 #[derive(Debug)]
 pub struct Kernel {
     case: PathBuf,
@@ -43,7 +43,7 @@ pub struct Kernel {
     mounts: Vec<Vec<u8>>,
     swapper: Option<Swapper>,
     null_open: Option<NullOpen>,
-    /// Last, for what is open keeps it from being unmounted.
+    /// Dropped last, because open descriptors prevent the unmount.
     ground: Ground,
 }
 
@@ -61,7 +61,7 @@ impl Kernel {
     /// The kernel in this place.
     ///
     /// # Errors
-    /// What kept the place from being made; without root nothing can be.
+    /// Those of making the place, which needs root.
     pub fn new(place: &Place) -> Result<Kernel, String> {
         Ok(Kernel {
             ground: Ground::new(place)?,
@@ -74,7 +74,7 @@ impl Kernel {
         })
     }
 
-    /// The same, for which a null pointer can be passed.
+    /// The same, with a function that can pass a null pointer.
     #[must_use]
     pub fn with_null_open(self, null_open: NullOpen) -> Kernel {
         Kernel {
@@ -112,7 +112,7 @@ impl Kernel {
         while let Some(path) = self.mounts.pop() {
             if let Err(why) = rustix::mount::unmount(path.as_slice(), UnmountFlags::empty()) {
                 left.push(format!("{}: {}", path.escape_ascii(), errno(why)));
-                // So that what follows is not disturbed.
+                // Later cases must not be disturbed.
                 let _ = rustix::mount::unmount(path.as_slice(), UnmountFlags::DETACH);
             }
         }
@@ -181,10 +181,10 @@ impl Host for Kernel {
         let dir = self.at(at)?;
         let Some(path) = path else {
             let null_open = self.null_open.ok_or(Errno(38))?;
-            // Nothing is opened by a null pointer: the number needs no owner.
+            // An open by a null pointer makes no descriptor, so the number needs no owner.
             return null_open(dir.as_raw_fd(), how);
         };
-        // The interface of today passes no more bits: this is no answer of the kernel.
+        // The present interface passes no more bits: this is no answer of the kernel.
         let narrow = |bits: u64| u32::try_from(bits).map_err(|_| EOVERFLOW);
         let flags = OFlags::from_bits_retain(narrow(how.flags)?);
         let mode = Mode::from_bits_retain(narrow(how.mode)?);
@@ -262,7 +262,7 @@ impl Host for Kernel {
     }
 
     fn mount(&mut self, path: &[u8]) -> Result<(), Errno> {
-        // A tree of the same file system: it answers by the same rules, and can be made cold.
+        // A tree of the same file system: it answers by the same rules, and can be evicted.
         let fresh = self
             .ground
             .fresh()
@@ -289,7 +289,7 @@ impl Host for Kernel {
         use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
         let to_user = || set_thread_res_uid(None, Uid::from_raw(uid), None);
         let to_group = || set_thread_res_gid(None, Gid::from_raw(uid), None);
-        // The group first while that is still allowed, and last once it is again.
+        // The group comes first while that is still allowed, and last when it is allowed again.
         let done = if uid == 0 {
             to_user().and_then(|()| to_group())
         } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the kernel is asked: a file system of its own, or a directory of one.
+//! Makes the place where the kernel runs the cases: a file system of its own, or a directory of
+//! one.
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
@@ -14,23 +15,23 @@ pub enum Place {
     Ext4,
     /// A fresh tmpfs.
     Tmpfs,
-    /// A directory below this one. Other file systems than tmpfs are taken to keep names that were
-    /// not found.
+    /// A directory below this one. File systems other than tmpfs are assumed to keep negative
+    /// dentries.
     Directory(PathBuf),
 }
 
-/// A place that is ready.
+/// A prepared place.
 #[derive(Debug)]
 pub(super) struct Ground {
     place: Place,
     /// A directory of ours in the host's tree.
     base: PathBuf,
-    /// Where the cases are.
+    /// The directory of the cases.
     root: PathBuf,
     fresh: u32,
 }
 
-/// Bytes of the image of an ext4.
+/// Size of the image of an ext4.
 const IMAGE: u64 = 16 << 20;
 
 impl Ground {
@@ -94,7 +95,7 @@ impl Ground {
     }
 
     pub(super) fn is_never_cold(&self) -> Option<String> {
-        (self.place == Place::Tmpfs).then(|| "tmpfs forgets no name".to_owned())
+        (self.place == Place::Tmpfs).then(|| "names of tmpfs cannot be evicted".to_owned())
     }
 
     pub(super) fn is_shared(&self) -> Option<String> {
@@ -125,7 +126,7 @@ impl Ground {
             )?),
             Place::Tmpfs => Err(io::ErrorKind::Unsupported.into()),
             Place::Directory(_) => {
-                // A name that was used since the last time goes at the second.
+                // A name that was used since the last time is dropped at the second.
                 std::fs::write("/proc/sys/vm/drop_caches", "2")?;
                 std::fs::write("/proc/sys/vm/drop_caches", "2")
             }
@@ -135,7 +136,7 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        // What stays is empty, or goes with the namespace.
+        // The rest is empty, or vanishes with the namespace.
         let _ = rustix::process::chdir("/");
         if !matches!(self.place, Place::Directory(_)) {
             let _ = rustix::mount::unmount(&self.root, UnmountFlags::DETACH);
@@ -144,7 +145,7 @@ impl Drop for Ground {
     }
 }
 
-/// Gives the calling thread mounts of its own, which nobody else sees.
+/// Gives the calling thread a private mount namespace.
 fn own_namespace() -> io::Result<()> {
     #[expect(
         deprecated,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thread that exchanges two names until it is told to end.
+//! Runs a thread that exchanges two names until it is told to end.
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ impl Swapper {
         let (begin, begun) = channel();
         let thread = spawn(move || swap(&one, &other, &begin, &stopped));
         if begun.recv().is_err() {
-            // It ended without one.
+            // It ended without an exchange.
             return Err(thread
                 .join()
                 .unwrap_or(Err(Errno::IO))
@@ -31,7 +31,7 @@ impl Swapper {
         Ok(Swapper { stop, thread })
     }
 
-    /// How many exchanges there were.
+    /// Ends the thread; returns the number of exchanges.
     pub(super) fn stop(self) -> Result<u64, Errno> {
         drop(self.stop);
         self.thread.join().unwrap_or(Err(Errno::IO))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! openpath as a host of the suite, over any backend.
+//! Implements a host of the suite by openpath, over any back end.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -16,10 +16,10 @@ use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where openpath differs on purpose: the check, and its entry in `docs/LINUX.md`.
+/// A deliberate difference of openpath: the check, and its entry in `docs/LINUX.md`.
 pub(crate) type Difference = (&'static str, &'static str);
 
-/// Runs the suite, and wants it clean but for these differences, which must be there.
+/// Runs the suite, and requires exactly these differences.
 pub(crate) fn conforms<B: Backend>(mut host: Openpath<B>, differences: &[Difference]) {
     let report = run(&mut host, &suite(), "");
     let mut failed = Vec::new();
@@ -40,25 +40,25 @@ pub(crate) fn conforms<B: Backend>(mut host: Openpath<B>, differences: &[Differe
     println!("{host}: {passed} passed, {skipped} skipped, {differ} differ");
 }
 
-/// What differs from backend to backend.
+/// The parts that differ between back ends.
 pub(crate) trait Backend {
     fn name(&self) -> String;
-    /// What it lacks by itself.
+    /// Why the back end lacks this.
     fn lacks(&self, need: Need) -> Option<String>;
     fn knowledge(&self) -> Knowledge;
-    /// May it answer `EAGAIN` for what others do?
+    /// Whether other tasks can cause an `EAGAIN`.
     fn is_disturbed(&self) -> bool {
         false
     }
     /// A fresh, empty tree.
     fn tree(&mut self) -> Result<Arc<SuperBlock>, String>;
-    /// Waits until it has heard of everything that was done.
+    /// Waits until notifications of all changes have arrived.
     fn settle(&mut self) {}
-    /// Makes what lies below it cold.
+    /// Evicts the caches below the back end.
     fn evict(&mut self) -> Result<(), Errno>;
 }
 
-/// A `Vfs` over a backend.
+/// A `Vfs` over a back end.
 pub(crate) struct Openpath<B> {
     backend: B,
     vfs: Vfs,
@@ -73,19 +73,19 @@ pub(crate) struct Openpath<B> {
     fault: Fault,
 }
 
-/// What is done wrong on purpose, so that the suite has something to find.
+/// A deliberate fault that the suite must find.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     None,
-    /// Waits, whatever is asked.
+    /// Waits despite `RESOLVE_CACHED`.
     IgnoresTheFlag,
     /// Never answers from the cache.
     AlwaysWaits,
     /// A failing try brings the name into the cache.
     LooksUp,
-    /// A failing try keeps what it came to in use.
+    /// A failing try keeps a reference to its last object.
     Keeps,
-    /// A try answers `EAGAIN` before it looks at its flags.
+    /// A try answers `EAGAIN` before it checks its flags.
     WaitsBeforeInvalid,
 }
 
@@ -126,7 +126,7 @@ impl<B: Backend> Openpath<B> {
         Openpath { fault, ..self }
     }
 
-    /// openat2(2), wrong in the way that is planted.
+    /// openat2(2) with the planted fault.
     fn faulty(&self, at: i32, path: &[u8], how: OpenHow) -> Result<i32, openpath_abi::Errno> {
         let tries = how.resolve & RESOLVE_CACHED != 0;
         let makes = how.flags & u64::from(f::O_CREAT) != 0;
@@ -351,7 +351,7 @@ impl<B: Backend> Host for Openpath<B> {
     }
 
     fn free_nodes(&mut self) -> Result<u64, Errno> {
-        // What was unlinked and is not in use goes when somebody asks.
+        // Unlinked and unused objects are freed only on request.
         self.vfs.collect();
         self.task
             .statfs(b".")

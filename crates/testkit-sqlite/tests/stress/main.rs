@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections that write and read one database at once: none loses what another wrote, and none
-//! sees half of it.
+//! Writes and reads one database by many connections at once: none loses another's write, and none
+//! sees half of one.
 //!
-//! # What is kept in the database, and what must be true of it
+//! # Contents of the database, and their invariants
 //! * `account`: amounts that are moved between rows. Their sum is always the same.
-//! * `count`: one row for all and one for each who writes, read and then written. The first is the
-//!   sum of the others, never less than it was, and in the end how often was committed.
-//! * `blob`: long values of one byte each, that come and go. None is of two.
+//! * `count`: one row for all writers and one for each, read and then written. The first is the sum
+//!   of the others, never decreases, and in the end is the number of commits.
+//! * `blob`: long values of one byte each, which are added and removed. No value has two bytes.
 //!
-//! What is rolled back on purpose changes all three, so that who sees it sees them wrong.
+//! A transaction that is rolled back on purpose changes all three, so that a reader that sees it
+//! finds them wrong.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -26,23 +27,23 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long somebody waits for locks before it begins anew, as SQLite counts it: that is woken
+/// How long a connection waits for locks before it starts again, in SQLite's time: it is woken
 /// sooner.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long nobody may be without a transaction.
+/// How long a connection may be without a transaction.
 const STALL: Duration = Duration::from_secs(60);
 const WRITERS: usize = 4;
 const READERS: usize = 4;
 const JOURNALS: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 
-/// What was done.
+/// The results.
 #[derive(Clone, Copy, Default, Debug)]
 struct Done {
     commits: u64,
     rollbacks: u64,
     reads: u64,
     checks: u64,
-    /// Refused for a lock: what is done again.
+    /// Transactions that were refused for a lock and done again.
     busy: u64,
 }
 
@@ -58,9 +59,9 @@ impl AddAssign for Done {
 
 /// Why a transaction ended without a result.
 enum Stop {
-    /// Somebody has a lock: do it again. What SQLite said, as a number.
+    /// Another connection has a lock: try again. Has SQLite's code.
     Busy(i32),
-    /// It must not happen.
+    /// A fault.
     Wrong(String),
 }
 
@@ -73,7 +74,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// Until when it goes on, or what ended it before.
+/// When to stop, or the fault that stopped it before.
 struct Run {
     until: Instant,
     stall: Duration,
@@ -90,7 +91,7 @@ impl Run {
         self.wrong.lock().expect("a list").push(text);
     }
 
-    /// That one has not come on for so long, and what is locked.
+    /// Reports a connection without progress for this long, and the locks.
     fn stalled(&self, database: &Database, code: i32, time: Duration) -> String {
         let pid = database.task().pid();
         let locks = self.vfs.locks();
@@ -98,7 +99,7 @@ impl Run {
         format!("process {pid}: code {code} for {time:?}; {locks:#?}")
     }
 
-    /// Does transactions until the end. A refusal is no fault, but that nothing else happens is.
+    /// Repeats transactions until the end. A refusal is no fault, but refusals alone are.
     fn again_and_again(
         &self,
         database: &Database,
@@ -131,7 +132,7 @@ impl Run {
     }
 }
 
-/// A random number after another.
+/// A generator of random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -147,10 +148,10 @@ impl Chance {
     }
 }
 
-/// Lets all of them at one database, and looks at what is left.
+/// Runs all connections on one database, and checks what is left.
 fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done, Vec<String>> {
     let databases = databases(fault);
-    // Who is never let in does not need long to show it; all else shows in what is read.
+    // A connection that is never admitted shows it soon; other faults show in what is read.
     let (patience, stall) = match fault {
         Fault::NoUnlock => (PATIENCE / 40, STALL / 20),
         _ => (PATIENCE, STALL),
@@ -198,7 +199,7 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
     if !left.is_empty() {
         wrong.push(format!("locks left: {left:?}"));
     }
-    // With another fault it would be no sign of that one.
+    // With another fault it would not be a sign of that fault.
     let is_told = matches!(fault, Fault::None | Fault::NoUnlock);
     if is_told && wrong.is_empty() && all.commits.min(all.rollbacks).min(all.reads) == 0 {
         wrong.push(format!("something was never done: {all:?}"));
@@ -210,7 +211,7 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
     }
 }
 
-/// Every journal for so long, and what each did.
+/// Runs every journal mode for this long, and prints the results of each.
 fn all(time: Duration, seed: u64) {
     for journal in JOURNALS {
         let done = stress(journal, time, Fault::None, seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who reads: all that it sees in a transaction belongs together.
+//! Reads transactions, and checks that all rows of one belong together.
 
 use crate::schema::{integrity, sum};
 use crate::{Chance, Done, Run, Stop};
@@ -36,7 +36,7 @@ pub(crate) fn run(run: &Run, database: &Database, mut chance: Chance) -> Done {
     })
 }
 
-/// What was counted for all, which is what was counted for each.
+/// The common count, which must be the sum of the others.
 fn counts(database: &Connection) -> Result<i64, Stop> {
     let select = "SELECT (SELECT n FROM count WHERE id = 0), sum(n) FROM count WHERE id > 0";
     let (all, each): (i64, i64) =

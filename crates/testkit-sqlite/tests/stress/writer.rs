@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who writes: reads what is there, and writes what follows from it.
+//! Reads rows, and writes rows that depend on them.
 
 use crate::schema::{ACCOUNTS, BLOBS};
 use crate::{Chance, Done, Run, Stop};
@@ -11,12 +11,12 @@ pub(crate) fn run(run: &Run, database: &Database, number: usize, mut chance: Cha
     let own = number.cast_signed() as i64 + 1;
     run.again_and_again(database, |done| {
         if chance.one_in(50) {
-            // Somebody always reads, so that a log would never begin anew but for who waits for it.
-            // Without one it does nothing.
+            // A reader is always active, so without this wait the log would never restart. Without
+            // a log it does nothing.
             database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         }
         let begin = match chance.below(8) {
-            // Whoever begins so may be refused when it comes to write.
+            // A transaction that begins this way may be refused when it first writes.
             0 | 1 => "BEGIN DEFERRED",
             2 => "BEGIN EXCLUSIVE",
             _ => "BEGIN IMMEDIATE",
@@ -24,7 +24,7 @@ pub(crate) fn run(run: &Run, database: &Database, number: usize, mut chance: Cha
         database.execute_batch(begin)?;
         change(database, own, &mut chance)?;
         if chance.one_in(6) {
-            // Half of what belongs together: nobody may see it.
+            // Half of a change: no other connection may see it.
             database.execute("UPDATE account SET amount = amount + 1", [])?;
             database.execute_batch("ROLLBACK")?;
             done.rollbacks += 1;
@@ -36,10 +36,10 @@ pub(crate) fn run(run: &Run, database: &Database, number: usize, mut chance: Cha
     })
 }
 
-/// Ends a transaction, for which those who read have to go.
+/// Ends a transaction, for which readers have to finish.
 fn commit(database: &Connection) -> Result<(), Stop> {
     match database.execute_batch("COMMIT") {
-        // Nothing was given up: it is refused before it is done.
+        // The transaction is still open: a refusal comes before any change.
         Err(error) if !database.is_autocommit() => Err(error.into()),
         Err(error) => Err(Stop::Wrong(format!("half a commit: {error}"))),
         Ok(()) => Ok(()),

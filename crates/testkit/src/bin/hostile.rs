@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hostile guest. Exit status 1 if a bound did not hold.
+//! Runs the attacks of a hostile guest. Exit status 1 if a bound did not hold.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use openpath_testkit::hostile::{self, Plan};
 
-/// Lets a guest use up and hold up what it can, and checks that it cannot.
+/// Lets a guest exhaust and block what it can, and checks the bounds.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Names that do not exist, in all; 100000000 is the promise.
+    /// How many names that do not exist to ask for; the promise is 100000000.
     #[arg(long, default_value_t = 1_000_000)]
     names: u64,
-    /// A million entries, levels and more, instead of a hundredth of that.
+    /// Use full sizes (a million entries, levels and more) instead of a hundredth.
     #[arg(long)]
     full: bool,
-    /// Only attacks with this in their name.
+    /// Run only attacks with this in their name.
     #[arg(long)]
     only: Option<String>,
     /// Seed of the random choices.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kills at random moments of a run. Exit status 1 if anything was wrong.
+//! Kills processes of a run at random moments. Exit status 1 if anything was wrong.
 
 use clap::Parser;
 use openpath_testkit::kills::{self, Plan};
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Kills processes of `openpath run` while programs work in the view, and looks what is left
+/// Kills processes of `openpath run` while programs work in the view, and checks what is left
 /// (needs root).
 #[derive(Debug, Parser)]
 struct Args {
     /// The command under test.
     #[arg(long, value_name = "FILE")]
     openpath: PathBuf,
-    /// Kill commits, undos and discards, and not runs.
+    /// Kill commits, undos and discards instead of runs.
     #[arg(long)]
     commits: bool,
     /// How many rounds.
@@ -23,7 +23,7 @@ struct Args {
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The longest that a load works before the kill, in milliseconds.
+    /// The longest time that a load works before the kill, in milliseconds.
     #[arg(long, default_value_t = 1500)]
     longest: u64,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The oracle: openpath against the running kernel. Needs root.
+//! Compares openpath with the running kernel (the oracle). Needs root.
 //!
 //! Exit status 1 on a divergence, with the shrunk case on standard output; 77 without root.
 
@@ -8,8 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use openpath_abi::Errno;
-use openpath_testkit::boss::{self, Ended, Place};
-use openpath_testkit::case::{self, Case, Pictures};
+use openpath_testkit::case::{self, Case, Snapshots};
 use openpath_testkit::exhaustive;
 use openpath_testkit::golden;
 use openpath_testkit::host::fuse::Serve;
@@ -17,8 +16,10 @@ use openpath_testkit::locks::part as locks;
 use openpath_testkit::ours::SWITCHES;
 use openpath_testkit::plain::Trust;
 use openpath_testkit::random;
+use openpath_testkit::scratch::Scratch;
 use openpath_testkit::sides::{Against, Sides};
 use openpath_testkit::skips::Counts;
+use openpath_testkit::supervisor::{self, Ended};
 use openpath_testkit::work::{self, Job, Part, Source};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,12 +32,12 @@ enum Which {
     All,
 }
 
-/// What openpath keeps the files of a case in.
+/// Where openpath keeps the files of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Back {
     Mem,
     Host,
-    /// The host kernel does the calls, on a tree in memory that it asks for by FUSE.
+    /// The host kernel makes the calls, on a tree in memory that we serve by FUSE.
     Fuse,
     /// An overlay of trees in memory.
     Overlay,
@@ -50,10 +51,10 @@ struct Args {
     /// What to run.
     #[arg(long, value_enum, default_value = "all")]
     part: Which,
-    /// Random operations; of locks also a circle of waits for each hundred.
+    /// How many random operations; for locks, also one circle of waits per hundred.
     #[arg(long, default_value_t = 200_000)]
     ops: u64,
-    /// Of the exhaustive part, or of locks, only this set.
+    /// Run only this set (of the exhaustive part, or of locks).
     #[arg(long)]
     set: Option<String>,
     /// Seed of the first random case.
@@ -68,25 +69,25 @@ struct Args {
     /// Different divergences after which a worker stops.
     #[arg(long, default_value_t = 20)]
     reports: usize,
-    /// Run the host kernel against itself.
+    /// Compare the host kernel with itself.
     #[arg(long)]
     host: bool,
     /// Turn this switch of the core off: it must not change a result.
     #[arg(long, default_value = "none", value_parser = switch)]
     flip: u32,
-    /// Have openpath stand on a file system of the host instead of its own in memory.
+    /// Put openpath over a file system of the host instead of its own in memory.
     #[arg(long, value_enum, default_value = "mem")]
     back: Back,
-    /// With `--back host`: what is kept of that file system.
+    /// With `--back host`: what openpath caches of that file system.
     #[arg(long, value_enum, default_value = "exclusive")]
     trust: Trust,
     /// With `--back fuse`: how the tree is served.
     #[arg(long, value_enum, default_value = "plain")]
     serve: Serve,
-    /// Run one case from a file, and print what both sides gave.
+    /// Run one case from a file, and print the results of both sides.
     #[arg(long)]
     case: Option<std::path::PathBuf>,
-    /// Print the random case of the seed, and do nothing else.
+    /// Print the random case of the seed, and exit.
     #[arg(long)]
     print: bool,
     #[command(subcommand)]
@@ -95,15 +96,15 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Inner {
-    /// A worker; for this program's own use.
+    /// Run as a worker; internal.
     #[command(hide = true)]
     Work,
-    /// One case in a process of its own; for this program's own use.
+    /// Run one case in a process of its own; internal.
     #[command(hide = true)]
     One,
 }
 
-/// Exit status of who may not unshare its mount namespace: a test that was skipped.
+/// Exit status of a process that may not unshare its mount namespace: a skipped test.
 const NEEDS_ROOT: u8 = 77;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -168,11 +169,11 @@ fn run(args: &Args) -> Fallible<bool> {
     if args.part == Which::Locks && !has_locks {
         return Err("locks are compared in memory only, with no switch off".into());
     }
-    let place = Place::new()?;
+    let place = Scratch::new("oracle")?;
     if let Some(file) = &args.case {
         let case: Case = std::fs::read_to_string(file)?.parse()?;
-        let job = boss::job(Part::Random, against, 0, 0);
-        return Ok(match boss::one(&job, &case)? {
+        let job = supervisor::job(Part::Random, against, 0, 0);
+        return Ok(match supervisor::one(&job, &case)? {
             Ended::Said(text) => {
                 print!("{text}");
                 !text.contains(DIFFERS)
@@ -202,7 +203,7 @@ fn run(args: &Args) -> Fallible<bool> {
     Ok(good)
 }
 
-/// Runs the part of locks, which has no cases.
+/// Runs the locks part, which has no cases.
 fn of_locks(args: &Args) -> Fallible<bool> {
     let set = args.set.as_deref();
     let wanted = locks::Wanted {
@@ -214,7 +215,7 @@ fn of_locks(args: &Args) -> Fallible<bool> {
     Ok(locks::run(&wanted, |line| println!("{line}"))?)
 }
 
-/// What a process that could not run its case means.
+/// Explains the exit status of a process that could not run its case.
 fn exited(code: i32) -> Box<dyn std::error::Error> {
     if code == i32::from(NEEDS_ROOT) {
         return Errno::EPERM.into();
@@ -222,14 +223,15 @@ fn exited(code: i32) -> Box<dyn std::error::Error> {
     format!("it exited with {code}").into()
 }
 
-/// What the answer about one case says if the sides differ.
+/// First line of the answer about one case if the sides differ.
 const DIFFERS: &str = "DIVERGENCE";
 
-/// Runs one case here and now, which this process does not survive: what both sides gave.
+/// Runs one case in this process, which cannot be used afterwards; returns the results of both
+/// sides.
 fn one(job: &Job, case: &Case) -> Fallible<String> {
     let sides = Sides::new(job.against)?;
     let mut counts = Counts::default();
-    let checked = sides.check(case, Pictures::Each, &mut counts)?;
+    let checked = sides.check(case, Snapshots::Each, &mut counts)?;
     let mut text = String::new();
     for (i, op) in case.ops.iter().enumerate() {
         let other = checked.other.as_ref().and_then(|t| t.outcomes.get(i));
@@ -251,8 +253,8 @@ fn one(job: &Job, case: &Case) -> Fallible<String> {
     Ok(text)
 }
 
-/// Runs a layer and prints what it gave.
-fn layer(args: &Args, part: Part, against: Against, place: &Place) -> Fallible<bool> {
+/// Runs a layer and prints its results.
+fn layer(args: &Args, part: Part, against: Against, place: &Scratch) -> Fallible<bool> {
     let source = Source::new(part, args.seed)?;
     let each = match part {
         Part::Mounts => random::mounts::OPS,
@@ -265,11 +267,11 @@ fn layer(args: &Args, part: Part, against: Against, place: &Place) -> Fallible<b
         }
         _ => [0, count],
     };
-    let mut job = boss::job(part, against, args.seed, count);
+    let mut job = supervisor::job(part, against, args.seed, count);
     job.from = first;
     job.seconds_max = args.minutes * 60;
     job.reports_max = args.reports;
-    let result = boss::run(&job, args.workers, place)?;
+    let result = supervisor::run(&job, args.workers, place)?;
     let s = &result.summary;
     println!(
         "{part:?}: {} of {} cases, {} operations, {} answers, {:.1} s, {:.0} operations/s",

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The soak: very many operations through rings and futures. Exit status 1 if anything was wrong.
+//! Runs very many operations through rings and futures. Exit status 1 if anything was wrong.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use openpath_testkit::soak::{self, Plan};
 
-/// Passes operations through rings and futures, with cancels, drops, time-outs and faults.
+/// Runs operations through rings and futures, with cancels, drops, time-outs and faults.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How many: submissions to rings and futures made, not polls of them.
+    /// How many operations: submissions to rings and futures made, without polls.
     #[arg(long, default_value_t = 1_000_000)]
     ops: u64,
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where the files are.
+    /// Where to keep the files.
     #[arg(long, value_enum, default_value = "mem")]
     back: Back,
 }
@@ -32,7 +32,7 @@ enum Back {
 fn main() -> ExitCode {
     let Args { ops, seed, back } = Args::parse();
     let over_host = back == Back::Host;
-    // A backend that breaks is part of it.
+    // A back end that panics is part of the soak.
     std::panic::set_hook(Box::new(|_| {}));
     let report = match soak::run(Plan {
         ops,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The storm: concurrent changes and walks on one `Vfs`. Exit status 1 if anything was wrong.
+//! Runs concurrent changes and walks on one `Vfs`. Exit status 1 if anything was wrong.
 
 use std::process::ExitCode;
 
@@ -10,22 +10,22 @@ use openpath_vfs::Tuning;
 /// Lets threads change and walk one tree, and checks what they see.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How long.
+    /// How many seconds the storm lasts.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Hold one walker up for this long, and see that it is named and nothing waits for it.
+    /// Stall one walker for this many seconds, and check that it is named and blocks nothing.
     #[arg(long, default_value_t = 0)]
     stall_seconds: u64,
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Threads that walk.
+    /// How many threads walk.
     #[arg(long, default_value_t = 4)]
     walkers: usize,
-    /// Without the cache of whole paths.
+    /// Turn the path cache off.
     #[arg(long)]
     no_path_cache: bool,
-    /// Without walks that take no references.
+    /// Turn the walks without references off.
     #[arg(long)]
     no_lock_free: bool,
 }

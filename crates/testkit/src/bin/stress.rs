@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stress of a mount. Exit status 1 if anything was wrong.
+//! Compares a mount with a trusted folder under load. Exit status 1 if anything was wrong.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 use openpath_testkit::stress::{self, Plan};
 
-/// Lets many processes do the same to a mount and to a folder that is trusted, and compares.
+/// Lets many processes do the same in a mount and in a trusted folder, and compares.
 #[derive(Debug, Parser)]
 struct Args {
     /// A folder of the mount.
@@ -17,19 +17,19 @@ struct Args {
     /// A folder of a file system that is trusted.
     #[arg(long, value_name = "DIR", required_unless_present = "fill")]
     beside: Option<PathBuf>,
-    /// Make in this folder what both may begin with, and end.
+    /// Fill this folder with what both sides may begin with, and exit.
     #[arg(long, value_name = "DIR")]
     fill: Option<PathBuf>,
-    /// How many processes.
+    /// How many processes to start.
     #[arg(long, default_value_t = 16)]
     processes: u64,
-    /// How long.
+    /// How many seconds to run.
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Be this one of them.
+    /// Run as the process with this number; internal.
     #[arg(long, hide = true)]
     process: Option<u64>,
 }

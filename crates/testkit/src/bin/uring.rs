@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random scenes on the kernel's `io_uring` and on openpath's ring. Exit status 1 if any differs;
-//! 77 where the kernel gives no ring.
+//! Runs random scenes on the kernel's `io_uring` and on openpath's ring. Exit status 1 if any
+//! differs; 77 if the kernel gives no ring.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -8,16 +8,16 @@ use std::process::ExitCode;
 use clap::Parser;
 use openpath_testkit::uring::{self, Back};
 
-/// Does scenes on both rings, and compares.
+/// Runs scenes on both rings, and compares.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How many.
+    /// How many scenes.
     #[arg(long, default_value_t = 10_000)]
     scenes: u64,
-    /// Seed of the first.
+    /// Seed of the first scene.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// After so many that differ it stops.
+    /// Stop after this many scenes that differ.
     #[arg(long, default_value_t = 10)]
     reports: usize,
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A task of a case on the host: a thread that makes the calls.
+//! Runs one task of a case on the host: a thread that makes the task's calls.
 //!
 //! # Rules
-//! * It shares with its parent what clone(2) would have it share: the table after `clone`, nothing
-//!   after `fork`. Its credentials are never its parent's, though equal.
-//! * It does one order at a time and nothing in between.
-//! * When `end` returns the kernel has nothing left of it: table, root and working directory are
-//!   given back.
+//! * An actor shares with its parent what clone(2) would share: the table after `clone`, nothing
+//!   after `fork`. Its credentials are never its parent's object, though equal.
+//! * An actor handles one order at a time and does nothing in between.
+//! * When `end` returns, the kernel has released the actor's table, root and working directory.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -23,31 +22,31 @@ use super::{CLONE_NEWNS, TMPFS_OPTIONS, fd, groups, look};
 
 const CLONE_FS: u32 = 0x200;
 pub(super) const CLONE_FILES: u32 = 0x400;
-/// A number that is above every one a case opens, for what must be open for a moment.
+/// A number above all that a case opens, for descriptors that are open for a moment.
 const ASIDE: i64 = 2000;
 /// pidfd_open(2) of a thread.
 const PIDFD_THREAD: u32 = 0o200;
-/// Bytes of stack of a thread that makes calls and little else.
+/// Stack size of a thread that does little but make calls.
 const STACK: usize = 256 << 10;
 
-/// What an actor is asked to do.
+/// An order to an actor.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// An operation.
+    /// Apply an operation.
     Apply(Op),
-    /// List a directory by the eyes of root, without changing its times.
+    /// List a directory as root, without changing its times.
     List(Fd),
-    /// The table, up to this number, and what the working directory is called.
+    /// Report the table up to this number, and the path of the working directory.
     Table(i32),
-    /// Go on over an overlay of what there is.
+    /// Continue over an overlay of the present tree.
     Stack,
-    /// Take a descriptor of the thread of this number.
+    /// Take a descriptor from the thread with this number.
     Take(i64, Fd),
-    /// setns(2) to a namespace that the thread of this number has a descriptor of.
+    /// Call setns(2) with a namespace descriptor of the thread with this number.
     Enter(i64, i32),
 }
 
-/// What an actor answers: nothing in it depends on what was seen before.
+/// An actor's answer, which does not depend on earlier answers.
 #[derive(Debug)]
 pub(super) enum Raw {
     Done(Outcome),
@@ -57,7 +56,7 @@ pub(super) enum Raw {
     Opened(i32),
     /// Two descriptors were made.
     Paired([i32; 2]),
-    /// A descriptor was made and moved to this number; its flags are the outcome.
+    /// A descriptor was made and moved to this number; the outcome is its flags.
     Placed(i32, i64),
     Entries(Vec<Entry>),
     Events(Vec<RawEvent>),
@@ -75,7 +74,7 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Has it do something.
+    /// Sends an order and waits for its answer.
     pub(super) fn ask(&self, order: Order) -> Raw {
         let died = |()| Raw::Done(Outcome::Bad("the actor died".to_owned()));
         let sent = self.orders.send(order).map_err(drop);
@@ -83,12 +82,12 @@ impl Actor {
             .unwrap_or_else(|()| died(()))
     }
 
-    /// Ends it.
+    /// Ends the actor.
     pub(super) fn end(self) {
         drop(self.orders);
-        // One that panicked has ended as well.
+        // An actor that panicked has ended as well.
         let _ = self.thread.join();
-        // A thread can be joined before it has given its table back.
+        // A joined thread may not have released its table yet.
         while sys::thread_lives(self.tid) {
             std::thread::yield_now();
         }
@@ -98,7 +97,7 @@ impl Actor {
 /// What a new actor does not share with its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Birth {
-    /// The first of a case: an empty table.
+    /// The first actor of a case: an empty table.
     First,
     /// A copy of the table.
     Fork,
@@ -106,13 +105,13 @@ pub(super) enum Birth {
     Clone,
 }
 
-/// The first actor of a case, and a descriptor of its root in the caller's table.
+/// Makes the first actor of a case, and a descriptor of its root in the caller's table.
 pub(super) fn first(below: u64, ground: Option<Ground>) -> Option<(Actor, i32)> {
     let (actor, root) = start(Birth::First, 0, below, ground)?;
     Some((actor, root?))
 }
 
-/// Makes an actor, as a child of the calling thread.
+/// Makes an actor as a child of the calling thread.
 pub(super) fn born(birth: Birth, uid: u32, below: u64) -> Option<Actor> {
     start(birth, uid, below, None).map(|(actor, _)| actor)
 }
@@ -157,8 +156,8 @@ fn start(
     }
 }
 
-/// Makes a fresh tmpfs, or what is to be served, over the root of a new namespace the root; a
-/// descriptor of it.
+/// Mounts a fresh tmpfs, or the served tree, over the root of a new namespace and enters it;
+/// returns a descriptor of it.
 fn own_root(ground: Option<Ground>) -> Result<i32, Errno> {
     sys::unshare(CLONE_NEWNS)?;
     match ground {
@@ -174,7 +173,7 @@ fn own_root(ground: Option<Ground>) -> Result<i32, Errno> {
             ground.mounted.send(()).map_err(|_| Errno::EIO)?;
         }
     }
-    // `..` of the root is the root, and then what lies on it.
+    // `..` of the root gives the root, and then what is mounted on it.
     sys::chroot(b"/..")?;
     sys::chdir(b"/")?;
     sys::umask(0o022)?;
@@ -182,13 +181,13 @@ fn own_root(ground: Option<Ground>) -> Result<i32, Errno> {
     fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))
 }
 
-/// An actor's own state.
+/// The state inside an actor.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) uid: u32,
     /// Device of the tmpfs below every case.
     pub(super) below: u64,
-    /// Programs that were run and have not been ended.
+    /// Child programs that still run.
     pub(super) running: Vec<i64>,
 }
 
@@ -201,7 +200,7 @@ impl Drop for Stage {
 impl Stage {
     fn enter(&mut self, birth: Birth, ground: Option<Ground>) -> Result<(i64, Option<i32>), Errno> {
         sys::unshare(CLONE_FS)?;
-        // The table is still the one of the thread that asked.
+        // The table is still that of the requesting thread.
         let root = match birth {
             Birth::First => Some(own_root(ground)?),
             Birth::Fork | Birth::Clone => None,
@@ -242,7 +241,7 @@ impl Stage {
         }
     }
 
-    /// Takes on the credentials of a user; saved uid 0 brings root back.
+    /// Takes a user's credentials; saved uid 0 allows the return to root.
     pub(super) fn become_user(&mut self, uid: u32) -> Result<(), Errno> {
         sys::setresuid(0, 0, 0)?;
         sys::setgroups(groups(uid))?;
@@ -252,16 +251,16 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends all that was run: only root may, whoever acts.
+    /// Kills all child programs as root, whatever the acting user.
     pub(super) fn halt(&mut self) {
         if !self.running.is_empty() {
             self.as_root(|stage| stage.running.drain(..).for_each(sys::halt));
         }
     }
 
-    /// Does something as root and under a limit that is in nobody's way, then goes back.
+    /// Does work as root and without a tight descriptor limit, then restores both.
     fn as_root<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let limit = sys::files_limit().unwrap_or(crate::face::LIMIT);
+        let limit = sys::files_limit().unwrap_or(crate::side::LIMIT);
         let _ = sys::limit_files(ASIDE.cast_unsigned() + 10);
         if self.uid != 0 {
             let _ = sys::setresuid(0, 0, 0);
@@ -275,7 +274,7 @@ impl Stage {
     }
 }
 
-/// Does something under a limit that leaves room for what must be open for a moment.
+/// Does work under a limit that leaves room for temporary descriptors.
 fn with_room<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let limit = sys::files_limit()?;
     sys::limit_files(ASIDE.cast_unsigned() + 10)?;
@@ -284,7 +283,7 @@ fn with_room<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     done
 }
 
-/// Moves a descriptor to a number that is in nobody's way.
+/// Moves a descriptor to a number that no case uses.
 pub(super) fn aside(low: i32) -> Result<i32, Errno> {
     with_room(|| {
         let high = fd(sys::fcntl(low, f::F_DUPFD_CLOEXEC, ASIDE))?;
@@ -293,7 +292,7 @@ pub(super) fn aside(low: i32) -> Result<i32, Errno> {
     })
 }
 
-/// A pidfd of a thread, in nobody's way.
+/// A pidfd of a thread, at a number that no case uses.
 fn pidfd(tid: i64) -> Result<i32, Errno> {
     let tid = i32::try_from(tid).map_err(|_| Errno::ESRCH)?;
     let low = with_room(|| fd(sys::pidfd_open(tid, PIDFD_THREAD)))?;
@@ -308,7 +307,7 @@ fn take(tid: i64, fd: i32) -> sys::Ret {
     taken
 }
 
-/// setns(2) to a namespace that another thread has a descriptor of.
+/// setns(2) to a namespace by another thread's descriptor.
 fn enter_namespace(tid: i64, kept: i32) -> sys::Ret {
     let file = with_room(|| fd(take(tid, kept))).and_then(aside)?;
     let entered = sys::setns(file, CLONE_NEWNS);

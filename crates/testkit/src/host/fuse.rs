@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of openpath in memory as the root of a case on the host: the kernel asks it, by FUSE.
+//! Mounts an openpath tree in memory as the root of a case on the host, by FUSE.
 //!
-//! The actors make the calls they make on a tmpfs. Who serves is a thread of the boss's, in the
-//! namespace that no case changes: one in the case's own would keep it, and the mount in it.
+//! The actors make the same calls as on a tmpfs. The serving threads belong to the supervisor and
+//! stay in the namespace that no case changes; in the case's own namespace they would keep it, and
+//! the mount in it, alive.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -18,29 +19,29 @@ use serde::{Deserialize, Serialize};
 use super::{HostWorld, fd};
 use crate::sys;
 
-/// How it is served.
+/// How to serve the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Serve {
-    /// No opens, every write at once.
+    /// No opens, write-through.
     #[default]
     Plain,
-    /// No opens, pages written back.
+    /// No opens, writeback cache.
     Writeback,
-    /// Each open and close, every write at once.
+    /// All opens and releases, write-through.
     Opens,
-    /// As the first, by rings, which the kernel must offer.
+    /// As the first, by ring threads, which the kernel must support.
     Rings,
 }
 
-/// A mount that is to be made by the first actor of a case.
+/// A mount that the first actor of a case makes.
 pub(super) struct Ground {
-    /// The device, in the boss's table.
+    /// The device, in the supervisor's table.
     pub(super) device: i32,
-    /// Is told that it is mounted.
+    /// Receives a message when it is mounted.
     pub(super) mounted: Sender<()>,
 }
 
-/// Who serves a case.
+/// The session that serves a case.
 #[derive(Debug)]
 pub(super) struct Served(Option<JoinHandle<Option<Session>>>);
 
@@ -54,7 +55,7 @@ impl Drop for Served {
     }
 }
 
-/// What leads to the device where no file system of the host is in sight.
+/// A descriptor that leads to the device where no host file system is visible.
 ///
 /// # Errors
 /// Those of open(2).
@@ -68,7 +69,7 @@ pub(super) fn device() -> Result<i32, Errno> {
 }
 
 impl HostWorld {
-    /// What the first actor of a case mounts, and who serves it then.
+    /// What the first actor of a case mounts, and the session that serves it afterwards.
     pub(super) fn ground(&self, serve: Serve) -> Result<(Ground, Served), Errno> {
         let errno = |e: rustix::io::Errno| Errno::checked(e.raw_os_error()).unwrap_or(Errno::EIO);
         let place = self.device?.to_string();
@@ -90,7 +91,7 @@ impl HostWorld {
     }
 }
 
-/// Serves an empty tree as those of the cases on tmpfs.
+/// Serves an empty tree like those of the cases on tmpfs.
 fn serve(device: OwnedFd, serve: Serve) -> Option<Session> {
     let tree = MemFs::new(MemOptions {
         mode: 0o755,
@@ -98,7 +99,7 @@ fn serve(device: OwnedFd, serve: Serve) -> Option<Session> {
         inodes: 1 << 20,
         ..MemOptions::default()
     });
-    // In one order with the times by which operations are told apart.
+    // Keeps these times in order with the times that identify operations.
     let clock = KernelClock::new().ok()?;
     let vfs = Vfs::builder().clock(Box::new(clock)).build(tree).ok()?;
     let task = vfs.task(Cred::root()).ok()?;
@@ -113,7 +114,7 @@ fn serve(device: OwnedFd, serve: Serve) -> Option<Session> {
         ..Options::default()
     };
     let session = Server::new(&task, options).ok()?.serve(device).ok()?;
-    // Without rings nobody serves, and the case fails.
+    // If rings are missing, the tree is not served and the case fails.
     let is_as_told = serve != Serve::Rings || session.handle().rings() == Rings::Used;
     is_as_told.then_some(session)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looking at the host's tree, for a picture.
+//! Inspects the host's tree and tasks for a snapshot.
 
 use openpath_abi::{Errno, Stat, fcntl as f, mode};
 
-use crate::eye::{Eye, Xattrs};
 use crate::outcome::RawDesc;
 use crate::scan::{self, Entry, LIST, LONGEST};
+use crate::snapshot::{TreeReader, Xattrs, relative};
 use crate::sys::{self, XattrOf};
 
-/// getdents64(2) once, taken apart.
+/// Calls getdents64(2) once and parses the records.
 ///
 /// # Errors
 /// As the kernel's; `EBADMSG` if a record is broken.
@@ -16,7 +16,7 @@ pub(super) fn entries(fd: i32, max: usize) -> Result<Vec<Entry>, Errno> {
     scan::records(&sys::getdents64(fd, max)?).map_err(|_| Errno::EBADMSG)
 }
 
-/// What the calling thread has open at this number, if anything.
+/// The calling thread's descriptor with this number, if it is open.
 pub(super) fn descriptor(fd: i32) -> Option<RawDesc> {
     let own = sys::fcntl(fd, f::F_GETFD, 0).ok()?;
     let stat = sys::fstat(fd).ok();
@@ -31,13 +31,13 @@ pub(super) fn descriptor(fd: i32) -> Option<RawDesc> {
     })
 }
 
-/// The root of the case, to look from.
+/// Inspects a tree from the root of the case.
 pub(super) struct Look {
     pub(super) root: i32,
 }
 
 impl Look {
-    /// Does something with a file opened for reading, without changing its times.
+    /// Does work with a file opened for reading, without changing its times.
     fn with<T>(
         &self,
         path: &[u8],
@@ -53,18 +53,13 @@ impl Look {
 }
 
 impl Look {
-    /// All entries of the directory that is looked from.
+    /// All entries of the directory that is inspected.
     pub(super) fn list_here(&mut self) -> Result<Vec<Entry>, Errno> {
         self.list(b"")
     }
 }
 
-/// The path as seen from the working directory, which is made the root of the tree.
-fn relative(path: &[u8]) -> &[u8] {
-    if path.is_empty() { b"." } else { path }
-}
-
-impl Eye for Look {
+impl TreeReader for Look {
     fn lstat(&mut self, path: &[u8]) -> Result<Stat, Errno> {
         sys::fstatat(self.root, path, f::AT_SYMLINK_NOFOLLOW | f::AT_EMPTY_PATH)
     }
@@ -75,7 +70,7 @@ impl Eye for Look {
             loop {
                 let raw = sys::getdents64(fd, LIST)?;
                 all.extend(scan::records(&raw).map_err(|_| Errno::EBADMSG)?);
-                // No record is longer than this, so room for one means that there are no more.
+                // No record is longer, so the end is reached if one more record would fit.
                 if raw.len() + LONGEST <= LIST {
                     return Ok(all);
                 }

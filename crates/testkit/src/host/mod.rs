@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel as a face: a tmpfs of its own for each case, in a mount namespace of its own.
+//! Runs cases on the host kernel: each on a tmpfs of its own, in a mount namespace of its own.
 //!
 //! # States
-//! `HostWorld` is made once in a process that may not do anything else: it leaves the mount
-//! namespace of its parent and makes an empty tmpfs its only mount, read-only. `Host` is one case:
-//! its first actor has a namespace of its own, in which a fresh tmpfs lies over that one, and is
-//! the root of the actor. The namespaces of a case end with its actors.
+//! `HostWorld` is made once, in a process that does nothing else: it leaves the mount namespace of
+//! its parent and makes an empty read-only tmpfs its only mount. `Host` is one case: its first
+//! actor has a namespace of its own, in which a fresh tmpfs covers that one and is the actor's
+//! root. The namespaces of a case end with its actors.
 //!
 //! # Rules
-//! * R1. Operations are made by actors: a task of a case is a thread with a table, a root, a
-//!   working directory, a namespace of mounts and credentials of its own, so the oracle's own
-//!   descriptors are in no case's way. The thread that owns `Host` is root, in a namespace that no
-//!   case ever changes; it takes the pictures and disturbs nobody.
-//! * R2. Before each operation the clock of the kernel is moved on (`tick`), so that a time set
-//!   by an operation is never equal to one set by an earlier one.
-//! * R3. No operation reaches the file systems of the host: they are in no namespace of a case.
-//!   Tasks are looked at through a descriptor of `/proc` that no actor has. A case may leave its
-//!   chroot by `..`, and then stands in its own root, because that lies on the root of the
+//! * R1. Actors make the calls: a task of a case is a thread with its own table, root, working
+//!   directory, mount namespace and credentials, so the oracle's descriptors disturb no case. The
+//!   thread that owns `Host` is root, in a namespace that no case changes; it takes the snapshots.
+//! * R2. Before each operation `tick` moves the kernel's clock on, so that two operations never set
+//!   equal times.
+//! * R3. No operation reaches the file systems of the host: no namespace of a case has them. Tasks
+//!   are inspected through a descriptor of `/proc` that no actor has. A case may leave its chroot
+//!   by `..`, and then stands in its own root, because that is mounted on the root of the
 //!   namespace; it may uncover the tmpfs below, which is empty again before the next case. Below
-//!   that lies the first root of the machine: who stands in the tmpfs takes no mount away.
-//! * R4. The limit on descriptors is the process's; each task's own is in force while it acts.
+//!   that is the machine's first root: a task that stands in the tmpfs unmounts nothing.
+//! * R4. The limit on descriptors is the process's; each task's own limit is in force while it
+//!   acts.
 
 mod actor;
 mod apply;
@@ -32,29 +32,30 @@ use std::cell::Cell;
 
 use openpath_abi::{Errno, fcntl as f, mount as m};
 
-use crate::eye::Eye;
-use crate::face::{self, Face};
 use crate::op::{Fd, Op};
 use crate::outcome::{Ids, Names, Outcome, Stamps, StatView, StatxView};
 use crate::scan::Scans;
+use crate::side::{self, Side};
 use crate::skips;
+use crate::snapshot::TreeReader;
 use crate::sys;
 use crate::tree::{Depth, Tree};
 use actor::{Actor, Order, Raw};
 
 const CLONE_NEWNS: u32 = 0x2_0000;
-/// How changes of mounts spread, one of them.
+/// The propagation types, of which an operation sets one.
 pub const KINDS: u64 = m::MS_SHARED | m::MS_PRIVATE | m::MS_SLAVE | m::MS_UNBINDABLE;
-/// Namespaces that a case can keep.
+/// How many namespaces a case can keep.
 pub const SLOTS: usize = 4;
-/// Mounts that a task may see before nothing is added: copies of copies double with each operation.
+/// The most mounts that a task may see; above it no operation adds mounts, because copies of copies
+/// double each time.
 const MOUNTS: usize = 40;
-/// Descriptors that a backend over the host may have.
+/// Descriptor limit of a back end over the host.
 const BACKEND_LIMIT: u64 = 4096;
-/// Mount options of every tmpfs: what would depend on the machine is said.
+/// Mount options of every tmpfs; they fix all defaults that depend on the machine.
 pub const TMPFS_OPTIONS: &[u8] = b"mode=0755,huge=never,size=1g,nr_inodes=1m";
 
-/// What all cases of a process share.
+/// The state that all cases of a process share.
 #[derive(Debug)]
 pub struct HostWorld {
     /// The root of the namespace, below every case.
@@ -62,9 +63,9 @@ pub struct HostWorld {
     /// `/proc` of the host, to look at the actors.
     proc: i32,
     clock: i32,
-    /// The device of FUSE, to be opened by way of `own`; or why there is none.
+    /// The FUSE device, to be opened through `own`; or why there is none.
     device: Result<i32, Errno>,
-    /// Descriptors of this process, for a backend that opens some once more.
+    /// Descriptors of this process, for a back end that reopens some.
     own: std::sync::Arc<rustix::fd::OwnedFd>,
     /// The soft limit in force.
     limit: Cell<u64>,
@@ -75,10 +76,10 @@ fn fd(r: Result<i64, Errno>) -> Result<i32, Errno> {
 }
 
 impl HostWorld {
-    /// Leaves the parent's mount namespace, and everything that is mounted in it.
+    /// Leaves the parent's mount namespace, and all mounts in it.
     ///
     /// # Errors
-    /// `EPERM` without the right to do so, or what the kernel says.
+    /// `EPERM` without the right to do so, or the kernel's error.
     pub fn enter() -> Result<HostWorld, Errno> {
         use std::os::unix::ffi::OsStrExt as _;
         let place = std::env::temp_dir();
@@ -111,15 +112,15 @@ impl HostWorld {
     /// Starts a case on an empty tmpfs.
     ///
     /// # Errors
-    /// What the kernel says; the case has not begun.
+    /// The kernel's error; the case has not begun.
     pub fn begin(&self) -> Result<Host<'_>, Errno> {
         self.begin_on(None)
     }
 
-    /// Starts a case on an empty tree of openpath, served so.
+    /// Starts a case on an empty openpath tree that is served by FUSE.
     ///
     /// # Errors
-    /// What the kernel says; the case has not begun.
+    /// The kernel's error; the case has not begun.
     pub fn begin_served(&self, serve: fuse::Serve) -> Result<Host<'_>, Errno> {
         self.begin_on(Some(self.ground(serve)?))
     }
@@ -127,7 +128,7 @@ impl HostWorld {
     fn begin_on(&self, ground: Option<(fuse::Ground, fuse::Served)>) -> Result<Host<'_>, Errno> {
         let (ground, served) = ground.unzip();
         let mut stamps = Stamps::default();
-        self.limit(face::LIMIT);
+        self.limit(side::LIMIT);
         stamps.start(self.tick());
         let below = sys::fstat(self.base)?;
         let (first, root) = actor::first(below.dev, ground).ok_or(Errno::EAGAIN)?;
@@ -143,7 +144,7 @@ impl HostWorld {
             first: own,
             tasks: vec![Some(Task {
                 actor: first,
-                limit: face::LIMIT,
+                limit: side::LIMIT,
             })],
             acting: 0,
             top: -1,
@@ -157,8 +158,8 @@ impl HostWorld {
         })
     }
 
-    /// An empty tmpfs as those of the cases, and what leads to this process's descriptors; the
-    /// limit on them is out of the way.
+    /// An empty tmpfs like those of the cases, with a descriptor that leads to this process's
+    /// descriptors; raises the limit on them.
     pub(crate) fn plain(&self) -> Result<crate::plain::Plain, Errno> {
         self.limit(BACKEND_LIMIT);
         crate::plain::Plain::new(&self.own)
@@ -171,7 +172,7 @@ impl HostWorld {
         }
     }
 
-    /// Sees that the tmpfs below is as it was: read-only and empty.
+    /// Checks that the tmpfs below is read-only and empty, as before.
     fn clear(&self) {
         let _ = sys::fchdir(self.base);
         let read_only = openpath_abi::mount::ST_RDONLY;
@@ -189,8 +190,8 @@ impl HostWorld {
 
     /// Moves the clock of tmpfs on.
     ///
-    /// A file whose change time was looked at gets a time that differs from it, and no file gets
-    /// an older one afterwards. Twice, because the first may be a tick that was used already.
+    /// A file whose change time was read gets a different one next, and no file gets an older one
+    /// afterwards. Twice, because the first tick may have been used already.
     pub(crate) fn tick(&self) -> openpath_abi::Timespec {
         for _ in 0..2 {
             let _ = sys::fstat(self.clock);
@@ -212,21 +213,21 @@ struct Task {
 pub struct Host<'w> {
     world: &'w HostWorld,
     root: i32,
-    /// The namespace that the case began in, which would end when the last task leaves it.
+    /// The case's first namespace, which would end when the last task leaves it.
     first: i32,
     tasks: Vec<Option<Task>>,
     acting: usize,
-    /// The highest number that was ever opened.
+    /// The highest descriptor number so far.
     top: i32,
-    /// How many mounts a task saw, at most, in the last picture.
+    /// The most mounts that a task saw in the last snapshot.
     mounts: usize,
-    /// Namespaces that are kept: descriptors of the thread that owns this.
+    /// Kept namespaces: descriptors of the thread that owns this.
     kept: [Option<i32>; SLOTS],
     scans: Scans,
     stamps: Stamps,
     ids: Ids,
     names: Names,
-    /// Who serves its root, ended last.
+    /// The session that serves the root; dropped last.
     _served: Option<fuse::Served>,
 }
 
@@ -237,7 +238,7 @@ pub fn groups(uid: u32) -> &'static [u32] {
 }
 
 impl Host<'_> {
-    /// Has the acting task do something, under its own limit.
+    /// Sends an order to the acting task, under the task's own limit.
     fn order(&mut self, order: Order) -> Raw {
         match &self.tasks[self.acting] {
             Some(task) => {
@@ -248,7 +249,7 @@ impl Host<'_> {
         }
     }
 
-    /// Makes an actor's answer comparable.
+    /// Converts an actor's answer to a comparable outcome.
     fn said(&mut self, raw: Raw) -> Outcome {
         match raw {
             Raw::Done(outcome) => outcome,
@@ -271,14 +272,16 @@ impl Host<'_> {
                 let limit = self.tasks[self.acting].as_ref().map_or(0, |t| t.limit);
                 let number = self.tasks.len();
                 self.tasks.push(Some(Task { actor, limit }));
-                self.scans.blind();
+                self.scans.stop_following();
                 Outcome::Num(i64::try_from(number).unwrap_or(0))
             }
-            Raw::Entries(_) | Raw::Table(..) => Outcome::Bad("an answer out of place".to_owned()),
+            Raw::Entries(_) | Raw::Table(..) => {
+                Outcome::Bad("the actor gave an unexpected answer".to_owned())
+            }
         }
     }
 
-    /// Applies an operation under a limit that is above 0.
+    /// Applies an operation with a limit above 0.
     fn roomy(&mut self, op: &Op) -> Outcome {
         let limit = |host: &Self| host.tasks[host.acting].as_ref().map_or(0, |t| t.limit);
         let own = limit(self);
@@ -307,7 +310,7 @@ impl Host<'_> {
     }
 }
 
-impl Face for Host<'_> {
+impl Side for Host<'_> {
     fn apply(&mut self, _at: usize, op: &Op) -> Outcome {
         self.scans.touch(op);
         self.stamps.start(self.world.tick());
@@ -318,7 +321,7 @@ impl Face for Host<'_> {
             Some(outcome) => outcome,
             None => match op {
                 Op::DirRead { fd, .. } => self.dir_read(op, *fd),
-                // The number of descriptors asked about is under the same limit.
+                // The same limit applies to the number of polled descriptors.
                 Op::Poll { .. } => self.roomy(op),
                 _ => {
                     let done = self.order(Order::Apply(op.clone()));
@@ -335,24 +338,27 @@ impl Face for Host<'_> {
     }
 
     fn snapshot(&mut self, depth: Depth) -> Tree {
-        self.world.limit(face::LIMIT.max(self.world.limit.get()));
+        self.world.limit(side::LIMIT.max(self.world.limit.get()));
         let tasks = self.looked_at(depth);
         let mut ids = std::mem::take(&mut self.ids);
-        let mut eyes = vec![look::Look { root: self.root }];
+        let mut readers = vec![look::Look { root: self.root }];
         if depth == Depth::Deep {
-            eyes.extend(self.roots().map(|root| look::Look { root }));
+            readers.extend(self.roots().map(|root| look::Look { root }));
         }
-        let mut all: Vec<&mut dyn Eye> = eyes.iter_mut().map(|e| e as &mut dyn Eye).collect();
-        let tree = crate::eye::picture(&mut all, &mut ids, &self.stamps, depth, tasks);
-        for eye in &eyes[1..] {
-            let _ = sys::close(eye.root);
+        let mut all: Vec<&mut dyn TreeReader> = readers
+            .iter_mut()
+            .map(|e| e as &mut dyn TreeReader)
+            .collect();
+        let tree = crate::snapshot::take_snapshot(&mut all, &mut ids, &self.stamps, depth, tasks);
+        for inspector in &readers[1..] {
+            let _ = sys::close(inspector.root);
         }
         self.ids = ids;
         tree
     }
 
     fn finish(&mut self) -> Vec<String> {
-        // What is lost or doubled is the kernel's own affair; that it was read is not.
+        // Entries that the kernel loses or doubles are its own affair; that a scan ran is not.
         for at in self.scans.open() {
             while self.scans.is_open(at) {
                 match self.order(Order::Apply(Op::DirRead {
@@ -378,7 +384,7 @@ impl Drop for Host<'_> {
         }
         let _ = sys::close(self.root);
         let _ = sys::close(self.first);
-        self.world.limit(face::LIMIT);
+        self.world.limit(side::LIMIT);
         self.world.clear();
     }
 }

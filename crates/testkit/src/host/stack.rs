@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's own overlay over what a case has made so far.
+//! Mounts the kernel's overlay over the tree that a case has made so far.
 
 use openpath_abi::{Errno, fcntl as f};
 
@@ -7,13 +7,14 @@ use super::actor::aside;
 use super::{TMPFS_OPTIONS, fd};
 use crate::sys;
 
-/// How the kernel is to stack: numbers that stay, directories that move, links that break.
+/// Options of the kernel's overlay: stable inode numbers, movable directories, hard links broken at
+/// copy-up.
 const OPTIONS: &[u8] = b"lowerdir=.,upperdir=/upper,workdir=/work,\
 redirect_dir=on,xino=on,index=off,metacopy=off";
 
-/// Makes an overlay over the acting thread's root its root.
+/// Mounts an overlay over the acting thread's root and makes it the root.
 pub(super) fn stack() -> Result<(), Errno> {
-    // What is open would be open beneath.
+    // Open descriptors would refer to the lower tree.
     sys::close_range(0, u32::MAX, 0)?;
     let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
     let lower = aside(fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))?)?;
@@ -35,7 +36,7 @@ pub(super) fn stack() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Goes to what was just mounted on the root.
+/// Enters the file system that was just mounted on the root.
 fn enter() -> Result<(), Errno> {
     sys::chroot(b"/..")?;
     sys::chdir(b"/")?;

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tasks of a case on the host: which there are, and what can be seen of them from outside.
+//! Manages the tasks of a case on the host, and inspects them from outside.
 
 use openpath_abi::{Errno, fcntl as f};
 
 use super::actor::{Order, Raw};
 use super::{Host, SLOTS, Task, fd};
-use crate::face;
 use crate::mounts;
 use crate::op::Op;
 use crate::outcome::Outcome;
+use crate::side;
 use crate::sys;
 use crate::tree::{Depth, RawPlace, RawTask};
 
-/// How the table of mounts says that the root of a case is served.
+/// How mountinfo shows a served root of a case.
 const SERVED: &str = " - fuse.tmpfs ";
-/// How it says that it is not.
+/// How mountinfo shows a tmpfs.
 const PLAIN: &str = " - tmpfs ";
-/// Most bytes of a table of mounts.
+/// The most bytes of a mount table.
 const TABLE: usize = 1 << 18;
 
 impl Host<'_> {
-    /// What changes which tasks there are, or which one acts.
+    /// Applies operations that make or end a task, or choose the acting one.
     pub(super) fn tasks_family(&mut self, op: &Op) -> Option<Outcome> {
         Some(match op {
-            Op::Task { task } => match face::other(&self.tasks, *task) {
+            Op::Task { task } => match side::other(&self.tasks, *task) {
                 Some(number) => {
                     self.acting = number;
                     Outcome::Ok
                 }
                 None => Outcome::Err(Errno::ESRCH),
             },
-            Op::Fork {} | Op::Clone {} if self.tasks.len() >= face::TASKS => {
+            Op::Fork {} | Op::Clone {} if self.tasks.len() >= side::TASKS => {
                 Outcome::Err(Errno::EAGAIN)
             }
             Op::Exit {} if self.acting == 0 => Outcome::Err(Errno::EPERM),
@@ -41,7 +41,7 @@ impl Host<'_> {
                 self.acting = 0;
                 Outcome::Ok
             }
-            Op::Pass { task, fd } => match face::other(&self.tasks, *task) {
+            Op::Pass { task, fd } => match side::other(&self.tasks, *task) {
                 Some(number) => {
                     let tid = self.tasks[number].as_ref().map_or(0, |t| t.actor.tid);
                     let done = self.order(Order::Take(tid, *fd));
@@ -50,7 +50,7 @@ impl Host<'_> {
                 None => Outcome::Err(Errno::ESRCH),
             },
             Op::Rlimit { soft } => {
-                let soft = face::limit(*soft);
+                let soft = side::limit(*soft);
                 if let Some(task) = &mut self.tasks[self.acting] {
                     task.limit = soft;
                 }
@@ -91,7 +91,7 @@ impl Host<'_> {
         Ok(Outcome::Ok)
     }
 
-    /// What all tasks show of themselves.
+    /// Inspects all tasks.
     pub(super) fn looked_at(&mut self, depth: Depth) -> Vec<RawTask> {
         let of = |task: &Option<Task>| {
             let Some(task) = task else {
@@ -132,7 +132,7 @@ impl Host<'_> {
         }
     }
 
-    /// The roots of all tasks, opened.
+    /// Opens the roots of all tasks.
     pub(super) fn roots(&self) -> impl Iterator<Item = i32> {
         let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
         let open = move |task: &Task| {
@@ -143,7 +143,7 @@ impl Host<'_> {
     }
 }
 
-/// Can there be more mounts after this?
+/// Whether there can be more mounts after this operation.
 pub(super) fn adds_mounts(op: &Op) -> bool {
     matches!(
         op,
@@ -166,7 +166,7 @@ fn slot_of(slot: i64) -> Option<usize> {
     usize::try_from(slot).ok().filter(|s| *s < SLOTS)
 }
 
-/// What a thread of this process has in `/proc`.
+/// The path of a thread's file in `/proc`.
 fn path(tid: i64, name: &str) -> Vec<u8> {
     format!("self/task/{tid}/{name}").into_bytes()
 }

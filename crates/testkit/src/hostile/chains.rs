@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that were chosen to collide, by somebody who knows the first key.
+//! Attacks the hash table: an attacker that knows the first key chooses names that collide.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
@@ -7,13 +7,13 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::{CHAIN_CAP, HashKey};
 use openpath_vfs::{Cred, Vfs};
 
-use super::field::Field;
+use super::context::Context;
 
 const SECRET: [u64; 2] = [0x1234_5678, 0x9abc_def0];
-/// The entry of the directory whose names they are: the second of an instance.
+/// The index of the parent directory's entry: the second of an instance.
 const ROOT: u32 = 2;
 
-/// Whether a name of 16 bytes falls into the one bucket in 4096 that is attacked.
+/// Whether a name of 16 bytes hashes to the attacked bucket, one in 4096.
 fn collides(key: HashKey, name: &[u8]) -> bool {
     let word = |bytes: &[u8]| {
         bytes
@@ -25,9 +25,9 @@ fn collides(key: HashKey, name: &[u8]) -> bool {
     key.hash(word(lo), word(hi), ROOT) & 0xfff == 0xabc
 }
 
-/// Names that exist and names that do not, all for one bucket: no chain gets longer than the cap,
-/// and each is found.
-pub(super) fn collisions(f: &mut Field) -> Result<(), Errno> {
+/// Puts existing and missing names into one bucket: no chain gets longer than the cap, and lookups
+/// find each name.
+pub(super) fn collisions(f: &mut Context) -> Result<(), Errno> {
     let names = f.size(500_000);
     let tree = MemFs::new(MemOptions::default());
     let vfs = Vfs::builder().secret(SECRET).build(tree)?;
@@ -59,6 +59,8 @@ pub(super) fn collisions(f: &mut Field) -> Result<(), Errno> {
     f.must(longest <= CHAIN_CAP && census.longest <= CHAIN_CAP, || {
         format!("a chain of {longest}, then {census:?}")
     });
-    f.must(census.rekeys > 0, || "nobody changed the key".to_owned());
+    f.must(census.rekeys > 0, || {
+        "the hash key never changed".to_owned()
+    });
     Ok(())
 }

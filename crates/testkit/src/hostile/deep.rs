@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees that are deeper than any path is long.
+//! Attacks with trees deeper than the longest path.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_DIRECTORY, O_PATH};
 use openpath_sync::Word;
 use openpath_vfs::{Limits, Task, TenantLimits};
 
-use super::field::{Field, Host, mib, resident};
+use super::context::{Context, Host, mib, resident};
 
-/// The stack of the guest's thread: what recursion by level would overflow.
+/// The stack of the guest's thread, which recursion by level would overflow.
 const STACK: usize = 256 << 10;
-/// The longest that somebody else's rename may wait, on a machine that is busy with other things.
+/// The longest that another guest's rename may wait on a busy machine.
 const OTHER_MAX: Duration = Duration::from_secs(5);
 
 fn limits(levels: u64) -> Limits {
@@ -22,7 +22,7 @@ fn limits(levels: u64) -> Limits {
     }
 }
 
-/// Goes down, making each level.
+/// Makes nested directories and enters each.
 fn dig(guest: &Task, levels: u64) -> Result<(), Errno> {
     for _ in 0..levels {
         guest.mkdirat(AT_FDCWD, b"d", 0o755)?;
@@ -31,7 +31,7 @@ fn dig(guest: &Task, levels: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Runs it with a small stack.
+/// Runs work on a thread with a small stack.
 fn with_small_stack(work: impl FnOnce() -> Result<(), Errno> + Send) -> Result<(), Errno> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK);
@@ -42,8 +42,8 @@ fn with_small_stack(work: impl FnOnce() -> Result<(), Errno> + Send) -> Result<(
     })
 }
 
-/// Made by steps, removed by steps, and dropped as a whole.
-pub(super) fn tree(f: &mut Field) -> Result<(), Errno> {
+/// Makes and removes a deep tree step by step, and drops one as a whole.
+pub(super) fn tree(f: &mut Context) -> Result<(), Errno> {
     let levels = f.size(1_000_000);
     with_small_stack(|| {
         let host = Host::new(limits(levels), TenantLimits::default())?;
@@ -81,7 +81,7 @@ pub(super) fn tree(f: &mut Field) -> Result<(), Errno> {
         });
         let charged = host.tenant.stats();
         f.must(charged.inodes == 0, || format!("charged: {charged:?}"));
-        // And what stays is dropped with the tree.
+        // The rest is dropped with the tree.
         dig(guest, levels)?;
         let tenant = host.tenant.clone();
         drop(host);
@@ -91,9 +91,9 @@ pub(super) fn tree(f: &mut Field) -> Result<(), Errno> {
     })
 }
 
-/// Deeper than the guest may have names in the cache, where none of them can go: it is refused
-/// more, and others find room as fast as before, while it is there and when it has left.
-pub(super) fn in_a_budget(f: &mut Field) -> Result<(), Errno> {
+/// Makes a tree deeper than the guest's cached names allow, where none can be evicted: the guest is
+/// refused more. Others find room as fast as before, while the tree is there and after it is gone.
+pub(super) fn in_a_budget(f: &mut Context) -> Result<(), Errno> {
     const BUDGET: u32 = 4096;
     let limits = Limits {
         dentries_max: BUDGET * 2,
@@ -137,14 +137,14 @@ pub(super) fn in_a_budget(f: &mut Field) -> Result<(), Errno> {
     ));
     let most = alone * 4 + Duration::from_secs(1);
     f.must(beside < most && after < most, || {
-        format!("another's names took {beside:?} and {after:?}, alone {alone:?}")
+        format!("another guest's names took {beside:?} and {after:?}, alone {alone:?}")
     });
     Ok(())
 }
 
-/// Moves a directory with a deep tree in it, and asks to move it into itself, while somebody else
-/// renames his own.
-pub(super) fn renames(f: &mut Field) -> Result<(), Errno> {
+/// Moves a directory with a deep tree in it, and tries to move it into itself, while another guest
+/// renames its own files.
+pub(super) fn renames(f: &mut Context) -> Result<(), Errno> {
     let levels = f.size(1_000_000);
     let host = Host::new(limits(levels), TenantLimits::default())?;
     let guest = &host.guest;
@@ -209,7 +209,7 @@ pub(super) fn renames(f: &mut Field) -> Result<(), Errno> {
         f.refused("a rename into itself", done, Errno::EINVAL);
     }
     f.must(longest < OTHER_MAX, || {
-        format!("another's rename took {longest:?}")
+        format!("another guest's rename took {longest:?}")
     });
     Ok(())
 }

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files, their data and their attributes, up to what the tenant may have.
+//! Attacks the tenant's limits with files, data and attributes.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
 use openpath_vfs::{Limits, TenantLimits};
 
-use super::field::{Field, Host, mib, resident};
+use super::context::{Context, Host, mib, resident};
 
-/// Most memory for an inode with a name.
+/// The most memory for an inode with a name.
 const BYTES_PER_FILE: u64 = 1200;
 
-/// Files that get attributes.
+/// How many files get attributes.
 const FILES: u64 = 100;
 
-/// Memory that the tenant's limits stand for, and 5 % of it, and what every instance takes.
+/// The memory that the tenant's limits allow, plus 5 %, plus the fixed cost of an instance.
 fn budget(limits: TenantLimits) -> u64 {
     let bytes = limits.bytes_max + limits.inodes_max * BYTES_PER_FILE;
     bytes + bytes / 20 + (16 << 20)
 }
 
-/// Small files, sparse files and links until both limits are reached; another tenant goes on.
-pub(super) fn bytes_and_inodes(f: &mut Field) -> Result<(), Errno> {
+/// Makes small files, sparse files and links until both limits are reached; another tenant
+/// continues to work.
+pub(super) fn bytes_and_inodes(f: &mut Context) -> Result<(), Errno> {
     let limits = TenantLimits {
         bytes_max: f.size(6400 << 20),
         inodes_max: f.size(2_000_000),
@@ -88,13 +89,13 @@ pub(super) fn bytes_and_inodes(f: &mut Field) -> Result<(), Errno> {
         format!("still charged: {charged:?}")
     });
     f.must(left < (16 << 20) + full / 20, || {
-        format!("{} MiB stay of {}", mib(left), mib(full))
+        format!("{} MiB of {} are left", mib(left), mib(full))
     });
     Ok(())
 }
 
-/// Extended attributes, the longest first.
-pub(super) fn attributes(f: &mut Field) -> Result<(), Errno> {
+/// Sets extended attributes, the longest first.
+pub(super) fn attributes(f: &mut Context) -> Result<(), Errno> {
     let limits = TenantLimits {
         bytes_max: f.size(3200 << 20),
         ..TenantLimits::default()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links that lead to links, with bodies as long as can be.
+//! Attacks with chains of symbolic links with the longest possible bodies.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_CREAT, O_RDONLY};
 use openpath_vfs::{Limits, TenantLimits};
 
-use super::field::{Field, Host};
+use super::context::{Context, Host};
 
-/// Links that one walk follows.
+/// How many links one walk follows.
 const FOLLOWED_MAX: usize = 40;
 /// Longest body of a link.
 const BODY_MAX: usize = 4095;
-/// The longest that one walk may take, on a machine that is busy with other things.
+/// The longest that one walk may take on a busy machine.
 const WALK_MAX: Duration = Duration::from_secs(2);
 
-/// A chain of links to `/end`, each with a body of this length; the last is `/N`.
+/// Makes a chain of links to `/end`, each with a body of this length; the last link is `/N`.
 fn chain(host: &Host, links: usize, body_len: usize) -> Result<(), Errno> {
     for link in 0..links {
         let target = if link == 0 {
@@ -33,8 +33,9 @@ fn chain(host: &Host, links: usize, body_len: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// 40 links are followed and 41 are not, however long they are; and no walk takes long.
-pub(super) fn bombs(f: &mut Field) -> Result<(), Errno> {
+/// Checks that a walk follows 40 links and not 41, whatever their length, and that no walk takes
+/// long.
+pub(super) fn bombs(f: &mut Context) -> Result<(), Errno> {
     for body_len in [1, BODY_MAX] {
         let host = Host::new(Limits::default(), TenantLimits::default())?;
         host.guest.mknodat(AT_FDCWD, b"/end", 0o100_644, 0)?;
@@ -70,8 +71,8 @@ pub(super) fn bombs(f: &mut Field) -> Result<(), Errno> {
     doubling(f)
 }
 
-/// Each body names the next link as often as it can: 2^40 walks, if nothing counted them.
-fn doubling(f: &mut Field) -> Result<(), Errno> {
+/// Makes links that name the next link as often as a body allows: 2^40 walks without a count.
+fn doubling(f: &mut Context) -> Result<(), Errno> {
     let host = Host::new(Limits::default(), TenantLimits::default())?;
     host.guest.mkdirat(AT_FDCWD, b"/d", 0o755)?;
     host.guest.symlinkat(b".", AT_FDCWD, b"/d/0")?;
@@ -92,7 +93,9 @@ fn doubling(f: &mut Field) -> Result<(), Errno> {
         f.must(own.is_ok(), || format!("the link itself: {own:?}"));
     }
     let taken = begun.elapsed();
-    f.say(&format!("199 bombs of links: {taken:?}"));
-    f.must(taken < 20 * WALK_MAX, || format!("bombs took {taken:?}"));
+    f.say(&format!("199 link bombs: {taken:?}"));
+    f.must(taken < 20 * WALK_MAX, || {
+        format!("link bombs took {taken:?}")
+    });
     Ok(())
 }

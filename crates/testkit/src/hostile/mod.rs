@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A hostile guest: what it may try to use up, or to hold up, and what must hold meanwhile.
+//! Runs the attacks of a hostile guest, which tries to exhaust or block resources, and checks the
+//! bounds.
 //!
-//! Each attack has a host of its own and says what it did, the memory before, at most and after,
-//! and every bound that did not hold.
+//! Each attack has a host of its own. It reports what it did, the memory before, at the peak and
+//! after, and every bound that did not hold.
 //!
 //! # What is checked
-//! * A limit is a limit: the call that goes beyond is refused, with the errno that Linux gives.
-//! * Nothing is left: when the guest and what it made are gone, so is what it used.
-//! * Nobody else pays: another tenant's names stay cached, and its calls are as fast as before.
+//! * A limit holds: the call that exceeds it fails with Linux's errno.
+//! * Nothing is left: when the guest and its objects are gone, so is their memory.
+//! * Others do not pay: another tenant's names stay cached, and its calls are as fast as before.
 //!
 //! # Rules
 //! * Resident memory is of the whole process: one suite runs at a time, in a process of its own.
 
-mod blind;
 mod chains;
+mod context;
 mod deep;
-mod field;
 mod files;
+mod incomplete;
 mod links;
 mod mounts;
 mod names;
@@ -27,13 +28,14 @@ use std::time::Instant;
 
 use openpath_abi::Errno;
 
-pub use field::Plan;
-use field::{Field, high_water, mib, resident};
+pub use context::Plan;
+pub(crate) use context::resident;
+use context::{Context, high_water, mib};
 
 /// One attack.
 struct Attack {
     name: &'static str,
-    run: fn(&mut Field) -> Result<(), Errno>,
+    run: fn(&mut Context) -> Result<(), Errno>,
 }
 
 const ATTACKS: &[Attack] = &[
@@ -103,29 +105,30 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// Growth of resident memory over one attack that counts as left behind: what an allocator cannot
-/// give back, and tables that keep their size.
+/// Growth of resident memory over one attack that counts as a leak: above what an allocator cannot
+/// return and tables that keep their size.
 const LEFT_MAX: u64 = 24 << 20;
 
-/// Lets the guest try everything; what did not hold.
+/// Runs all attacks; returns the bounds that did not hold.
 #[must_use]
 pub fn run(plan: &Plan) -> Vec<String> {
     let mut wrong = Vec::new();
     let wanted = |name: &str| plan.only.as_ref().is_none_or(|only| name.contains(only));
     for attack in ATTACKS.iter().filter(|a| wanted(a.name)) {
         (plan.say)(attack.name);
-        let mut field = Field::new(plan, attack.name);
-        field::settle_heap();
+        let mut context = Context::new(plan, attack.name);
+        context::settle_heap();
         let before = resident();
         high_water::reset();
         let begun = Instant::now();
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (attack.run)(&mut field))) {
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (attack.run)(&mut context)))
+        {
             Ok(Ok(())) => {}
-            Ok(Err(e)) => field.wrong(format!("stopped by {e}")),
-            Err(_) => field.wrong("panicked".to_owned()),
+            Ok(Err(e)) => context.wrong(format!("stopped by {e}")),
+            Err(_) => context.wrong("panicked".to_owned()),
         }
         let most = high_water::read();
-        field::settle_heap();
+        context::settle_heap();
         let after = resident();
         (plan.say)(&format!(
             "  memory: {} MiB before, {} at most, {} after; {:.1} s",
@@ -135,9 +138,9 @@ pub fn run(plan: &Plan) -> Vec<String> {
             begun.elapsed().as_secs_f64()
         ));
         if after > before + LEFT_MAX {
-            field.wrong(format!("{} MiB are left behind", mib(after - before)));
+            context.wrong(format!("{} MiB are left behind", mib(after - before)));
         }
-        wrong.append(&mut field.found);
+        wrong.append(&mut context.found);
     }
     wrong
 }

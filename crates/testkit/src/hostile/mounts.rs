@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts that multiply, and namespaces.
+//! Attacks with mounts that multiply, and with namespaces.
 
 use std::time::Instant;
 
@@ -7,9 +7,9 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{Errno, mount as m};
 use openpath_vfs::{Limits, Sysctl, TenantLimits};
 
-use super::field::{Field, Host, mib, resident};
+use super::context::{Context, Host, mib, resident};
 
-/// A host where a namespace may have this many mounts, and all of them together three times that.
+/// Makes a host with this limit of mounts per namespace, and three times that in all.
 fn host(mount_max: u32) -> Result<Host, Errno> {
     let limits = Limits {
         mounts_max: mount_max * 3,
@@ -28,9 +28,9 @@ fn host(mount_max: u32) -> Result<Host, Errno> {
     Ok(host)
 }
 
-/// The whole tree bound into itself doubles it each time, until there is no room; then nothing is
-/// left of the one that failed. Private, and where each mount goes to all peers as well.
-pub(super) fn bombs(f: &mut Field) -> Result<(), Errno> {
+/// Binds the whole tree into itself, which doubles it each time until the limit; the failed bind
+/// leaves nothing. Once private, once with propagation of each mount to all peers.
+pub(super) fn bombs(f: &mut Context) -> Result<(), Errno> {
     let mount_max = u32::try_from(f.size(100_000)).unwrap_or(u32::MAX);
     for propagation in [m::MS_PRIVATE, m::MS_SHARED] {
         let host = host(mount_max)?;
@@ -55,7 +55,7 @@ pub(super) fn bombs(f: &mut Field) -> Result<(), Errno> {
     Ok(())
 }
 
-fn double(f: &mut Field, host: &Host, mount_max: u32) -> Result<(), Errno> {
+fn double(f: &mut Context, host: &Host, mount_max: u32) -> Result<(), Errno> {
     let (begun, before) = (Instant::now(), resident());
     let mut doublings = 0;
     let refused = loop {
@@ -85,8 +85,8 @@ fn double(f: &mut Field, host: &Host, mount_max: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Namespaces until there are no more, each with a copy of many mounts.
-pub(super) fn namespaces(f: &mut Field) -> Result<(), Errno> {
+/// Makes namespaces up to the limit, each with a copy of many mounts.
+pub(super) fn namespaces(f: &mut Context) -> Result<(), Errno> {
     let mount_max = u32::try_from(f.size(30_000)).unwrap_or(u32::MAX);
     for binds in [0, 64] {
         let host = host(mount_max)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that do not exist, one after the other, and paths that nobody asks for twice.
+//! Attacks the caches with names that do not exist and with paths that are used once.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +8,24 @@ use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY};
 use openpath_sync::Word;
 use openpath_vfs::{Limits, MountFlags, Reason, Task, TenantLimits};
 
-use super::blind;
-use super::field::{Field, Host, median, mib, resident};
+use super::context::{Context, Host, median, mib, resident};
+use super::incomplete;
 
-/// Names that do not exist which the guest may have in the cache.
+/// The limit of the guest's cached names that do not exist.
 const NEGATIVE_MAX: u32 = 1 << 16;
-/// Names that exist.
+/// The limit of cached names that exist.
 const POSITIVE_MAX: u32 = 1 << 16;
-/// Files that the other tenant opens, over and over.
+/// Files that the other tenant opens repeatedly.
 const OTHERS: usize = 500;
-/// Calls that are timed together.
+/// How many calls are timed together.
 const BATCH: u32 = 64;
-/// Times that are kept: few, so that the measure takes no part in the memory that is measured.
+/// How many times are kept: few, so that the measurement adds little to the measured memory.
 const TIMES: usize = 1 << 14;
 
-/// Times from the whole of a run, evenly spaced, and never more than [`TIMES`] of them.
+/// Times evenly spaced over a whole run, at most [`TIMES`].
 struct Times {
     kept: Vec<Duration>,
-    /// One batch of so many is kept.
+    /// One batch out of this many is kept.
     stride: u64,
     batches: u64,
 }
@@ -39,7 +39,7 @@ impl Times {
         }
     }
 
-    /// When there is no room, every second time goes, and half as many come from then on.
+    /// When it is full, every second time is dropped and the stride doubles.
     fn add(&mut self, time: Duration) {
         if self.batches.is_multiple_of(self.stride) {
             if self.kept.len() == TIMES {
@@ -56,10 +56,10 @@ impl Times {
     }
 }
 
-/// What the other tenant saw.
+/// The results of the other tenant.
 struct Seen {
     calls: u64,
-    /// Names that were not cached any more.
+    /// Names that were no longer cached.
     misses: u64,
     times: Times,
 }
@@ -70,7 +70,7 @@ impl Seen {
     }
 }
 
-/// Opens its files until told otherwise, timing as it goes.
+/// Opens its files until told to stop, and times the calls.
 fn other_tenant(task: &Task, dir: &str, files: usize, over: &Word) -> Result<Seen, Errno> {
     let paths: Vec<String> = (0..files).map(|n| format!("{dir}/{n}")).collect();
     let mut seen = Seen {
@@ -93,7 +93,7 @@ fn other_tenant(task: &Task, dir: &str, files: usize, over: &Word) -> Result<See
     Ok(seen)
 }
 
-/// Runs `work` beside the other tenant; what that one saw.
+/// Runs `work` beside the other tenant; returns the other tenant's results.
 fn beside<T>(
     other: &Task,
     dir: &str,
@@ -122,11 +122,11 @@ fn host() -> Result<Host, Errno> {
         ..TenantLimits::default()
     };
     let host = Host::new(Limits::default(), limits)?;
-    for dir in [&b"/mine"[..], b"/theirs", b"/blind"] {
+    for dir in [&b"/mine"[..], b"/theirs", b"/incomplete"] {
         host.task.mkdirat(AT_FDCWD, dir, 0o777)?;
     }
     host.task
-        .mount(blind::tree(), b"/blind", MountFlags::default())?;
+        .mount(incomplete::tree(), b"/incomplete", MountFlags::default())?;
     for n in 0..OTHERS {
         let path = format!("/theirs/{n}");
         let fd = host.task.open(path.as_bytes(), O_CREAT, 0o644)?;
@@ -135,9 +135,9 @@ fn host() -> Result<Host, Errno> {
     Ok(host)
 }
 
-/// Asks for that many names in a directory, none of them twice; the memory of the first, when the
-/// budget has been used twice, and of the last.
-fn flood(f: &mut Field, host: &Host, dir: &str, names: u64) -> Result<[u64; 2], Errno> {
+/// Looks up that many different names in a directory. Returns the memory when the budget has been
+/// used twice, and at the end.
+fn flood(f: &mut Context, host: &Host, dir: &str, names: u64) -> Result<[u64; 2], Errno> {
     use std::io::Write;
     let settled = 2 * u64::from(NEGATIVE_MAX);
     let mut first = 0;
@@ -152,7 +152,7 @@ fn flood(f: &mut Field, host: &Host, dir: &str, names: u64) -> Result<[u64; 2], 
         match host.guest.stat(&path) {
             Err(Errno::ENOENT) => {}
             other => {
-                f.wrong(format!("a name that is not there: {other:?}"));
+                f.wrong(format!("a missing name: {other:?}"));
                 break;
             }
         }
@@ -160,22 +160,21 @@ fn flood(f: &mut Field, host: &Host, dir: &str, names: u64) -> Result<[u64; 2], 
     Ok([first, resident()])
 }
 
-/// In a directory of its own, of a tree that vouches for what is not there and of one that does
-/// not.
-pub(super) fn failing(f: &mut Field) -> Result<(), Errno> {
-    for dir in ["/mine", "/blind"] {
+/// Floods a directory of the guest's own, in a tree with complete directories and in one without.
+pub(super) fn failing(f: &mut Context) -> Result<(), Errno> {
+    for dir in ["/mine", "/incomplete"] {
         attack(f, dir, "/theirs", OTHERS)?;
     }
     Ok(())
 }
 
-/// In the directory whose files the other tenant opens.
-pub(super) fn failing_beside_others(f: &mut Field) -> Result<(), Errno> {
+/// Floods the directory whose files the other tenant opens.
+pub(super) fn failing_beside_others(f: &mut Context) -> Result<(), Errno> {
     attack(f, "/theirs", "/theirs", OTHERS)?;
-    attack(f, "/blind", "/blind", blind::FILES)
+    attack(f, "/incomplete", "/incomplete", incomplete::FILES)
 }
 
-fn attack(f: &mut Field, dir: &str, others: &str, files: usize) -> Result<(), Errno> {
+fn attack(f: &mut Context, dir: &str, others: &str, files: usize) -> Result<(), Errno> {
     let host = host()?;
     let names = f.plan.names / 4;
     let quiet_time = Duration::from_millis(if f.plan.full { 5000 } else { 300 });
@@ -183,7 +182,7 @@ fn attack(f: &mut Field, dir: &str, others: &str, files: usize) -> Result<(), Er
         std::thread::sleep(quiet_time);
         Ok(())
     };
-    // Once unseen, to have everything cached.
+    // A first run without measurement, to cache everything.
     beside(&host.task, others, files, quiet)?;
     let ((), mut before) = beside(&host.task, others, files, quiet)?;
     let start = host.vfs.usage().dentries;
@@ -211,19 +210,19 @@ fn attack(f: &mut Field, dir: &str, others: &str, files: usize) -> Result<(), Er
     f.must(last <= first + first / 20 + (4 << 20), || {
         format!("{dir}: {} MiB, then {}", mib(first), mib(last))
     });
-    // A walk may miss what is there while the table grows, and finds it by the other way.
+    // A lock-free lookup may miss while the table grows, and then succeeds by the locked path.
     f.must(during.misses <= during.calls / 100_000 + 1, || {
         format!("{dir}: the other tenant lost {} names", during.misses)
     });
-    // A busy machine makes times worthless; a factor is left to be seen.
+    // Times on a busy machine mean little; a scaled-down run only reports the factor.
     f.must(!f.plan.full || busy < quiet * 2, || {
         format!("{dir}: the other tenant's median went from {quiet:?} to {busy:?}")
     });
     Ok(())
 }
 
-/// Paths that exist, of which none is asked for twice: what answers whole paths stays bounded.
-pub(super) fn long_paths(f: &mut Field) -> Result<(), Errno> {
+/// Walks existing paths, each once: the path cache stays bounded.
+pub(super) fn long_paths(f: &mut Context) -> Result<(), Errno> {
     let limits = Limits {
         path_cache_entries: 1 << 14,
         ..Limits::default()
@@ -237,7 +236,7 @@ pub(super) fn long_paths(f: &mut Field) -> Result<(), Errno> {
     let before = resident();
     let paths = f.size(20_000_000);
     for n in 0..paths {
-        // The same file by another path each time: 2^40 of them.
+        // The same file by a different path each time: 2^40 of them.
         let mut path = String::new();
         for bit in 0..40 {
             path.push_str(if n >> bit & 1 == 0 { "/." } else { "//." });

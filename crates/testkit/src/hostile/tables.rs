@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptors, open files and watches: tables with a limit.
+//! Attacks the limits of descriptors, open files, pipes and watches.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_NONBLOCK, O_RDWR};
 use openpath_vfs::{Limits, Task, TenantLimits};
 
-use super::field::{Field, Host, mib, resident};
+use super::context::{Context, Host, mib, resident};
 
-/// Opens until that is refused; how many were opened.
+/// Opens files until an open is refused; returns how many.
 fn open_all(task: &Task, path: &[u8]) -> (u64, Errno) {
     let mut opened = 0;
     loop {
@@ -18,8 +18,8 @@ fn open_all(task: &Task, path: &[u8]) -> (u64, Errno) {
     }
 }
 
-/// As many descriptors as a table and the whole instance allow.
-pub(super) fn descriptors(f: &mut Field) -> Result<(), Errno> {
+/// Opens as many descriptors as a table and the whole instance allow.
+pub(super) fn descriptors(f: &mut Context) -> Result<(), Errno> {
     let nr_open = u32::try_from(f.size(1 << 20)).unwrap_or(u32::MAX);
     let files_max = u64::from(nr_open) + u64::from(nr_open) / 2;
     let limits = Limits {
@@ -61,12 +61,12 @@ pub(super) fn descriptors(f: &mut Field) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A pipe without its pages: an inode, an entry, two files and the places for pages. There are no
-/// more pipes than pages.
+/// Memory of a pipe without its pages: an inode, an entry, two files and the page slots. There are
+/// no more pipes than pages.
 const PIPE_BYTES: u64 = 1 << 10;
 
-/// As many pipes as one user and all of them may have, each as full as it gets.
-pub(super) fn pipes(f: &mut Field) -> Result<(), Errno> {
+/// Makes as many pipes as one user and all users may have, each full.
+pub(super) fn pipes(f: &mut Context) -> Result<(), Errno> {
     let pipe_pages_max = f.size(400_000);
     let limits = Limits {
         pipe_pages_max,
@@ -77,7 +77,7 @@ pub(super) fn pipes(f: &mut Field) -> Result<(), Errno> {
     let guest = &host.guest;
     guest.set_rlimit_nofile(u64::MAX);
     guest.set_cred(openpath_vfs::Cred::user(1000, 1000, &[]));
-    // The mount that pipes are on stays.
+    // The mount of pipes stays.
     guest.pipe2(0)?;
     guest.close_range(0, u32::MAX, 0)?;
     let before = (resident(), host.vfs.usage());
@@ -110,7 +110,7 @@ pub(super) fn pipes(f: &mut Field) -> Result<(), Errno> {
     f.must(full < allowed + allowed / 20 + (16 << 20), || {
         format!("{} MiB of {} allowed", mib(full), mib(allowed))
     });
-    // Others have theirs: what is in one is read from it.
+    // Other users' pipes work: what is written to one can be read.
     guest.close_range(0, u32::MAX, 0)?;
     host.task.close_range(0, u32::MAX, 0)?;
     let (from, to) = guest.pipe2(0)?;
@@ -122,8 +122,8 @@ pub(super) fn pipes(f: &mut Field) -> Result<(), Errno> {
     Ok(())
 }
 
-/// As many instances, watches and events as one user may have.
-pub(super) fn watches(f: &mut Field) -> Result<(), Errno> {
+/// Makes as many inotify instances, watches and events as one user may have.
+pub(super) fn watches(f: &mut Context) -> Result<(), Errno> {
     let limits = Limits {
         max_user_watches: u32::try_from(f.size(100_000)).unwrap_or(u32::MAX),
         ..Limits::default()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A directory with as many names as fit.
+//! Attacks with a directory of as many names as fit.
 
 use std::time::Instant;
 
@@ -7,13 +7,13 @@ use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
 use openpath_vfs::{Limits, TenantLimits};
 
-use super::field::{Field, Host, mib, resident};
+use super::context::{Context, Host, mib, resident};
 
-/// Most memory for a file of which only the name is long.
+/// The most memory for a file of which only the name is long.
 const BYTES_PER_FILE: u64 = 1200;
 
-/// Made, listed, opened and removed; and its memory comes back while the directory stays.
-pub(super) fn directory(f: &mut Field) -> Result<(), Errno> {
+/// Makes, lists, opens and removes the entries; their memory is released while the directory stays.
+pub(super) fn directory(f: &mut Context) -> Result<(), Errno> {
     let entries = f.size(1_000_000);
     let host = Host::new(Limits::default(), TenantLimits::default())?;
     let guest = &host.guest;
@@ -60,7 +60,7 @@ pub(super) fn directory(f: &mut Field) -> Result<(), Errno> {
     let left = resident().saturating_sub(before);
     f.say(&format!("{} MiB when they are removed", mib(left)));
     f.must(left < (16 << 20) + full / 10, || {
-        format!("{} MiB stay of {}", mib(left), mib(full))
+        format!("{} MiB of {} are left", mib(left), mib(full))
     });
     let charged = host.tenant.stats();
     f.must(charged.inodes == 1, || format!("charged: {charged:?}"));

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commits, undos and discards that are killed at random moments, some of them on a full disk.
+//! Kills commits, undos and discards at random moments, some of them on a full disk.
 //!
 //! # Round
 //! A tree, a view that changes it in every way, and a command that is killed. An interrupted commit
-//! is continued or aborted; that may be killed as well.
+//! is continued or aborted, and that may be killed as well.
 //!
 //! # Rules
-//! R1. After a kill every name has what it had before, or all of what the view shows. A name that
-//!     both have is never gone.
-//! R2. `--continue` ends at what the view shows, and `--abort` at what was there before. Nothing
-//!     else is left in the tree.
+//! R1. After a kill every name has its old content, or all of the view's. A name that both states
+//!     have is never gone.
+//! R2. `--continue` ends at the view's state, and `--abort` at the old state. Nothing else is left
+//!     in the tree.
 //! R3. A discard changes nothing in the tree. A view whose discard was killed is whole or refused:
-//!     what is left of it is never committed.
+//!     half a view is never committed.
 //! R4. Afterwards the view can be committed and undone, or is gone.
 
-use super::both::Both;
-use super::hunt;
+use super::scene::{MARK, USER, said};
+use super::states::States;
+use super::victim;
 use super::{Plan, Report};
 use crate::rng::Rng;
 use std::fmt;
@@ -27,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-/// What is killed first.
+/// The command that is killed first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verb {
     Commit,
@@ -35,16 +36,16 @@ enum Verb {
     Discard,
 }
 
-/// What a round is.
+/// The choices of a round.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     number: u64,
     verb: Verb,
-    /// By an ordinary user.
+    /// An ordinary user runs the command.
     ordinary: bool,
     /// The view is on another file system than the tree.
     across: bool,
-    /// The tree's file system is filled up meanwhile.
+    /// A filler takes the free space of the tree's file system meanwhile.
     full: bool,
     /// How many commands are killed at most.
     kills: usize,
@@ -52,12 +53,12 @@ struct Round {
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = if self.ordinary { "a user" } else { "root" };
+        let user = if self.ordinary { "a user" } else { "root" };
         let on = if self.across { "another" } else { "the same" };
         let disk = if self.full { ", a full disk" } else { "" };
         write!(
             f,
-            "round {}: {:?} by {who}, view on {on} file system{disk}, {} kills",
+            "round {}: {:?} by {user}, view on {on} file system{disk}, {} kills",
             self.number, self.verb, self.kills
         )
     }
@@ -68,7 +69,7 @@ const MAKE: &str = "for d in 0 1 2 3 4; do mkdir d$d; for f in $(seq 30); do \
     seq $((d * f)) $((d * f * 40 + 9)) > d$d/f$f; done; done; ln d0/f1 linked; ln -s d0 way; \
     mkdir d4/deep && echo deep > d4/deep/x; mkdir -p ro/in; echo x > ro/x; \
     chmod 555 ro; head -c 3000000 /dev/zero | tr '\\0' a > big";
-/// Changes it in the view.
+/// Changes the tree, in the view.
 const CHANGE: &str = "for f in $(seq 30); do seq $f > d0/f$f; done; rm -r d1/f1* d3; mkdir d3; \
     echo new > d3/f1; mv d2 moved; echo more >> moved/f3; mkdir -p new/deep; \
     for f in $(seq 40); do seq $f 99 > new/deep/n$f; done; rm d1/f2; mkdir d1/f2; \
@@ -76,23 +77,20 @@ const CHANGE: &str = "for f in $(seq 30); do seq $f > d0/f$f; done; rm -r d1/f1*
     head -c 3000000 /dev/zero | tr '\\0' b > big; mkfifo pipe; \
     chmod u+w ro; echo more >> ro/x; echo y > ro/y; chmod 555 ro ro/in; mkdir -p shut/in; \
     echo z > shut/in/z; chmod 555 shut/in shut";
-/// Tells what is there: a line for each name, hidden names and the filler aside.
+/// Prints the state: a line for each name, without hidden names and the filler.
 const TELL: &str = "find . -name '.openpath-*' -prune -o -name filler -o -printf '%P %y %m %U %l ' \
     \\( -type f -exec sh -c 'cksum < \"$0\"' {} \\; -o -printf '\\n' \\) | sort";
-/// An ordinary user, who need not be known to the machine.
-const USER: u32 = 1000;
 /// A command that was killed may have left the device behind.
 const AS_USER: &str = "rm -f \"$0\" && mknod -m 666 \"$0\" c 10 229 && \
     mount --bind \"$0\" /dev/fuse && rm \"$0\" && \
     exec setpriv --reuid \"$1\" --regid \"$1\" --clear-groups -- \"${@:2}\"";
-const MARK: &str = "OPENPATH_KILLS";
-/// Enough for the tree twice, and not for many rounds of it.
+/// Room for the tree twice, but not for the trees of many rounds.
 const DISK: &str = "size=24m";
 
-/// Plays all rounds, and stops at the tenth wrong thing. `tell` hears of each round.
+/// Runs all rounds, and stops at the tenth fault. `tell` receives each round.
 ///
 /// # Errors
-/// A round cannot be set up: this is for root.
+/// Those of setting a round up, which needs root.
 pub fn commits(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Report> {
     let mut rng = Rng::new(plan.seed);
     let mut report = Report::default();
@@ -109,10 +107,10 @@ pub fn commits(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Report> {
         tell(&round.to_string());
         let scene = Scene::set(plan, round)?;
         let wrong = scene.play(plan, &mut rng, &mut report);
-        let strike = scene.strike();
+        let remove = scene.remove();
         let wrong = wrong?.into_iter().map(|said| format!("{round}: {said}"));
         report.wrong.extend(wrong);
-        strike?;
+        remove?;
         report.rounds += 1;
         if report.wrong.len() >= 10 {
             break;
@@ -126,7 +124,7 @@ struct Scene {
     round: Round,
     openpath: PathBuf,
     folder: PathBuf,
-    /// Where views are kept.
+    /// The directory of the views.
     state: PathBuf,
 }
 
@@ -161,7 +159,7 @@ impl Scene {
                 chown(dir, Some(USER), Some(USER))?;
             }
         }
-        let mut make = scene.as_who("sh");
+        let mut make = scene.as_user("sh");
         succeed(make.args(["-c", MAKE]))?;
         Ok(scene)
     }
@@ -170,13 +168,13 @@ impl Scene {
         self.folder.join("tree")
     }
 
-    /// What a killed process is found by.
+    /// The string by which the processes of the round are found.
     fn mark(&self) -> String {
         format!("{MARK}={}", self.folder.display())
     }
 
-    /// A program as the round's user, in the tree.
-    fn as_who(&self, program: impl AsRef<Path>) -> Command {
+    /// A program run by the round's user, in the tree.
+    fn as_user(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         if self.round.ordinary {
             command = Command::new("unshare");
@@ -195,17 +193,17 @@ impl Scene {
     }
 
     fn openpath(&self, args: &[&str]) -> io::Result<Output> {
-        self.as_who(&self.openpath).args(args).output()
+        self.as_user(&self.openpath).args(args).output()
     }
 
     fn told(&self) -> io::Result<String> {
-        let output = self.as_who("sh").args(["-c", TELL]).output()?;
+        let output = self.as_user("sh").args(["-c", TELL]).output()?;
         expect(&output, "reading the tree")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Hidden names that are left in the tree.
-    fn litter(&self) -> io::Result<String> {
+    fn leftovers(&self) -> io::Result<String> {
         let mut find = Command::new("find");
         let output = find
             .arg(self.tree())
@@ -214,19 +212,19 @@ impl Scene {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs a command and kills it at a random moment: after its start, or, so that a fast machine
-    /// is interrupted as well, after it changed the view's directory. Its output, if it ended
-    /// before.
+    /// Runs a command and kills it at a random moment: some time after its start or, so that a fast
+    /// machine is interrupted as well, after it changed the view's directory. Returns its output if
+    /// it ended before.
     fn killed(&self, args: &[&str], plan: &Plan, rng: &mut Rng) -> io::Result<Option<Output>> {
         let before = self.stamp();
-        let mut command = self.as_who(&self.openpath);
+        let mut command = self.as_user(&self.openpath);
         command.args(args).process_group(0);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let pid = i32::try_from(child.id())
             .ok()
             .and_then(rustix::process::Pid::from_raw);
-        // Short and long delays are alike likely, as nobody knows how long the command takes here.
+        // Short and long delays are equally likely, because the duration of the command is unknown.
         let mut halvings = rng.below(6);
         if !rng.one_in(3) {
             while self.stamp() == before && child.try_wait()?.is_none() {
@@ -244,7 +242,7 @@ impl Scene {
         Ok(output.status.code().is_some().then_some(output))
     }
 
-    /// When the view's directory and the commit in it were changed last.
+    /// When the view's directory and its commit were last changed.
     fn stamp(&self) -> [Option<SystemTime>; 2] {
         let view = self.state.join("openpath/views/view");
         let changed = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();
@@ -254,7 +252,7 @@ impl Scene {
     fn play(&self, plan: &Plan, rng: &mut Rng, report: &mut Report) -> io::Result<Vec<String>> {
         let run = |line| self.openpath(&["run", "-q", "--name", "view", "--", "sh", "-c", line]);
         expect(&run(CHANGE)?, "the run")?;
-        let both = Both {
+        let both = States {
             before: self.told()?,
             shown: String::from_utf8_lossy(&run(TELL)?.stdout).into_owned(),
         };
@@ -273,17 +271,17 @@ impl Scene {
         if let Err(why) = done {
             wrong.push(why.to_string());
         }
-        let left = hunt::left(&self.mark());
-        wrong.extend(left.iter().map(|left| format!("still there: {left}")));
+        let left = victim::left(&self.mark());
+        wrong.extend(left.iter().map(|left| format!("process left: {left}")));
         Ok(wrong)
     }
 
-    /// A commit or its undoing (R1, R2, R4).
+    /// Kills a commit or its undo (R1, R2, R4).
     fn interrupt(
         &self,
         plan: &Plan,
         rng: &mut Rng,
-        (verb, both): (Verb, &Both),
+        (verb, both): (Verb, &States),
         mut filler: Option<Filler>,
         report: &mut Report,
     ) -> io::Result<()> {
@@ -292,7 +290,7 @@ impl Scene {
             expect(&self.openpath(&args)?, "commit")?;
             args.push("--undo");
         }
-        // Where each of both commands ends, once it ends.
+        // The state at which each of both commands ends.
         let (mut forth, mut back) = (verb == Verb::Commit, false);
         for kill in 0..=self.round.kills {
             let fills = filler.as_mut().filter(|_| kill < self.round.kills);
@@ -306,7 +304,7 @@ impl Scene {
             filler.as_mut().map(Filler::empty);
             report.late += u64::from(kill == 0 && ended.is_some());
             let now = self.told()?;
-            if let Some(why) = both.amiss(&now) {
+            if let Some(why) = both.fault(&now) {
                 return Err(io::Error::other(format!("after {args:?}: {why}")));
             }
             let asked = self.openpath(&["diff", "view", "--stat"])?;
@@ -339,7 +337,7 @@ impl Scene {
             (Verb::Commit, Some("--abort")) | (Verb::Undo, Some("--continue" | "--abort")) => {
                 &[&both.before]
             }
-            // It was ended before it began, or after it was done.
+            // It ended before it began, or after it was done.
             _ => &[&both.before, &both.shown],
         };
         if !ends.contains(&&now) {
@@ -349,10 +347,10 @@ impl Scene {
     }
 
     /// R2, R4
-    fn ends_well(&self, both: &Both, now: &str) -> io::Result<()> {
-        let litter = self.litter()?;
-        if !litter.is_empty() {
-            return Err(io::Error::other(format!("left in the tree: {litter}")));
+    fn ends_well(&self, both: &States, now: &str) -> io::Result<()> {
+        let leftovers = self.leftovers()?;
+        if !leftovers.is_empty() {
+            return Err(io::Error::other(format!("left in the tree: {leftovers}")));
         }
         let steps = [("commit", &both.shown), ("--undo", &both.before)];
         for (what, wanted) in steps.into_iter().skip(usize::from(now == both.shown)) {
@@ -361,7 +359,7 @@ impl Scene {
             expect(&self.openpath(args)?, what)?;
             if self.told()? != *wanted {
                 return Err(io::Error::other(format!(
-                    "{what} afterwards did something else"
+                    "a later {what} gave a wrong tree"
                 )));
             }
         }
@@ -377,7 +375,7 @@ impl Scene {
         &self,
         plan: &Plan,
         rng: &mut Rng,
-        both: &Both,
+        both: &States,
         report: &mut Report,
     ) -> io::Result<()> {
         let ended = self.killed(&["discard", "view"], plan, rng)?;
@@ -391,7 +389,7 @@ impl Scene {
         };
         unchanged()?;
         if rng.one_in(2) {
-            // A run takes a whole view, or begins with an empty one.
+            // A run uses a whole view, or begins with an empty one.
             let run = ["run", "-q", "--name", "view", "--", "sh", "-c", TELL];
             let seen = self.openpath(&run)?;
             let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
@@ -411,10 +409,10 @@ impl Scene {
         if now == both.shown {
             return self.ends_well(both, &now);
         }
-        // It may be gone already.
+        // The view may be gone already.
         self.openpath(&["discard", "view"])?;
         let listed = self.openpath(&["list"])?;
-        // Root's list has the runs of others too.
+        // Root's list also has the runs of others.
         let text = String::from_utf8_lossy(&listed.stdout);
         if text.lines().any(|line| line.starts_with("view ")) {
             return Err(io::Error::other(format!("still listed: {}", said(&listed))));
@@ -422,7 +420,7 @@ impl Scene {
         Ok(())
     }
 
-    fn strike(self) -> io::Result<()> {
+    fn remove(self) -> io::Result<()> {
         if self.round.full {
             succeed(Command::new("umount").arg(self.tree()))?;
         }
@@ -434,7 +432,7 @@ impl Scene {
     }
 }
 
-/// A file that takes all that is left of a disk.
+/// A file that takes all free space of a disk.
 struct Filler {
     path: PathBuf,
     filling: Option<std::thread::JoinHandle<()>>,
@@ -455,14 +453,14 @@ impl Filler {
             let Ok(mut file) = File::create(path) else {
                 return;
             };
-            // Slowly enough for a command to begin with room and to end without.
+            // Slow enough that a command can begin with free space and end without.
             while file.write_all(&[0; 1 << 16]).is_ok() {
                 std::thread::sleep(Duration::from_micros(200));
             }
         }));
     }
 
-    /// Gives the room back.
+    /// Frees the space.
     fn empty(&mut self) {
         if let Some(filling) = self.filling.take() {
             filling.join().ok();
@@ -482,13 +480,6 @@ fn expect(output: &Output, what: &str) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::Error::other(format!("{what}: {}", said(output)))),
     }
-}
-
-/// What a program said, shortened.
-fn said(output: &Output) -> String {
-    let text = [&output.stdout[..], &output.stderr].concat();
-    let text: String = String::from_utf8_lossy(&text).chars().take(500).collect();
-    format!("{}: {text}", output.status)
 }
 
 fn succeed(command: &mut Command) -> io::Result<()> {

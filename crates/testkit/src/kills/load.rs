@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What works in a view while it is killed, and what must be true of it afterwards.
+//! Defines the programs that work in a view while it is killed, and the checks of their data.
 //!
-//! A script says a word when it begins, and a line `kept ...` when something is on the disk: synced
-//! by fsync(2), or what the program itself says is. It is then given back these lines on standard
-//! input, and says `LOST ...` of what is not so. A line is said by the shell itself: of what
-//! another process computes while all are being killed, half may come.
+//! A script prints a word when it begins, and a line `kept ...` when something is on the disk:
+//! synced by fsync(2), or reported as synced by the program. The check reads these lines on
+//! standard input, and prints `LOST ...` for data that is gone. The shell prints each line itself,
+//! because output of another process may be cut while all are killed.
 
 /// A load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Load {
-    /// Files new and old are written and synced, some renamed.
+    /// Write and sync new and old files, and rename some.
     Sync,
-    /// An archive is extracted over and over. Of what it reads sha1sum(1) tells; cksum(1) of
-    /// coreutils 9.1 takes what cannot be read for empty.
+    /// Extract an archive repeatedly. sha1sum(1) prints the sums, because cksum(1) of coreutils 9.1
+    /// takes an unreadable file for an empty one.
     Tar,
-    /// Rows are added to a database.
+    /// Add rows to a database.
     Sqlite,
-    /// Commits are made.
+    /// Make commits.
     Git,
-    /// A program is built by several jobs.
+    /// Build a program with several jobs.
     Make,
 }
 
-/// Whether each file has the checksum that was said.
+/// Compares each file with the checksum that was printed.
 const SUMS: &str = "while read -r path sum; do now=$(cksum < \"$path\"); \
     [ \"$now\" = \"$sum\" ] || echo \"LOST $path: $sum, now $now\"; done";
 
@@ -66,16 +66,16 @@ impl Load {
         }
     }
 
-    /// How many lines it can be waited for.
+    /// How many lines of output to wait for.
     pub(super) fn lines(self) -> usize {
         if self == Self::Make { 1 } else { usize::MAX }
     }
 
-    /// The script that looks for what was kept.
+    /// The script that checks the kept data.
     pub(super) fn check(self) -> &'static str {
         match self {
             Self::Sync => SUMS,
-            // What was moved on purpose is not where it was said to be.
+            // The load moves some files away on purpose.
             Self::Tar => {
                 "while read -r path sum; do [ -e \"$path\" ] || continue; \
                 [ \"$(sha1sum < \"$path\")\" = \"$sum\" ] || echo \"LOST $path\"; done"
@@ -91,7 +91,7 @@ impl Load {
                 echo LOST .git; [ -z \"$head\" ] || { git merge-base --is-ancestor $head HEAD \
                 || echo LOST $head; git fsck --full > fsck 2>&1 || echo LOST objects $(cat fsck); }"
             }
-            // What was being written when its writer was killed is newer than what it is of.
+            // If the writer of a target was killed, the target is newer than its sources.
             Self::Make => {
                 "make -s clean; make -s -j2 prog || echo LOST build; ./prog || echo LOST prog"
             }

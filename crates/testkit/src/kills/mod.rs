@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath run` whose processes are killed at random moments while programs work in the view.
+//! Kills processes of `openpath run` at random moments while programs work in the view.
 //!
 //! # Round
-//! A tree, a load in a view of it (`load`), whose output says what is on the disk for good. After a
-//! random time the server, the front, the command or all of them get SIGKILL. Then (`scene`):
+//! A tree, and a load in a view of it (`load`), whose output says what is safely on the disk. After
+//! a random time the server, the front, the command or all of them get SIGKILL. Then `scene`
+//! checks:
 //!
 //! # Rules
-//! R1. No process of the round is left, in whatever state, after half a minute.
-//! R2. The tree is what it was, bit for bit, times of change included.
-//! R3. A view in a directory is compared without an error, and run again: what was said to be on
-//!     the disk is in it, whole. It is discarded, and nothing is left of it.
-//! R4. What ends tells how: the front dies by the signal that it or the command got, and says that
-//!     the server is gone when it is.
+//! R1. No process of the round is left, in any state, after half a minute.
+//! R2. The tree is unchanged, bit for bit, including change times.
+//! R3. A view in a directory can be compared and run again without an error, and has whole what was
+//!     reported as on the disk. It can be discarded, and leaves nothing.
+//! R4. The exit status tells how: the front dies by the signal that it or the command got, and
+//!     reports when the server is gone.
 
-mod both;
 mod commits;
-mod hunt;
 mod load;
 mod scene;
+mod states;
+mod victim;
 
 pub use commits::commits;
 
 use crate::rng::Rng;
-use hunt::Victim;
 use load::Load;
 use scene::Scene;
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use victim::Victim;
 
-/// How long a load may take to say what is waited for.
+/// How long a load may take to print the awaited lines.
 const SLOWLY: Duration = Duration::from_secs(20);
 
-/// What is to be done.
+/// The parameters of all rounds.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The command under test.
@@ -44,38 +45,38 @@ pub struct Plan {
     pub rounds: u64,
     /// Seed of the random choices.
     pub seed: u64,
-    /// The longest that a load works before the kill.
+    /// The longest time that a load works before the kill.
     pub longest: Duration,
 }
 
-/// What was done, and what was wrong.
+/// The results of all rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Rounds.
     pub rounds: u64,
-    /// Rounds in which the load had ended before it could be killed.
+    /// Rounds in which the load had ended before the kill.
     pub late: u64,
-    /// Rounds with a view in a directory; of commits, how many were interrupted.
+    /// Rounds with a view in a directory; for commits, interrupted rounds.
     pub kept: u64,
-    /// Things that were said to be on the disk, and were looked for.
+    /// Things reported as on the disk that were checked.
     pub promises: u64,
-    /// What was wrong.
+    /// Faults.
     pub wrong: Vec<String>,
 }
 
-/// What a round is.
+/// The choices of a round.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     number: u64,
     load: Load,
     victim: Victim,
-    /// By an ordinary user.
+    /// An ordinary user runs the command.
     ordinary: bool,
     /// The changes are in a directory.
     kept: bool,
-    /// The kernel keeps writes back.
+    /// The kernel uses its writeback cache.
     back: bool,
-    /// It is left alone until it has said so much.
+    /// The kill waits for this many lines of output.
     lines: usize,
     after: Duration,
 }
@@ -89,7 +90,7 @@ impl fmt::Display for Round {
             after,
             ..
         } = self;
-        let who = if self.ordinary { "a user" } else { "root" };
+        let user = if self.ordinary { "a user" } else { "root" };
         let upper = if self.kept { "a directory" } else { "memory" };
         let written = if self.back {
             "written back"
@@ -98,16 +99,16 @@ impl fmt::Display for Round {
         };
         write!(
             f,
-            "round {number}: {victim:?} of {load:?} by {who} over {upper}, {written}, \
+            "round {number}: {victim:?} of {load:?} by {user} over {upper}, {written}, \
                 after {after:?}"
         )
     }
 }
 
-/// Plays all rounds, and stops at the tenth wrong thing. `tell` hears of each round.
+/// Runs all rounds, and stops at the tenth fault. `tell` receives each round.
 ///
 /// # Errors
-/// A round cannot be set up: this is for root.
+/// Those of setting a round up, which needs root.
 pub fn storm(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Report> {
     let mut rng = Rng::new(plan.seed);
     let mut report = Report::default();
@@ -120,7 +121,7 @@ pub fn storm(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Report> {
             ordinary: !rng.one_in(3),
             kept: !rng.one_in(4),
             back: rng.one_in(2),
-            // Some are to be killed while they are being set up.
+            // Some are killed while they are being set up.
             lines: rng.below(9),
             after: Duration::from_millis(rng.below(longest) as u64),
         };
@@ -143,7 +144,7 @@ fn play(plan: &Plan, round: Round, report: &mut Report) -> io::Result<()> {
     let before = scene.whole()?;
     let mut front = scene.start(round.load.script())?;
     let pid = front.id();
-    // The pipe is read to its end, which comes when nobody of the round holds it any more.
+    // Reads the pipe to its end, which comes when no process of the round holds it.
     let output = BufReader::new(front.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?);
     let (tell, heard) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -165,19 +166,19 @@ fn play(plan: &Plan, round: Round, report: &mut Report) -> io::Result<()> {
     round.victim.kill(pid);
     report.late += u64::from(late);
     let wrong = &mut report.wrong;
-    match hunt::ended(&mut front)? {
-        None => wrong.push("the front does not end".to_owned()),
-        Some(status) if !late => wrong.extend(round.victim.amiss(status)),
+    match victim::ended(&mut front)? {
+        None => wrong.push("the front did not end".to_owned()),
+        Some(status) if !late => wrong.extend(round.victim.fault(status)),
         Some(_) => {}
     }
-    let left = hunt::left(&scene.mark());
-    // Who is left may hold the pipe.
+    let left = victim::left(&scene.mark());
+    // A process that is left may hold the pipe.
     let promises = if left.is_empty() {
         reader.join().unwrap_or_default()
     } else {
         Vec::new()
     };
-    wrong.extend(left.iter().map(|left| format!("still there: {left}")));
+    wrong.extend(left.iter().map(|left| format!("process left: {left}")));
     let after = scene.whole()?;
     if after != before {
         wrong.push(format!("the tree changed:\n{}", differ(&before, &after)));
@@ -187,10 +188,10 @@ fn play(plan: &Plan, round: Round, report: &mut Report) -> io::Result<()> {
         report.promises += promises.len() as u64;
         wrong.extend(scene.judge(&promises)?);
     }
-    scene.strike()
+    scene.remove()
 }
 
-/// The lines of which one has more.
+/// The lines that only one of both has.
 fn differ(before: &str, after: &str) -> String {
     let only = |one: &str, other: &str, sign: char| -> String {
         let lines = one.lines().filter(|line| !other.contains(line));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree, a view of it, and what is asked of both once everything is dead.
+//! Makes the tree and the view of a round, and checks both after the kill.
 
 use super::{Plan, Round, SLOWLY};
 use std::fs;
@@ -9,22 +9,22 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// An ordinary user, who need not be known to the machine.
-const USER: u32 = 1000;
-/// Starts what follows as an ordinary user, with the device of FUSE as distributions have it.
+/// An ordinary user; the machine need not have an account for it.
+pub(super) const USER: u32 = 1000;
+/// Starts a program as an ordinary user, with the FUSE device set up as distributions do.
 const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
     && exec setpriv --reuid \"$1\" --regid \"$1\" --clear-groups -- \"${@:2}\"";
-/// What is told of a tree.
+/// Prints the state of a tree.
 const WHOLE: &str = "find . -printf '%P %y %m %U %n %s %T@ %C@ %l\\n' | sort; \
     find . -type f | sort | xargs cksum";
 /// Name of the variable that marks the processes of a round.
-const MARK: &str = "OPENPATH_KILLS";
+pub(super) const MARK: &str = "OPENPATH_KILLS";
 
 /// The tree of a round.
 pub(super) struct Scene {
     round: Round,
     openpath: PathBuf,
-    /// All that the round makes.
+    /// The directory of everything that the round makes.
     folder: PathBuf,
 }
 
@@ -73,12 +73,12 @@ impl Scene {
         format!("{}/", self.folder.join("view").display())
     }
 
-    /// What is in the environment of each process of the round.
+    /// What the environment of each process of the round contains.
     pub(super) fn mark(&self) -> String {
         format!("{MARK}={}", self.folder.display())
     }
 
-    /// Gives the tree to who runs the command.
+    /// Gives the tree to the user that runs the command.
     fn own(&self) -> io::Result<()> {
         fs::set_permissions(&self.folder, PermissionsExt::from_mode(0o755))?;
         if !self.round.ordinary {
@@ -129,19 +129,19 @@ impl Scene {
         command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
 
-    /// All that the tree is.
+    /// The whole state of the tree.
     pub(super) fn whole(&self) -> io::Result<String> {
         let mut look = Command::new("sh");
         let said = look.args(["-c", WHOLE]).current_dir(self.tree()).output()?;
         Ok(String::from_utf8_lossy(&said.stdout).into_owned())
     }
 
-    /// Compares the view, and runs in it again; what is wrong.
+    /// Compares the view and runs in it again; returns the faults.
     pub(super) fn judge(&self, promises: &[String]) -> io::Result<Vec<String>> {
         let mut wrong = Vec::new();
         let view = self.view();
         if !self.folder.join("view/view.toml").exists() {
-            // It was killed before there was one.
+            // It was killed before there was a view.
             return Ok(if promises.is_empty() {
                 wrong
             } else {
@@ -177,7 +177,7 @@ impl Scene {
             .stderr(Stdio::piped());
         let mut check = check.spawn()?;
         if let Some(mut stdin) = check.stdin.take() {
-            // Who does not read all of it has seen enough.
+            // A check that stops reading has seen enough.
             stdin
                 .write_all((promises.join("\n") + "\n").as_bytes())
                 .ok();
@@ -185,7 +185,7 @@ impl Scene {
         let check = check.wait_with_output()?;
         let text = said(&check);
         if !matches!(check.status.code(), Some(0 | 1)) || text.contains("LOST") {
-            wrong.push(format!("what was kept: {text}"));
+            wrong.push(format!("kept data: {text}"));
         }
         let discard = self.openpath(&["discard", &view]).output()?;
         if !discard.status.success() || self.folder.join("view").exists() {
@@ -194,14 +194,14 @@ impl Scene {
         Ok(wrong)
     }
 
-    /// Removes all of it.
-    pub(super) fn strike(self) -> io::Result<()> {
+    /// Removes everything.
+    pub(super) fn remove(self) -> io::Result<()> {
         fs::remove_dir_all(&self.folder)
     }
 }
 
-/// What a program said, shortened.
-fn said(output: &Output) -> String {
+/// The output of a program, shortened.
+pub(super) fn said(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr].concat();
     let text: String = String::from_utf8_lossy(&text).chars().take(500).collect();
     format!("{}: {text}", output.status)

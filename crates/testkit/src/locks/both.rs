@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A script on both sides, what differs, and the smallest script nearby that differs too.
+//! Runs a script on both sides, reports the first difference, and shrinks the script.
 
 use super::kernel::Kernel;
 use super::ours::Ours;
-use super::{Answer, Cast, Script, Step, text};
+use super::{Answer, Layout, Script, Step, text};
 use crate::shrink::fewer;
 use std::io;
 
-/// Most scripts that one shrinking tries.
+/// The most scripts that one shrinking tries.
 const TRIES_MAX: usize = 600;
 
 /// Both sides.
@@ -16,31 +16,31 @@ pub(super) struct Both {
     ours: Ours,
 }
 
-/// Two answers to one call that differ.
+/// Two different answers to one call.
 pub(super) struct Difference {
-    /// The number of the step, or of that before the look.
+    /// The number of the step, or of the step before the look.
     at: usize,
-    /// In words.
+    /// The difference as text.
     pub(super) text: String,
 }
 
 impl Both {
-    pub(super) fn new(cast: &Cast) -> io::Result<Self> {
-        let ours = Ours::new(cast).map_err(|e| io::Error::other(format!("no Vfs: {e}")))?;
+    pub(super) fn new(layout: &Layout) -> io::Result<Self> {
+        let ours = Ours::new(layout).map_err(|e| io::Error::other(format!("no Vfs: {e}")))?;
         Ok(Self {
-            kernel: Kernel::new(cast)?,
+            kernel: Kernel::new(layout)?,
             ours,
         })
     }
 
-    /// Does steps on both, at the same time; the answers of the kernel, and ours.
+    /// Runs steps on both sides at the same time; returns the kernel's answers and ours.
     pub(super) fn run(&self, steps: Vec<Step>) -> [Vec<Answer>; 2] {
-        let play = self.kernel.crew().begin(steps.clone());
+        let batch = self.kernel.group().begin(steps.clone());
         let ours = self.ours.run(steps.into_iter());
-        [play.wait(), ours]
+        [batch.wait(), ours]
     }
 
-    /// Ends both after so many steps; that something of ours is locked still.
+    /// Ends both sides after this many steps; reports a lock of ours that is left.
     pub(super) fn end(self, at: usize) -> Option<Difference> {
         drop(self.kernel);
         let is_left = !self.ours.end().is_empty();
@@ -51,8 +51,7 @@ impl Both {
     }
 }
 
-/// The first of the calls, each with the number of its step, that the kernel and we answer in two
-/// ways.
+/// The first call with two answers, each call with the number of its step.
 pub(super) fn first(all: &[(usize, Step)], [kernel, ours]: [&[Answer]; 2]) -> Option<Difference> {
     let mut pairs = all.iter().zip(kernel.iter().zip(ours));
     let found = pairs.find(|(_, (kernel, ours))| kernel != ours);
@@ -62,15 +61,15 @@ pub(super) fn first(all: &[(usize, Step)], [kernel, ours]: [&[Answer]; 2]) -> Op
     })
 }
 
-/// Does a script on both sides; the first difference.
+/// Runs a script on both sides; returns the first difference.
 fn differ(script: &Script) -> io::Result<Option<Difference>> {
-    let both = Both::new(&script.cast)?;
+    let both = Both::new(&script.layout)?;
     let all = script.all();
     let [kernel, ours] = both.run(all.iter().map(|(_, step)| *step).collect());
     Ok(first(&all, [&kernel, &ours]).or(both.end(script.steps.len())))
 }
 
-/// The smallest script found that differs, and in what; none if it does not differ again.
+/// The smallest differing script found, with its difference; none if it does not differ again.
 fn shrink(script: &Script) -> io::Result<Option<(Script, Difference)>> {
     let Some(mut found) = differ(script)? else {
         return Ok(None);
@@ -92,7 +91,7 @@ fn shrink(script: &Script) -> io::Result<Option<(Script, Difference)>> {
     Ok(Some((best, found)))
 }
 
-/// What is printed of a script that differs: the smallest nearby, and in what.
+/// The report of a differing script: the smallest one nearby, and its difference.
 pub(super) fn report(script: &Script, first: &Difference) -> io::Result<String> {
     Ok(match shrink(script)? {
         Some((small, found)) => format!("{small}{}", found.text),

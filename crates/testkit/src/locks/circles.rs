@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Circles of processes that wait for each other: who is refused with `EDEADLK`, who waits, and who
-//! goes on when something is let go.
+//! Compares circles of waiting processes: which call fails with `EDEADLK`, which waits, and which
+//! continues when a lock is released.
 //!
 //! # Shape
-//! Two to fourteen processes of three threads. Each has a range of a file; the first thread of each
-//! comes to wait for a byte of the next one's, in any order; the second threads of some come to
-//! wait for a byte of anybody's. Some of this by open files' locks, which nobody is refused. Then
-//! the third threads let go, in any order, until nobody waits.
+//! Two to fourteen processes of three threads. Each process locks a range of a file; its first
+//! thread then waits for a byte of the next process's range, in any order; the second threads of
+//! some wait for a byte of any process. Some locks are open file locks, which are never refused.
+//! Then the third threads release, in any order, until no thread waits.
 //!
 //! # Rules
-//! R1. No two wait for the same byte, so that which of several goes on first makes no difference
-//!     (L80).
-//! R2. After each call both sides are left alone until each thread has its answer or sleeps in its
-//!     call; what has come of all is compared then.
+//! R1. No two threads wait for the same byte, so the order in which waiters continue makes no
+//!     difference (L80).
+//! R2. After each call both sides run until each thread has its answer or sleeps in its call; then
+//!     all results are compared.
 
-use super::crew::{Crew, Play, serve};
 use super::kernel::Kernel;
 use super::ours::Ours;
 use super::text;
-use super::{Answer, Cast, FILES, Op, Step};
+use super::turns::{Batch, ThreadGroup, serve};
+use super::{Answer, FILES, Layout, Op, Step};
 use crate::rng::Rng;
 use openpath_abi::Flock;
 use openpath_abi::fcntl::O_RDWR;
@@ -31,37 +31,37 @@ use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Fewest processes of a circle.
+/// The fewest processes of a circle.
 pub const SHORTEST: usize = 2;
-/// Most that either side sees.
+/// The longest circle that either side detects.
 pub const SEEN: usize = 12;
-/// Most.
+/// The most processes.
 pub const LONGEST: usize = SEEN + 2;
 /// Threads of each process.
 const THREADS: [usize; LONGEST] = [3; LONGEST];
-/// Bytes that each process has.
+/// Bytes that each process locks.
 const BYTES: i64 = 32;
-/// Longer than any call takes that does not wait.
+/// More time than any call takes that does not wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Calls one at a time, some of which wait.
+/// A circle: calls made one at a time, some of which wait.
 #[derive(Clone, Debug)]
 pub struct Circle {
-    cast: Cast,
-    /// Nothing but the circle, all of it by locks of processes.
+    layout: Layout,
+    /// Whether there is only the circle, all of it by process locks.
     is_plain: bool,
-    /// Opens, and what each has.
+    /// Opens files, and takes the first locks.
     setup: Vec<Step>,
-    /// Waits, and then what is let go.
+    /// Waits, and then releases.
     steps: Vec<Step>,
 }
 
-/// The circle of a seed.
+/// Makes the circle of a seed.
 #[must_use]
 pub fn circle(seed: u64) -> Circle {
     let mut rng = Rng::new(seed);
     let length = SHORTEST + rng.below(LONGEST + 1 - SHORTEST);
-    let cast = Cast {
+    let layout = Layout {
         threads: &THREADS[..length],
         common: false,
     };
@@ -79,25 +79,25 @@ pub fn circle(seed: u64) -> Circle {
         .map(|_| (rng.pick(&[0, 1, 2]).to_owned(), owner(&mut rng)[0]))
         .collect();
     for (at, (file, cmd)) in held.iter().enumerate() {
-        let who = at * 3;
+        let thread = at * 3;
         setup.extend((0..FILES).map(|file| Step {
-            who,
+            thread,
             op: Op::Open(file, O_RDWR),
         }));
         let ask = Flock::new(l::F_WRLCK, at as i64 * BYTES, BYTES);
         setup.push(Step {
-            who,
+            thread,
             op: Op::Fcntl(*file, *cmd, ask),
         });
     }
     // R1
     let mut wanted = vec![0; length];
-    let mut wait = |rng: &mut Rng, who: usize, of: usize| {
+    let mut wait = |rng: &mut Rng, thread: usize, of: usize| {
         let at = of as i64 * BYTES + wanted[of];
         wanted[of] += 1;
         let ask = Flock::new(*rng.pick(&[l::F_RDLCK, l::F_WRLCK]), at, 1);
         Step {
-            who,
+            thread,
             op: Op::Fcntl(held[of].0, owner(rng)[1], ask),
         }
     };
@@ -115,14 +115,14 @@ pub fn circle(seed: u64) -> Circle {
     shuffle(&mut rng, &mut steps);
     steps.extend(ends(&mut rng, &held));
     Circle {
-        cast,
+        layout,
         is_plain,
         setup,
         steps,
     }
 }
 
-/// Third threads that let go of what each process has: a file, and by which call.
+/// Third threads that release what each process has: a file, and by which call.
 fn ends(rng: &mut Rng, held: &[(i32, u32)]) -> Vec<Step> {
     let mut ends: Vec<Step> = Vec::new();
     for (at, (file, cmd)) in held.iter().enumerate() {
@@ -133,7 +133,7 @@ fn ends(rng: &mut Rng, held: &[(i32, u32)]) -> Vec<Step> {
             Op::Fcntl(*file, *cmd, none)
         };
         ends.push(Step {
-            who: at * 3 + 2,
+            thread: at * 3 + 2,
             op,
         });
     }
@@ -147,54 +147,54 @@ fn shuffle(rng: &mut Rng, steps: &mut [Step]) {
     }
 }
 
-/// Those who are in a call.
-type Inside = BTreeMap<usize, Arc<Play>>;
+/// The threads that are in a call.
+type Inside = BTreeMap<usize, Arc<Batch>>;
 
-/// A side whose calls may wait.
+/// A side with calls that may wait.
 trait Side {
-    fn crew(&self) -> &Crew;
-    /// Whether all who are in a call, which all have begun, sleep there.
+    fn group(&self) -> &ThreadGroup;
+    /// Whether all threads that are in a call, all of which have begun, sleep there.
     fn rests(&self, inside: &Inside) -> bool;
 }
 
 impl Side for Kernel {
-    fn crew(&self) -> &Crew {
-        Kernel::crew(self)
+    fn group(&self) -> &ThreadGroup {
+        Kernel::group(self)
     }
 
     fn rests(&self, inside: &Inside) -> bool {
-        inside.keys().all(|who| self.sleeps(*who))
+        inside.keys().all(|thread| self.sleeps(*thread))
     }
 }
 
 /// Our tasks, each in a thread.
 struct Threads {
     vfs: Vfs,
-    crew: Crew,
+    group: ThreadGroup,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
     fn new(ours: Ours) -> Self {
-        let begin = |(who, task): (usize, Task)| {
-            let (plays, told) = channel::<Arc<Play>>();
-            let thread = thread::spawn(move || serve(who, &told, &task));
-            (plays, thread)
+        let begin = |(thread, task): (usize, Task)| {
+            let (batches, told) = channel::<Arc<Batch>>();
+            let thread = thread::spawn(move || serve(thread, &told, &task));
+            (batches, thread)
         };
         let begun = ours.tasks.into_iter().enumerate().map(begin);
         let (members, threads): (Vec<_>, Vec<_>) = begun
-            .map(|(plays, thread)| ((plays, thread.thread().clone()), thread))
+            .map(|(batches, thread)| ((batches, thread.thread().clone()), thread))
             .unzip();
         Self {
             vfs: ours.vfs,
-            crew: Crew::new(members),
+            group: ThreadGroup::new(members),
             threads,
         }
     }
 
-    /// Ends them; whether something is locked still.
+    /// Ends the threads; returns whether a lock is left.
     fn end(mut self) -> bool {
-        self.crew.dismiss();
+        self.group.close();
         for thread in self.threads.drain(..) {
             let _ended = thread.join();
         }
@@ -203,48 +203,48 @@ impl Threads {
 }
 
 impl Side for Threads {
-    fn crew(&self) -> &Crew {
-        &self.crew
+    fn group(&self) -> &ThreadGroup {
+        &self.group
     }
 
-    /// Who is granted or refused something is in no line any more when who did that returns.
+    /// A waiter that is granted or refused has left its line when the granting call returns.
     fn rests(&self, inside: &Inside) -> bool {
         let locks = self.vfs.locks();
         locks.iter().filter(|lock| lock.waits).count() == inside.len()
     }
 }
 
-/// What has come of a call: who was told, and what all have said that had not before.
+/// The result of a call: the thread that made it, and all new answers.
 type Came = (usize, BTreeMap<usize, Answer>);
 
-/// Does a circle on one side. R2
-fn play(side: &impl Side, circle: &Circle) -> Result<Vec<Came>, String> {
-    let crew = side.crew();
-    let answers = crew.begin(circle.setup.clone()).wait();
+/// Runs a circle on one side. R2
+fn run_on(side: &impl Side, circle: &Circle) -> Result<Vec<Came>, String> {
+    let group = side.group();
+    let answers = group.begin(circle.setup.clone()).wait();
     super::is_set_up(&circle.setup, &answers)?;
     let mut inside = Inside::new();
     let mut came = Vec::new();
     for step in &circle.steps {
-        inside.insert(step.who, crew.begin(vec![*step]));
+        inside.insert(step.thread, group.begin(vec![*step]));
         let answers = settle(side, &mut inside)?;
-        came.push((step.who, answers));
+        came.push((step.thread, answers));
     }
     Ok(came)
 }
 
-/// Leaves all alone until each has answered or sleeps; the answers.
+/// Waits until each thread has answered or sleeps; returns the answers.
 fn settle(side: &impl Side, inside: &mut Inside) -> Result<BTreeMap<usize, Answer>, String> {
     let began = Instant::now();
     let mut answers = BTreeMap::new();
     loop {
-        let has_begun = inside.values().all(|play| play.has_begun());
+        let has_begun = inside.values().all(|batch| batch.has_begun());
         let rests = has_begun && side.rests(inside);
-        // Whoever was on its way may have woken others, so all are looked at again after it.
+        // A thread that was still running may have woken others, so all are checked again.
         let before = inside.len();
-        inside.retain(|who, play| {
-            let said = play.answers().and_then(|mut all| all.pop());
+        inside.retain(|thread, batch| {
+            let said = batch.answers().and_then(|mut all| all.pop());
             let is_in = said.is_none();
-            answers.extend(said.map(|said| (*who, said)));
+            answers.extend(said.map(|said| (*thread, said)));
             is_in
         });
         let is_quiet = rests && inside.len() == before;
@@ -258,40 +258,39 @@ fn settle(side: &impl Side, inside: &mut Inside) -> Result<BTreeMap<usize, Answe
     }
 }
 
-/// What circles gave.
+/// The results of all circles.
 #[derive(Debug, Default)]
 pub struct Sum {
-    /// How many.
+    /// How many circles.
     pub circles: u64,
-    /// Of those that are a circle and no more: how many of each length, and in how many of them
-    /// somebody was refused.
+    /// Of plain circles: how many of each length, and in how many of them a call was refused.
     pub lengths: BTreeMap<usize, [u64; 2]>,
     /// Calls in all.
     pub calls: u64,
-    /// Of those, such as waited first.
+    /// Calls that waited at first.
     pub waited: u64,
-    /// Of those, refused with `EDEADLK`.
+    /// Calls refused with `EDEADLK`.
     pub refused: u64,
-    /// What differed.
+    /// The differences.
     pub reports: Vec<String>,
 }
 
-/// Does so many circles, until so many differ.
+/// Runs this many circles, or until this many differ.
 ///
 /// # Errors
-/// What kept a side from being made.
+/// Those of making a side.
 pub fn run(seed: u64, count: u64, reports: usize) -> io::Result<Sum> {
     let mut sum = Sum::default();
     for seed in seed..seed + count {
         let circle = circle(seed);
-        let ours = Ours::new(&circle.cast);
+        let ours = Ours::new(&circle.layout);
         let ours = ours.map_err(|e| io::Error::other(format!("no Vfs: {e}")))?;
-        let (kernel, threads) = (Kernel::new(&circle.cast)?, Threads::new(ours));
-        let both = (play(&kernel, &circle), play(&threads, &circle));
+        let (kernel, threads) = (Kernel::new(&circle.layout)?, Threads::new(ours));
+        let both = (run_on(&kernel, &circle), run_on(&threads, &circle));
         let (theirs, own) = match both {
             (Ok(theirs), Ok(own)) => (theirs, own),
             (theirs, own) => {
-                // Those who wait for ever are left where they are.
+                // Threads that wait for ever are left there.
                 core::mem::forget((kernel, threads));
                 let why = [theirs.err(), own.err()];
                 return Err(io::Error::other(format!("seed {seed}: {why:?}\n{circle}")));
@@ -304,13 +303,13 @@ pub fn run(seed: u64, count: u64, reports: usize) -> io::Result<Sum> {
         let refused = all().filter(|answer| is_refusal(answer)).count() as u64;
         sum.circles += 1;
         if circle.is_plain {
-            let of_length = sum.lengths.entry(circle.cast.threads.len()).or_default();
+            let of_length = sum.lengths.entry(circle.layout.threads.len()).or_default();
             of_length[0] += 1;
             of_length[1] += u64::from(refused > 0);
         }
         sum.calls += circle.steps.len() as u64;
         sum.refused += refused;
-        let late = |(who, came): &&Came| !came.contains_key(who);
+        let late = |(thread, came): &&Came| !came.contains_key(thread);
         sum.waited += theirs.iter().filter(late).count() as u64;
         if theirs != own || is_left {
             sum.reports
@@ -323,22 +322,22 @@ pub fn run(seed: u64, count: u64, reports: usize) -> io::Result<Sum> {
     Ok(sum)
 }
 
-/// What was done, up to where both sides differ.
+/// Renders the calls up to the difference.
 fn told(circle: &Circle, theirs: &[Came], own: &[Came]) -> String {
-    let mut lines = format!("{} processes\n", circle.cast.threads.len());
-    let name = |who: &usize| circle.cast.name(*who);
+    let mut lines = format!("{} processes\n", circle.layout.threads.len());
+    let name = |thread: &usize| circle.layout.name(*thread);
     let said = |came: &Came| {
         let all = came
             .1
             .iter()
-            .map(|(who, answer)| format!("{} {}", name(who), text::said(answer)));
+            .map(|(thread, answer)| format!("{} {}", name(thread), text::said(answer)));
         all.collect::<Vec<_>>().join(", ")
     };
     for step in &circle.setup {
-        lines += &format!("{} {}\n", name(&step.who), step.op);
+        lines += &format!("{} {}\n", name(&step.thread), step.op);
     }
     for (step, (a, b)) in circle.steps.iter().zip(theirs.iter().zip(own)) {
-        lines += &format!("{} {} = {}\n", name(&step.who), step.op, said(a));
+        lines += &format!("{} {} = {}\n", name(&step.thread), step.op, said(a));
         if a != b {
             return lines + &format!("    openpath: {}\n", said(b));
         }
@@ -349,7 +348,7 @@ fn told(circle: &Circle, theirs: &[Came], own: &[Came]) -> String {
 impl std::fmt::Display for Circle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for step in self.setup.iter().chain(&self.steps) {
-            writeln!(f, "{} {}", self.cast.name(step.who), step.op)?;
+            writeln!(f, "{} {}", self.layout.name(step.thread), step.op)?;
         }
         Ok(())
     }

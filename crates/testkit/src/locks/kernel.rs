@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The running kernel's side: a thread for each, with a descriptor table for each process.
+//! Runs scripts on the running kernel: one thread for each thread, with a descriptor table per
+//! process.
 //!
 //! # Rules
-//! R1. All stay on one processor, so that handing over wakes no other.
-//! R2. A table has nothing but what a [`Cast`] says: all else that the program has open is closed
-//!     there.
+//! R1. All threads stay on one processor, so that passing the turn wakes no other.
+//! R2. A table has nothing but what its [`Layout`] says: all other descriptors of the program are
+//!     closed there.
 
-use super::crew::{Crew, Hand, serve};
-use super::{Answer, Cast, FILES, Op, SIZE, Told};
+use super::turns::{Caller, ThreadGroup, serve};
+use super::{Answer, FILES, Layout, Op, SIZE, Told};
+use crate::scratch::Scratch;
 use crate::sys;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, SEEK_SET};
@@ -15,57 +17,22 @@ use openpath_abi::lock::{F_GETLK, F_OFD_GETLK};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle, Thread};
 
 /// `CLONE_FILES`.
 const CLONE_FILES: u32 = 0x400;
-/// Where open files in common are kept while a table is emptied below and above.
+/// Where shared open files are kept while the numbers below and above are closed.
 const ASIDE: i32 = 900;
 
-/// The files, gone with this.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> io::Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let memory = Path::new("/dev/shm");
-        let base = if memory.is_dir() {
-            memory.to_owned()
-        } else {
-            std::env::temp_dir()
-        };
-        let name = format!("openpath-oracle-locks-{}-{number}", std::process::id());
-        let folder = Self(base.join(name));
-        std::fs::create_dir(&folder.0)?;
-        for file in 0..FILES {
-            std::fs::write(folder.path(file), [b'x'; SIZE])?;
-        }
-        Ok(folder)
-    }
-
-    fn path(&self, file: i32) -> PathBuf {
-        self.0.join(file.to_string())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Who does calls of the kernel: any thread, in its own table.
+/// Makes calls of the kernel, in the calling thread's own table.
 #[derive(Clone)]
 struct Calls {
     paths: Arc<[Vec<u8>]>,
 }
 
-impl Hand for Calls {
+impl Caller for Calls {
     fn call(&self, op: &Op) -> Answer {
         let number = match *op {
             Op::Open(file, flags) => {
@@ -92,13 +59,13 @@ impl Hand for Calls {
     }
 }
 
-/// One who is ready to serve: who, where it is told, its thread and the number of that.
-type Ready = (usize, Sender<Arc<super::crew::Play>>, Thread, i64);
+/// A thread that is ready to serve: its number, its channel, its handle and its tid.
+type Ready = (usize, Sender<Arc<super::turns::Batch>>, Thread, i64);
 
-/// What a process begins with.
+/// The parameters of a process.
 struct Process {
     calls: Calls,
-    /// Its first thread, and how many it has.
+    /// Its first thread, and how many threads it has.
     first: usize,
     count: usize,
     cpu: u32,
@@ -107,18 +74,18 @@ struct Process {
 }
 
 impl Process {
-    /// The first thread: has a table of its own, and then the others.
+    /// Runs the first thread, which makes a table of its own and then the other threads.
     fn begin(self) {
         if let Err(errno) = self.empty_table() {
-            // Who began it is told, or is gone.
+            // The receiver may be gone.
             let _told = self.ready.send(Err(errno));
             return;
         }
         let others: Vec<JoinHandle<()>> = (1..self.count)
             .map(|at| {
                 let (calls, ready, cpu) = (self.calls.clone(), self.ready.clone(), self.cpu);
-                let who = self.first + at;
-                thread::spawn(move || follow(&calls, who, cpu, &ready))
+                let thread = self.first + at;
+                thread::spawn(move || follow(&calls, thread, cpu, &ready))
             })
             .collect();
         follow(&self.calls, self.first, self.cpu, &self.ready);
@@ -147,41 +114,40 @@ impl Process {
     }
 }
 
-/// One thread of a process.
-fn follow(calls: &Calls, who: usize, cpu: u32, ready: &Sender<Result<Ready, Errno>>) {
-    // Where that is refused it is only slower.
+/// Runs one thread of a process.
+fn follow(calls: &Calls, thread: usize, cpu: u32, ready: &Sender<Result<Ready, Errno>>) {
+    // If this is refused, the run is only slower.
     let _pinned = sys::stay_on(cpu);
-    let (plays, told) = channel();
-    let is_ready = sys::gettid().map(|tid| (who, plays, thread::current(), tid));
+    let (batches, told) = channel();
+    let is_ready = sys::gettid().map(|tid| (thread, batches, thread::current(), tid));
     if ready.send(is_ready).is_ok() {
-        serve(who, &told, calls);
+        serve(thread, &told, calls);
     }
 }
 
 /// The kernel's processes.
 pub(super) struct Kernel {
-    crew: Crew,
+    group: ThreadGroup,
     tids: Vec<i64>,
     processes: Vec<JoinHandle<()>>,
-    _folder: Folder,
+    _folder: Scratch,
 }
 
 impl Kernel {
-    pub(super) fn new(cast: &Cast) -> io::Result<Self> {
-        let folder = Folder::new()?;
+    pub(super) fn new(layout: &Layout) -> io::Result<Self> {
+        let folder = Scratch::in_memory("oracle-locks")?;
+        let path = |file: i32| folder.path().join(file.to_string());
+        for file in 0..FILES {
+            std::fs::write(path(file), [b'x'; SIZE])?;
+        }
         let mut common = Vec::new();
-        if cast.common {
+        if layout.common {
             for file in 0..FILES {
-                common.push(
-                    File::options()
-                        .read(true)
-                        .write(true)
-                        .open(folder.path(file))?,
-                );
+                common.push(File::options().read(true).write(true).open(path(file))?);
             }
         }
         let paths = (0..FILES).map(|file| {
-            let path = folder.path(file).into_os_string();
+            let path = path(file).into_os_string();
             std::os::unix::ffi::OsStringExt::into_vec(path)
         });
         let calls = Calls {
@@ -190,7 +156,7 @@ impl Kernel {
         let raw = |errno: Errno| io::Error::from_raw_os_error(errno.raw());
         let cpu = sys::getcpu().map_err(raw)?;
         let (ready, is_ready) = channel();
-        let processes = cast.firsts().zip(cast.threads).map(|(first, count)| {
+        let processes = layout.firsts().zip(layout.threads).map(|(first, count)| {
             let process = Process {
                 calls: calls.clone(),
                 first,
@@ -203,27 +169,29 @@ impl Kernel {
         });
         let processes = processes.collect();
         drop(ready);
-        let all: Result<Vec<Ready>, Errno> = is_ready.iter().take(cast.count()).collect();
+        let all: Result<Vec<Ready>, Errno> = is_ready.iter().take(layout.count()).collect();
         let mut all = all.map_err(raw)?;
         all.sort_by_key(|ready| ready.0);
         let tids = all.iter().map(|ready| ready.3).collect();
-        let members = all.into_iter().map(|(_, plays, thread, _)| (plays, thread));
+        let members = all
+            .into_iter()
+            .map(|(_, batches, thread, _)| (batches, thread));
         Ok(Self {
-            crew: Crew::new(members.collect()),
+            group: ThreadGroup::new(members.collect()),
             tids,
             processes,
             _folder: folder,
         })
     }
 
-    /// Who does what it is told.
-    pub(super) fn crew(&self) -> &Crew {
-        &self.crew
+    /// The serving threads.
+    pub(super) fn group(&self) -> &ThreadGroup {
+        &self.group
     }
 
     /// Whether a thread sleeps.
-    pub(super) fn sleeps(&self, who: usize) -> bool {
-        let path = format!("/proc/self/task/{}/stat", self.tids[who]);
+    pub(super) fn sleeps(&self, thread: usize) -> bool {
+        let path = format!("/proc/self/task/{}/stat", self.tids[thread]);
         let stat = std::fs::read_to_string(path).unwrap_or_default();
         let state = stat.rsplit(')').next().map(str::trim_start);
         state.is_some_and(|state| state.starts_with('S'))
@@ -232,7 +200,7 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        self.crew.dismiss();
+        self.group.close();
         for process in self.processes.drain(..) {
             let _ended = process.join();
         }

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files beside the running kernel, very many of them in one process.
+//! Compares file locks with the running kernel, in very many scripts within one process.
 //!
 //! A "process" of the kernel is a thread here that has called unshare(2) with `CLONE_FILES`: it has
-//! a descriptor table, and so an owner of locks, of its own. The other threads of such a process
-//! are spawned by it afterwards. Ours are tasks of one `Vfs`: a fork, and what shares its table.
+//! a descriptor table, and so a lock owner, of its own. It then spawns the other threads of that
+//! process. Ours are tasks of one `Vfs`: a fork, and tasks that share its table.
 //!
 //! # Shape
-//! A [`Script`] is a setup and calls, each by one thread of those; both sides do it in its order,
-//! and everything that a call gives is compared. A table begins empty, or with descriptors 0 to 2
-//! of one open file of each file, which all processes have in common.
+//! A [`Script`] is a setup and calls, each by one of those threads; both sides run it in order, and
+//! every result of a call is compared. A table begins empty, or with descriptors 0 to 2 on one open
+//! file of each file, which all processes share.
 //!
 //! # Rules
-//! R1. All processes have one number, so of who has a lock is compared only whether it is -1, an
-//!     open file's.
-//! R2. A script has no call that waits; those are of [`circles`].
-//! R3. Descriptors from [`HIDDEN`] on are for looking: no other call is given one.
+//! R1. All processes have one pid, so of a lock's owner only whether it is -1, an open file's, is
+//!     compared.
+//! R2. A script has no call that waits; those are in [`circles`].
+//! R3. Descriptors from [`HIDDEN`] on are for inspection: no other call gets one.
 
 mod both;
 pub mod circles;
-mod crew;
 pub mod every;
 mod kernel;
 mod ours;
 pub mod part;
 pub mod random;
 mod text;
+mod turns;
 
 use openpath_abi::lock as l;
 use openpath_abi::{Errno, Flock};
 
 /// How many files there are.
 pub const FILES: i32 = 3;
-/// How many bytes each has at first.
+/// The initial size of each file.
 const SIZE: usize = 10;
-/// The first of the descriptors that are for looking: an open file of each file.
+/// The first descriptor for inspection: an open file of each file.
 pub const HIDDEN: i32 = 20;
 
 /// A call.
@@ -48,55 +48,56 @@ pub enum Op {
     Dup2(i32, i32),
     Seek(i32, i64),
     Truncate(i32, i64),
-    /// fcntl(2) with one of the commands of locks.
+    /// fcntl(2) with one of the lock commands.
     Fcntl(i32, u32, Flock),
     Flock(i32, u32),
-    /// What is locked of three files.
+    /// An inspection of the locks of three files.
     Look(Look),
 }
 
-/// Looks at three files by three descriptors: what is in the way of each byte.
+/// Inspects three files by three descriptors: the lock that conflicts at each byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// The first descriptor.
     pub base: i32,
-    /// So many bytes, each by itself, and then the rest.
+    /// How many bytes to test one by one; then the rest.
     pub bytes: i64,
-    /// And what flock(2) says; the descriptors have no such lock then, whether they had one or not.
+    /// Whether to ask flock(2) too; the descriptors have no such lock afterwards, even if they had
+    /// one.
     pub flock: bool,
 }
 
-/// A call, and who does it: a thread by its number through all processes.
+/// A call, and the thread that makes it, numbered through all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Who.
-    pub who: usize,
-    /// What.
+    /// The thread.
+    pub thread: usize,
+    /// The call.
     pub op: Op,
 }
 
-/// What a call gives.
+/// The result of a call.
 pub type Answer = Result<Told, Errno>;
 
-/// What a call that succeeds gives.
+/// The result of a call that succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// A number: a descriptor, a place, or nothing.
+    /// A number: a descriptor, a position, or 0.
     Number(i64),
     /// A lock. R1
     Lock {
         /// `F_RDLCK`, `F_WRLCK`, `F_UNLCK`.
         kind: i16,
-        /// `SEEK_SET` and its kin.
+        /// `SEEK_SET` and the like.
         whence: i16,
         /// The first byte.
         start: i64,
-        /// How many.
+        /// How many bytes.
         len: i64,
-        /// Whether it is an open file's.
+        /// Whether the owner is an open file.
         of_file: bool,
     },
-    /// What was seen, in the order of `Look::ops`.
+    /// What an inspection found, in the order of `Look::ops`.
     Seen(Vec<Answer>),
 }
 
@@ -113,7 +114,7 @@ impl Told {
 }
 
 impl Look {
-    /// The calls that it is made of.
+    /// The calls of an inspection.
     fn ops(self) -> impl Iterator<Item = Op> {
         let fds = self.base..self.base + FILES;
         fds.flat_map(move |fd| {
@@ -130,16 +131,16 @@ impl Look {
     }
 }
 
-/// Who there is, and what their tables begin with.
+/// The processes and their threads, and what their tables begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cast {
+pub struct Layout {
     /// How many threads each process has.
     pub threads: &'static [usize],
-    /// Whether tables begin with open files that all have in common.
+    /// Whether tables begin with open files that all processes share.
     pub common: bool,
 }
 
-impl Cast {
+impl Layout {
     /// How many threads there are in all.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -152,69 +153,75 @@ impl Cast {
         (0..self.threads.len()).map(before)
     }
 
-    /// What a thread is called: its process and its number there.
-    fn name(&self, who: usize) -> String {
-        let process = self.firsts().filter(|first| *first <= who).count() - 1;
+    /// The name of a thread: its process and its number there.
+    fn name(&self, thread: usize) -> String {
+        let process = self.firsts().filter(|first| *first <= thread).count() - 1;
         let first = self.firsts().nth(process).unwrap_or(0);
-        let letter = char::from(b'a' + u8::try_from(process).unwrap_or(0));
-        format!("{letter}{}", who - first + 1)
+        let call = char::from(b'a' + u8::try_from(process).unwrap_or(0));
+        format!("{call}{}", thread - first + 1)
     }
 }
 
-/// What both sides do. See the module head.
+/// The input of both sides. See the module head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Who.
-    pub cast: Cast,
-    /// What a smaller one keeps.
+    /// The processes.
+    pub layout: Layout,
+    /// The calls that shrinking keeps.
     pub setup: Vec<Step>,
-    /// What is done then.
+    /// The calls after the setup.
     pub steps: Vec<Step>,
-    /// With what who has done a step looks around, each time.
+    /// The inspection that the calling thread makes after each step.
     pub look: Option<Look>,
 }
 
 impl Script {
-    /// All that is done, and for each call the number of the step that it belongs to.
+    /// All calls, each with the number of its step.
     fn all(&self) -> Vec<(usize, Step)> {
         let mut all: Vec<_> = self.setup.iter().map(|step| (0, *step)).collect();
         for (at, step) in self.steps.iter().enumerate() {
             all.push((at, *step));
             all.extend(self.look.map(|look| {
                 let op = Op::Look(look);
-                (at, Step { who: step.who, op })
+                (
+                    at,
+                    Step {
+                        thread: step.thread,
+                        op,
+                    },
+                )
             }));
         }
         all
     }
 }
 
-/// That a setup did what it is for.
+/// Checks that a setup succeeded.
 ///
 /// # Errors
-/// What did not: nothing that comes after it would say anything.
+/// The call that failed: nothing after it would have a meaning.
 fn is_set_up(setup: &[Step], answers: &[Answer]) -> Result<(), String> {
     let mut calls = setup.iter().zip(answers);
     let failed = calls.find(|(_, answer)| answer.is_err());
-    failed.map_or(Ok(()), |(Step { who, op }, answer)| {
+    failed.map_or(Ok(()), |(Step { thread, op }, answer)| {
         let said = text::said(answer);
-        Err(format!("the setup fails: thread {who}, {op} = {said}"))
+        Err(format!("the setup fails: thread {thread}, {op} = {said}"))
     })
 }
 
-/// Gives the first thread of each process an open file of each file for looking.
-fn hidden(cast: &Cast) -> Vec<Step> {
+/// Gives the first thread of each process an open file of each file for inspection.
+fn hidden(layout: &Layout) -> Vec<Step> {
     let mut steps = Vec::new();
-    for who in cast.firsts() {
+    for thread in layout.firsts() {
         for file in 0..FILES {
-            // The lowest number, as a table that begins with three has it.
-            let low = if cast.common { FILES } else { 0 };
+            // The lowest free number in a table that begins with three.
+            let low = if layout.common { FILES } else { 0 };
             let ops = [
                 Op::Open(file, openpath_abi::fcntl::O_RDWR),
                 Op::Dup2(low, HIDDEN + file),
                 Op::Close(low),
             ];
-            steps.extend(ops.map(|op| Step { who, op }));
+            steps.extend(ops.map(|op| Step { thread, op }));
         }
     }
     steps

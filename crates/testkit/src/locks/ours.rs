@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Openpath's side: a task for each thread, over a tree in memory.
+//! Runs scripts on openpath: a task for each thread, over a tree in memory.
 
-use super::crew::Hand;
-use super::{Answer, Cast, FILES, Op, SIZE, Told};
+use super::turns::Caller;
+use super::{Answer, FILES, Layout, Op, SIZE, Told};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_RDWR, SEEK_SET};
 use openpath_abi::lock as l;
@@ -23,7 +23,7 @@ fn nothing<T>(_: T) -> Told {
     Told::Number(0)
 }
 
-impl Hand for Task {
+impl Caller for Task {
     fn call(&self, op: &Op) -> Answer {
         let number = |fd: i32| Told::Number(fd.into());
         match *op {
@@ -50,7 +50,7 @@ impl Hand for Task {
 }
 
 impl Ours {
-    pub(super) fn new(cast: &Cast) -> Result<Self, Errno> {
+    pub(super) fn new(layout: &Layout) -> Result<Self, Errno> {
         let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()))?;
         let parent = vfs.task(Cred::root())?;
         for file in 0..FILES {
@@ -58,13 +58,13 @@ impl Ours {
             parent.write(fd, &[b'x'; SIZE])?;
             parent.close(fd)?;
         }
-        if cast.common {
+        if layout.common {
             for file in 0..FILES {
                 parent.open(&path(file), O_RDWR, 0)?;
             }
         }
         let mut tasks = Vec::new();
-        for count in cast.threads {
+        for count in layout.threads {
             let first = parent.fork()?;
             let others: Result<Vec<Task>, Errno> =
                 (1..*count).map(|_| first.clone_files()).collect();
@@ -77,14 +77,14 @@ impl Ours {
         Ok(Self { vfs, tasks })
     }
 
-    /// Does steps in their order.
+    /// Runs steps in order.
     pub(super) fn run(&self, steps: impl Iterator<Item = super::Step>) -> Vec<Answer> {
         steps
-            .map(|step| self.tasks[step.who].act(&step.op))
+            .map(|step| self.tasks[step.thread].act(&step.op))
             .collect()
     }
 
-    /// What is locked still when all processes have ended.
+    /// The locks that are left when all processes have ended.
     pub(super) fn end(self) -> Vec<openpath_vfs::LockInfo> {
         drop(self.tasks);
         self.vfs.locks()

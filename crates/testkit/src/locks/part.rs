@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The part `locks` of the oracle: its sets, and what is said of each. Of all rows of three calls a
-//! share is done, unless it is that set that is asked for.
+//! Runs the part `locks` of the oracle, set by set, and prints each result. Of all sequences of
+//! three calls only a share runs, unless that set is requested.
 
 use super::{circles, every, random};
 use std::io;
 use std::time::Instant;
 
-/// The sets: random scripts, circles of waits, all rows of three calls.
+/// The sets: random scripts, circles of waits, all sequences of three calls.
 pub const SETS: [&str; 3] = ["random", "circles", "all-3"];
-/// Without a set, each row is done whose number this divides: a prime, so that every call comes in
-/// each place.
+/// Without a set, every sequence whose number this divides runs: a prime, so that every call comes
+/// in each place.
 pub const SHARE: u64 = 211;
 
-/// What is wanted of it.
+/// The requested part.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// Only this set.
     pub set: Option<&'a str>,
-    /// Random calls; and a circle for each hundred.
+    /// How many random calls; one circle per hundred.
     pub ops: u64,
     /// The first seed.
     pub seed: u64,
-    /// Differences after which a set ends.
+    /// How many differences end a set.
     pub reports: usize,
 }
 
-/// Does the sets, up to one in which something differs, and has said what they gave, line by line;
-/// whether nothing differed.
+/// Runs the sets up to the first that differs, and prints the results line by line; returns whether
+/// all agreed.
 ///
 /// # Errors
-/// What kept a side from being made; `InvalidInput`: no such set.
+/// Those of making a side; `InvalidInput`: no such set.
 pub fn run(wanted: &Wanted<'_>, mut say: impl FnMut(&str)) -> io::Result<bool> {
     if let Some(set) = wanted.set
         && !SETS.contains(&set)
     {
-        let text = format!("the sets are {}", SETS.join(", "));
+        let text = format!("no such set: choose one of {}", SETS.join(", "));
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     for set in SETS
@@ -43,7 +43,7 @@ pub fn run(wanted: &Wanted<'_>, mut say: impl FnMut(&str)) -> io::Result<bool> {
     {
         let began = Instant::now();
         let (said, reports) = match *set {
-            "all-3" => rows(wanted)?,
+            "all-3" => sequences(wanted)?,
             "random" => scripts(wanted)?,
             _ => waits(wanted)?,
         };
@@ -60,10 +60,10 @@ pub fn run(wanted: &Wanted<'_>, mut say: impl FnMut(&str)) -> io::Result<bool> {
     Ok(true)
 }
 
-fn rows(wanted: &Wanted<'_>) -> io::Result<(String, Vec<String>)> {
+fn sequences(wanted: &Wanted<'_>) -> io::Result<(String, Vec<String>)> {
     let sum = every::run(wanted.set.map_or(SHARE, |_| 1), wanted.reports)?;
-    let (rows, count) = (sum.rows, every::count());
-    Ok((format!("{rows} of {count} rows"), sum.reports))
+    let (sequences, count) = (sum.sequences, every::count());
+    Ok((format!("{sequences} of {count} sequences"), sum.reports))
 }
 
 fn scripts(wanted: &Wanted<'_>) -> io::Result<(String, Vec<String>)> {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random scripts of four tasks, two of which share a table, over three files: locks of all kinds
-//! on ranges that meet, with descriptors coming and going, and odd arguments.
+//! Makes random scripts of four tasks, two of which share a table, over three files: locks of all
+//! kinds on ranges that meet, descriptors that are opened and closed, and odd arguments.
 
 use super::both::{self, Both};
-use super::{Cast, HIDDEN, Look, Op, Script, Step, hidden};
+use super::{HIDDEN, Layout, Look, Op, Script, Step, hidden};
 use crate::rng::Rng;
 use openpath_abi::Flock;
 use openpath_abi::fcntl::{O_PATH, O_RDONLY, O_RDWR, O_WRONLY};
@@ -12,30 +12,30 @@ use std::io;
 
 /// How many calls a script has.
 pub const OPS: usize = 250;
-/// Bytes that ranges begin in.
+/// The first bytes of ranges are below this.
 const BYTES: usize = 12;
-/// Descriptors that are used.
+/// How many descriptors are used.
 const FDS: usize = 8;
 
 /// The script of a seed.
 #[must_use]
 pub fn script(seed: u64) -> Script {
     let mut rng = Rng::new(seed);
-    let cast = Cast {
+    let layout = Layout {
         threads: &[2, 1, 1],
         common: rng.one_in(2),
     };
-    let mut setup = hidden(&cast);
-    for who in cast.firsts() {
+    let mut setup = hidden(&layout);
+    for thread in layout.firsts() {
         for file in 0..super::FILES {
             setup.push(Step {
-                who,
+                thread,
                 op: Op::Open(file, O_RDWR),
             });
         }
     }
     let steps = (0..OPS).map(|_| Step {
-        who: rng.below(cast.count()),
+        thread: rng.below(layout.count()),
         op: op(&mut rng),
     });
     let steps = steps.collect();
@@ -45,7 +45,7 @@ pub fn script(seed: u64) -> Script {
         flock: true,
     };
     Script {
-        cast,
+        layout,
         setup,
         steps,
         look: Some(look),
@@ -73,7 +73,7 @@ fn op(rng: &mut Rng) -> Op {
         }
         88..92 => Op::Close(fd),
         92..94 => Op::Dup(fd),
-        // Never above, where the descriptors are that look.
+        // Always below the descriptors for inspection.
         94..96 => Op::Dup2(fd, i32::try_from(rng.below(FDS)).unwrap_or(0)),
         96 => {
             let first = rng.below(FDS) as u32;
@@ -85,7 +85,7 @@ fn op(rng: &mut Rng) -> Op {
     }
 }
 
-/// What flock(2) is asked for, never to wait.
+/// An operation for flock(2) that never waits.
 fn whole(rng: &mut Rng) -> u32 {
     let sane = [l::LOCK_SH, l::LOCK_EX, l::LOCK_EX, l::LOCK_UN];
     let odd = [0, 3, 16, l::LOCK_MAND, l::LOCK_SH | l::LOCK_UN, u32::MAX];
@@ -144,30 +144,30 @@ fn ask(rng: &mut Rng, of_file: bool) -> Flock {
     }
 }
 
-/// What very many scripts gave.
+/// The results of all scripts.
 #[derive(Debug, Default)]
 pub struct Sum {
-    /// Calls, without those of looks.
+    /// Calls, without inspections.
     pub ops: u64,
-    /// Calls with those that set up.
+    /// Calls, with those of set-ups.
     pub calls: u64,
-    /// All that was compared.
+    /// Compared answers.
     pub answers: u64,
     /// Calls that succeeded.
     pub worked: u64,
-    /// What differed, each the smallest nearby.
+    /// The differences, each with the smallest script nearby.
     pub reports: Vec<String>,
 }
 
-/// Does scripts of at least so many calls in all, until so many differ.
+/// Runs scripts of at least this many calls in all, until this many differ.
 ///
 /// # Errors
-/// What kept a side from being made.
+/// Those of making a side.
 pub fn run(seed: u64, ops: u64, reports: usize) -> io::Result<Sum> {
     let mut sum = Sum::default();
     for seed in seed..seed + ops.div_ceil(OPS as u64) {
         let script = script(seed);
-        let both = Both::new(&script.cast)?;
+        let both = Both::new(&script.layout)?;
         let all = script.all();
         let [kernel, ours] = both.run(all.iter().map(|(_, step)| *step).collect());
         let found = both::first(&all, [&kernel, &ours]).or(both.end(script.steps.len()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scripts and answers in words.
+//! Formats scripts and answers as text.
 
 use super::{Answer, Op, Script, Told};
 use openpath_abi::Flock;
@@ -59,7 +59,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// An answer in words.
+/// An answer as text.
 pub(super) fn said(answer: &Answer) -> String {
     match answer {
         Err(errno) => errno.to_string(),
@@ -78,7 +78,7 @@ pub(super) fn said(answer: &Answer) -> String {
     }
 }
 
-/// What two answers to a call differ in.
+/// The difference between two answers to a call.
 pub(super) fn differ(op: &Op, kernel: &Answer, ours: &Answer) -> String {
     if let (Op::Look(look), Ok(Told::Seen(a)), Ok(Told::Seen(b))) = (op, kernel, ours) {
         let each = look.ops().zip(a.iter().zip(b)).filter(|(_, (a, b))| a != b);
@@ -94,15 +94,15 @@ pub(super) fn differ(op: &Op, kernel: &Answer, ours: &Answer) -> String {
 
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cast, .. } = self;
-        let with = if cast.common {
+        let Self { layout, .. } = self;
+        let with = if layout.common {
             "with open files in common"
         } else {
             "with empty tables"
         };
-        writeln!(f, "threads {:?}, {with}", cast.threads)?;
+        writeln!(f, "threads {:?}, {with}", layout.threads)?;
         for step in self.setup.iter().chain(&self.steps) {
-            writeln!(f, "{} {}", cast.name(step.who), step.op)?;
+            writeln!(f, "{} {}", layout.name(step.thread), step.op)?;
         }
         Ok(())
     }

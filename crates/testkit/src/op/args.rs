@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arguments of operations: each is one word, and knows simpler values of itself.
+//! Defines the arguments of operations: each is one word, and offers simpler values of itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,19 +7,19 @@ use super::text;
 
 /// One argument of an operation.
 pub trait Arg: Sized {
-    /// Writes it as one word.
+    /// Writes the argument as one word.
     fn put(&self, out: &mut String);
-    /// Reads it back.
+    /// Parses the word.
     ///
     /// # Errors
-    /// A text that says what is wrong.
+    /// A message about the fault.
     fn get(word: &str) -> Result<Self, String>;
     /// Simpler values to try when a failing case is shrunk, simplest first.
     fn simpler(&self) -> Vec<Self> {
         Vec::new()
     }
-    /// The same with every descriptor number above this one lowered by one: what it is once the
-    /// operation that made the descriptor is gone.
+    /// The same argument with every descriptor number above `n` lowered by one, for use when the
+    /// operation that made descriptor `n` is gone.
     #[must_use]
     fn lowered(&self, above: i32) -> Self
     where

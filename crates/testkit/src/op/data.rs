@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What arguments become before a call is made: the same for every face.
+//! Converts arguments to the values of calls, in the same way for every side.
 
 use super::Lens;
 
-/// Stands for the process that acts, as an owner of signals.
+/// Stands for the acting process as an owner of signals.
 pub const OWN: i64 = 1_000_000;
 
 /// The bytes that a write with this seed writes at this offset.
@@ -14,7 +14,7 @@ pub fn content(seed: i64, off: i64, len: i64) -> Vec<u8> {
     (0..len.clamp(0, 1 << 20)).map(letter).collect()
 }
 
-/// A length as a face uses it: never negative, never absurd.
+/// A length as a side uses it: never negative, never huge.
 #[must_use]
 pub fn size(len: i64) -> usize {
     usize::try_from(len.clamp(0, 1 << 20)).unwrap_or(0)
@@ -29,7 +29,7 @@ pub fn how(flags: u64, mode: u64, resolve: u64) -> Vec<u8> {
         .collect()
 }
 
-/// The bytes of a `struct open_how` of this size; one byte of the tail set if asked for.
+/// The bytes of a `struct open_how` of this size; one byte of the tail is set on request.
 #[must_use]
 pub fn raw_how(how: &[u8], len: i64, tail: i64) -> Vec<u8> {
     let mut bytes = how.to_vec();
@@ -43,7 +43,7 @@ pub fn raw_how(how: &[u8], len: i64, tail: i64) -> Vec<u8> {
     bytes
 }
 
-/// The data of a vectored write, cut into its pieces.
+/// The data of a vectored write, split into its pieces.
 #[must_use]
 pub fn pieces(seed: i64, lens: &Lens) -> Vec<Vec<u8>> {
     let mut at = 0;
@@ -55,8 +55,8 @@ pub fn pieces(seed: i64, lens: &Lens) -> Vec<Vec<u8>> {
     lens.0.iter().map(piece).collect()
 }
 
-/// A length to allocate: what the kernel would grant and take hours or all memory for becomes
-/// small, what it refuses stays.
+/// A length to allocate: a length that the kernel would grant at the cost of hours or all memory
+/// becomes small; a length that it refuses stays.
 #[must_use]
 pub fn space(len: i64) -> i64 {
     if (1 << 22..1 << 34).contains(&len) {
@@ -64,4 +64,14 @@ pub fn space(len: i64) -> i64 {
     } else {
         len
     }
+}
+
+/// A user or group id as calls take it: -1 and numbers out of range leave it as it is.
+pub(crate) fn id(v: i64) -> u32 {
+    u32::try_from(v).unwrap_or(u32::MAX)
+}
+
+/// The low word of an argument.
+pub(crate) fn low(v: u64) -> u32 {
+    (v & 0xffff_ffff) as u32
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arguments that name descriptors, and those of vectored and copying calls.
+//! Defines the arguments that name descriptors, and those of vectored and copying calls.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use openpath_abi::fcntl::AT_FDCWD;
 
 /// A number that no case ever opens.
 pub const NEVER: i32 = 9999;
-/// Highest number that an operation can have opened without saying so.
+/// The highest number that an operation can open without naming it.
 const HIGH: i32 = 64;
 
 fn number(word: &str) -> Result<i32, String> {
@@ -66,14 +66,14 @@ impl Arg for Dir {
     }
 }
 
-/// What becomes of what was opened.
+/// What happens to a new descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Keep {
-    /// `+`: it stays open, and its number is the outcome.
+    /// `+`: it stays open, and the outcome is its number.
     Open,
-    /// `-`: it is closed at once, and its flags are the outcome.
+    /// `-`: it is closed at once, and the outcome is its flags.
     Look,
-    /// `=N`: it is moved to this number as a shell would, and its flags are the outcome.
+    /// `=N`: it is moved to this number as a shell would, and the outcome is its flags.
     At(i32),
 }
 
@@ -110,7 +110,7 @@ impl Arg for Keep {
     }
 }
 
-/// What an extended attribute hangs on.
+/// The object of an extended attribute call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obj {
     /// `p:PATH`, links followed.
@@ -164,7 +164,7 @@ impl Arg for Obj {
 pub struct Lens(pub Vec<i64>);
 
 impl Lens {
-    /// The length of all together.
+    /// The sum of the lengths.
     #[must_use]
     pub fn sum(&self) -> i64 {
         self.0.iter().sum()
@@ -196,7 +196,7 @@ impl Arg for Lens {
     }
 }
 
-/// An offset handed over by pointer; `-` for none, which means the position.
+/// An offset passed by pointer; `-` for a null pointer, which means the position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Off(pub Option<i64>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arguments that are sets of named bits, or one of some named numbers.
+//! Defines arguments that are sets of named bits, or one of several named numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use openpath_abi::{
     resolve as r,
 };
 
-/// Writes `value` as names joined by `|`, the rest in hexadecimal; `0` if there is nothing.
+/// Writes `value` as names joined by `|`, the remaining bits in hexadecimal; `0` if it is empty.
 fn put_flags(names: &[(&str, u64)], value: u64, out: &mut String) {
     let mut left = value;
     let mut words: Vec<String> = Vec::new();
@@ -48,7 +48,7 @@ fn get_flags(names: &[(&str, u64)], word: &str) -> Result<u64, String> {
     })
 }
 
-/// Makes a type of flags with names.
+/// Defines a type of flags with names.
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident { $($word:literal = $bits:expr),* $(,)? })*) => {$(
         $(#[$doc])*
@@ -59,7 +59,7 @@ macro_rules! flags {
             /// The names, in the order of writing.
             pub const NAMES: &'static [(&'static str, u64)] = &[$(($word, ($bits) as u64)),*];
 
-            /// The low 32 bits, which is what most calls take.
+            /// The low 32 bits, which most calls take.
             #[must_use]
             pub fn low(self) -> u32 {
                 (self.0 & 0xffff_ffff) as u32
@@ -111,7 +111,7 @@ flags! {
     }
     /// `R_OK`, `W_OK`, `X_OK`.
     Access { "R" = a::R_OK, "W" = a::W_OK, "X" = a::X_OK }
-    /// `MS_*`, those that make sense for a mount of ours.
+    /// `MS_*` that apply to our mounts.
     MsFlags {
         "RDONLY" = m::MS_RDONLY, "NOSUID" = m::MS_NOSUID, "NODEV" = m::MS_NODEV,
         "NOEXEC" = m::MS_NOEXEC, "NOSYMFOLLOW" = m::MS_NOSYMFOLLOW, "NOATIME" = m::MS_NOATIME,
@@ -129,7 +129,7 @@ flags! {
         "F_SYMLINKS" = 1, "F_AUTOMOUNTS" = 2, "F_EMPTY" = 4, "T_SYMLINKS" = 0x10,
         "T_AUTOMOUNTS" = 0x20, "T_EMPTY" = 0x40, "SET_GROUP" = 0x100, "BENEATH" = 0x200,
     }
-    /// `MOUNT_ATTR_*`; the access time is one of several values: 0 for relative.
+    /// `MOUNT_ATTR_*`; the access time is one of several values: 0 for relatime.
     AttrFlags {
         "RDONLY" = 1, "NOSUID" = 2, "NODEV" = 4, "NOEXEC" = 8, "ATIME_MASK" = 0x70,
         "NOATIME" = 0x10, "STRICTATIME" = 0x20, "NODIRATIME" = 0x80, "NOSYMFOLLOW" = 0x20_0000,
@@ -181,8 +181,8 @@ flags! {
     Bits {}
 }
 
-/// Makes a type of which each value has a name, and no other value can be said: the kernel would
-/// take the argument of many others for an address.
+/// Defines a type in which each value has a name, and no other value can be written: the kernel
+/// would take the argument of many others for an address.
 macro_rules! named {
     ($($(#[$doc:meta])* $name:ident { $($word:literal = $bits:expr),* $(,)? })*) => {$(
         $(#[$doc])*

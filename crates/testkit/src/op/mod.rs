@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations: what both faces of the oracle are told to do.
+//! Defines the operations of a case, and their text form.
 //!
 //! # Rules
 //! * An operation is one line: its name, then its arguments, one word each, in the order of the
-//!   fields. Writing and reading back gives the same operation.
-//! * A descriptor is its number. Every case begins with an empty table, so the first one is 0, and
-//!   an operation that makes one says its number.
-//! * Contents are made from a seed, so that a line says all of them.
+//!   fields. Writing and parsing give the same operation.
+//! * A descriptor is its number. Every case begins with an empty table, so the first one is 0; an
+//!   operation that makes one reports its number.
+//! * Contents are made from a seed, so that a line determines all of them.
 
 pub mod args;
 pub mod data;
@@ -21,13 +21,14 @@ use serde::{Deserialize, Serialize};
 
 pub use args::{Arg, Mode, Path, Time};
 pub use data::{OWN, content, how, pieces, raw_how, size, space};
+pub(crate) use data::{id, low};
 pub use fds::{CWD, Dir, Fd, Keep, Lens, NEVER, Obj, Off};
 pub use flags::{
     Access, AtFlags, AttrFlags, Bits, Cmd, FaMode, InFlags, MoveFlags, MsFlags, OFlags, PollFlags,
     RFlags, RangeFlags, Request, Resolve, RwFlags, TreeFlags, UFlags, XFlags,
 };
 
-/// Makes the enum, its lines, and its simplifications.
+/// Defines the enum, its text form, and its simplifications.
 macro_rules! ops {
     ($($(#[$doc:meta])* $op:ident = $word:literal { $($field:ident : $ty:ty),* })*) => {
         /// One operation.
@@ -47,7 +48,7 @@ macro_rules! ops {
                 match self { $(Op::$op { .. } => $word,)* }
             }
 
-            /// The same operation with one argument made simpler, each way there is.
+            /// The same operation with one argument made simpler, in each possible way.
             #[must_use]
             pub fn simpler(&self) -> Vec<Op> {
                 let mut all = Vec::new();
@@ -59,7 +60,7 @@ macro_rules! ops {
                 all
             }
 
-            /// The same operation with every descriptor number above this one lowered by one.
+            /// The same operation with every descriptor number above `n` lowered by one.
             #[must_use]
             pub fn lowered(&self, above: i32) -> Op {
                 match self {
@@ -142,7 +143,7 @@ ops! {
     Dup2 = "dup2" { fd: Fd, new: Fd }
     /// dup3(2).
     Dup3 = "dup3" { fd: Fd, new: Fd, flags: OFlags }
-    /// fcntl(2), but for the commands below.
+    /// fcntl(2), except the commands below.
     Fcntl = "fcntl" { fd: Fd, cmd: Cmd, arg: i64 }
     /// fcntl(2) `F_DUPFD_QUERY`.
     Same = "same" { fd: Fd, other: Fd }
@@ -162,11 +163,11 @@ ops! {
     Clone = "clone" {}
     /// unshare(2) with `CLONE_FILES`.
     Unshare = "unshare" {}
-    /// What execve(2) does to the table.
+    /// Does to the table what execve(2) does.
     Exec = "exec" {}
     /// _exit(2) of a task other than the first, which acts from then on.
     Exit = "exit" {}
-    /// From here on this task acts.
+    /// Selects the task that acts from here on.
     Task = "task" { task: i64 }
     /// pidfd_getfd(2) of a descriptor of that task.
     Pass = "pass" { task: i64, fd: Fd }
@@ -216,15 +217,15 @@ ops! {
     Truncate = "truncate" { path: Path, len: i64 }
     /// ftruncate(2).
     Ftruncate = "ftruncate" { fd: Fd, len: i64 }
-    /// statfs(2), what of it is the same everywhere.
+    /// statfs(2), reduced to the fields that are the same everywhere.
     Statfs = "statfs" { path: Path }
-    /// Open a directory and read all of it with getdents64(2).
+    /// Opens a directory and reads all of it with getdents64(2).
     Ls = "ls" { at: Dir, path: Path }
-    /// getdents64(2) once; checks over the whole scan that nothing is lost or doubled.
+    /// getdents64(2) once; checks over the whole scan that no entry is lost or doubled.
     DirRead = "dirread" { fd: Fd, bytes: i64 }
     /// lseek(2) to the start of a directory.
     Rewind = "rewind" { fd: Fd }
-    /// Read a directory, then again from each cookie: the rest must be the same.
+    /// Reads a directory, then again from each cookie: the rest must be the same.
     Cookies = "cookies" { fd: Fd }
     /// getcwd(2).
     Getcwd = "getcwd" {}
@@ -258,11 +259,11 @@ ops! {
     Preadv2 = "preadv2" { fd: Fd, lens: Lens, off: i64, flags: RwFlags }
     /// pwritev2(2).
     Pwritev2 = "pwritev2" { fd: Fd, lens: Lens, off: i64, flags: RwFlags, seed: i64 }
-    /// lseek(2) of something that is no directory; whence as its number.
+    /// lseek(2) of anything but a directory; whence as its number.
     Lseek = "lseek" { fd: Fd, off: i64, whence: i64 }
     /// fallocate(2).
     Fallocate = "fallocate" { fd: Fd, mode: FaMode, off: i64, len: i64 }
-    /// copy_file_range(2); the outcome holds the offsets as they are afterwards.
+    /// copy_file_range(2); the outcome contains the offsets afterwards.
     CopyRange = "copyrange" { fd: Fd, off: Off, to: Fd, at: Off, len: i64, flags: Bits }
     /// sendfile(2).
     Sendfile = "sendfile" { to: Fd, fd: Fd, off: Off, len: i64 }
@@ -278,13 +279,13 @@ ops! {
     Ioctl = "ioctl" { fd: Fd, request: Request, arg: i64 }
     /// poll(2) of one descriptor, without waiting.
     Poll = "poll" { fd: Fd, events: PollFlags }
-    /// fstatfs(2), what of it is the same everywhere.
+    /// fstatfs(2), reduced to the fields that are the same everywhere.
     Fstatfs = "fstatfs" { fd: Fd }
-    /// Make a program that waits: open(2), write(2), close(2).
+    /// Makes a program that waits: open(2), write(2), close(2).
     Program = "program" { path: Path }
-    /// execve(2) of what is open, by a child.
+    /// execve(2) of an open file, by a child.
     Run = "run" { fd: Fd }
-    /// End all that was run.
+    /// Ends all children.
     Halt = "halt" {}
     /// pipe2(2); the outcome is both numbers.
     Pipe2 = "pipe2" { flags: OFlags }
@@ -294,7 +295,7 @@ ops! {
     Watch = "watch" { fd: Fd, path: Path, mask: InFlags }
     /// inotify_rm_watch(2).
     Unwatch = "unwatch" { fd: Fd, wd: i64 }
-    /// read(2) of all events that wait.
+    /// read(2) of all waiting events.
     Events = "events" { fd: Fd }
     /// mount(2) of a new tmpfs.
     Mount = "mount" { path: Path, flags: MsFlags }
@@ -308,18 +309,18 @@ ops! {
     Umount = "umount" { path: Path, flags: UFlags }
     /// mount(2) with `MS_MOVE`.
     Move = "move" { source: Path, target: Path }
-    /// mount(2) with `MS_SHARED` and its like: how changes spread.
+    /// mount(2) with `MS_SHARED` and the like: the propagation type.
     Spread = "spread" { path: Path, flags: MsFlags }
     /// pivot_root(2).
     Pivot = "pivot" { new: Path, old: Path }
     /// unshare(2) with `CLONE_NEWNS`.
     UnshareMounts = "unsharemounts" {}
-    /// All that there is becomes the lower tree of an overlay, which is the root from then on. Only
-    /// where one task is, at the root of the case, as root, with nothing open.
+    /// Makes the present tree the lower layer of an overlay, which is the root from then on. Only
+    /// with one task, at the root of the case, as root, with nothing open.
     Stack = "stack" {}
-    /// Keep the namespace of mounts under a number, in place of what was kept there.
+    /// Keeps the mount namespace under a number, and drops the one kept there.
     SaveNs = "savens" { slot: i64 }
-    /// setns(2) into a namespace that was kept.
+    /// setns(2) into a kept namespace.
     SetNs = "setns" { slot: i64 }
     /// open_tree(2).
     OpenTree = "opentree" { keep: Keep, at: Dir, path: Path, flags: TreeFlags }
@@ -327,12 +328,12 @@ ops! {
     Fsmount = "fsmount" { keep: Keep, flags: Bits, attr: AttrFlags }
     /// move_mount(2).
     MoveMount = "movemount" { at: Dir, path: Path, at2: Dir, path2: Path, flags: MoveFlags }
-    /// mount_setattr(2): flags set and cleared, and how changes spread.
+    /// mount_setattr(2): flags to set and to clear, and the propagation type.
     MountSetattr = "mountsetattr" {
         at: Dir, path: Path, flags: TreeFlags, set: AttrFlags, clear: AttrFlags, spread: MsFlags }
-    /// statmount(2) of the mount that a path leads to, what of it is the same everywhere.
+    /// statmount(2) of the mount at a path, reduced to the fields that are the same everywhere.
     Statmount = "statmount" { path: Path, mask: Bits }
-    /// listmount(2) of the mount that a path leads to, at most so many after the first few.
+    /// listmount(2) of the mount at a path, at most `max` after the first `skip`.
     Listmount = "listmount" { path: Path, skip: i64, max: i64 }
 }
 
@@ -341,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_back_as_they_went() {
+    fn lines_round_trip() {
         for line in [
             "cred 1000",
             "open + cwd a/b/ RDWR|CREAT|EXCL 0644",

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Byte strings as one word of the line language.
+//! Writes and parses byte strings as one word.
 //!
 //! # Rules
-//! * Graphic ASCII stands for itself, but `\` and `"`; any other byte is `\xNN`.
-//! * Nothing at all is `""`.
+//! * A graphic ASCII character stands for itself, except `\` and `"`; any other byte is `\xNN`.
+//! * The empty string is `""`.
 //! * `\{unit*N}` is `unit` N times, so that long names and long link chains stay readable.
-//! * Writing and reading back gives the same bytes.
+//! * Writing and parsing give the same bytes.
 
 use std::fmt::Write as _;
 
 /// Longest unit that the writer looks for.
 const UNIT_MAX: usize = 8;
-/// Bytes from which a repetition is written as one.
+/// The least number of repeated bytes that is written as a repetition.
 const REPEAT_FROM: usize = 20;
 
 /// Writes `bytes` as one word.
@@ -47,7 +47,7 @@ fn plain(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// The shortest unit that `bytes` starts with again and again, and how often.
+/// The shortest unit that `bytes` repeats from its start, and how often.
 fn repetition(bytes: &[u8]) -> Option<(usize, usize)> {
     (1..=UNIT_MAX.min(bytes.len())).find_map(|unit| {
         let head = &bytes[..unit];
@@ -56,10 +56,10 @@ fn repetition(bytes: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-/// Reads a word back.
+/// Parses a word.
 ///
 /// # Errors
-/// A text that says what is wrong with it.
+/// A message about the fault.
 pub fn get(word: &str) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     if word == "\"\"" {
@@ -89,7 +89,7 @@ pub fn get(word: &str) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn words_come_back_as_they_went() {
+    fn words_round_trip() {
         let long = [b"dot/".repeat(41), b"f".to_vec()].concat();
         let name = [b"d/".to_vec(), vec![b'a'; 256]].concat();
         for bytes in [

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations explained before they are done: what is explained must be what is answered.
+//! Explains operations before they run, and checks that the explanation matches the outcome.
 //!
 //! # Rules
-//! * What a backend says to a change, or of its own to an open, is not explained; the memory
-//!   backend has its say in none of these, but where a case runs out of something.
+//! * An error that a back end returns from a change or from its own open is not explained; the
+//!   memory back end returns one in these calls only when a case exhausts something.
 
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::{Errno, OpenHow};
@@ -13,9 +13,9 @@ use super::low;
 use crate::op::{Keep, Op};
 use crate::outcome::Outcome;
 
-/// Explains an operation, if it is of those that can be.
+/// Explains an operation, if it is of a kind that can be explained.
 pub(super) fn explain(task: &Task, op: &Op) -> Option<Explanation> {
-    // What dup2(2) makes of what was opened is another call's answer.
+    // The result of the dup2(2) that follows an open is another call's.
     if let Op::Open {
         keep: Keep::At(_), ..
     }
@@ -88,7 +88,7 @@ fn stat(dirfd: i32, path: &[u8], at_flags: u32) -> ExplainOp<'_> {
     }
 }
 
-/// The outcome, unless the explanation was of another one.
+/// The outcome, or a fault if the explanation gave another one.
 pub(super) fn confirmed(explained: Option<&Explanation>, outcome: Outcome) -> Outcome {
     let Some(explained) = explained else {
         return outcome;
@@ -106,7 +106,7 @@ pub(super) fn confirmed(explained: Option<&Explanation>, outcome: Outcome) -> Ou
     ))
 }
 
-/// What the memory backend says when something runs out.
+/// Whether this is an error of the memory back end that lacks space or inodes.
 fn is_the_backends(errno: Errno) -> bool {
     matches!(errno, Errno::ENOSPC | Errno::EDQUOT | Errno::ENOMEM)
 }

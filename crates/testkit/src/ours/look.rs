@@ -1,29 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looking at our tree, for a picture.
+//! Inspects our trees and tasks for a snapshot.
 
 use openpath_abi::{Errno, Stat, dirent, fcntl as f, mode};
 use openpath_vfs::{Cred, Task};
 
 use super::Reader;
-use crate::eye::{Eye, Xattrs};
 use crate::mounts;
 use crate::op::Fd;
 use crate::outcome::RawDesc;
 use crate::scan::{Entry, LIST, LONGEST, Readable as _};
+use crate::snapshot::{TreeReader, Xattrs, relative};
 use crate::tree::RawPlace;
 
-/// A task that looks, as root, from a directory that it has open.
+/// Inspects a tree as root from an open directory.
 pub(super) struct Look<'t> {
     pub(super) task: &'t Task,
     pub(super) root: Fd,
 }
 
-/// The path as seen from the working directory, which is made the root of the tree.
-fn relative(path: &[u8]) -> &[u8] {
-    if path.is_empty() { b"." } else { path }
-}
-
-/// A task that looks from where another one is.
+/// A task for inspection at another task's place.
 pub(super) fn looker(task: &Task) -> Option<Task> {
     let looker = task.fork().ok()?;
     looker.set_cred(Cred::root());
@@ -31,7 +26,7 @@ pub(super) fn looker(task: &Task) -> Option<Task> {
     Some(looker)
 }
 
-/// Where a task is.
+/// The place of a task.
 pub(super) fn place(task: &Task) -> RawPlace {
     let lines: Vec<String> = task.mountinfo().iter().map(ToString::to_string).collect();
     RawPlace {
@@ -42,7 +37,7 @@ pub(super) fn place(task: &Task) -> RawPlace {
     }
 }
 
-/// What a task has open at this number.
+/// The descriptor of a task with this number.
 pub(super) fn descriptor(task: &Task, fd: i32) -> RawDesc {
     let stat = task.fstat(fd).ok();
     let is_dir = stat.is_some_and(|s| mode::is_dir(s.mode));
@@ -57,19 +52,19 @@ pub(super) fn descriptor(task: &Task, fd: i32) -> RawDesc {
     }
 }
 
-/// All entries of a directory that a task has open, by the eyes of root, without changing its
-/// times or its position.
-pub(super) fn list(task: &Task, eye: &Task, fd: i32) -> Result<Vec<Entry>, Errno> {
-    let dir = eye.install(&task.file(fd)?, 0)?;
-    let again = eye.openat(dir, b".", f::O_DIRECTORY | f::O_NOATIME, 0);
-    eye.close(dir)?;
+/// All entries of a directory that a task has open, read as root, without changing its times or its
+/// position.
+pub(super) fn list(task: &Task, inspector: &Task, fd: i32) -> Result<Vec<Entry>, Errno> {
+    let dir = inspector.install(&task.file(fd)?, 0)?;
+    let again = inspector.openat(dir, b".", f::O_DIRECTORY | f::O_NOATIME, 0);
+    inspector.close(dir)?;
     let again = again?;
-    let all = entries(eye, again);
-    eye.close(again)?;
+    let all = entries(inspector, again);
+    inspector.close(again)?;
     all
 }
 
-/// All entries, with as many calls as the host face makes: watchers hear of each.
+/// All entries, with as many calls as the host side makes, because watches report each.
 fn entries(task: &Task, fd: i32) -> Result<Vec<Entry>, Errno> {
     let mut all = Vec::new();
     loop {
@@ -83,7 +78,7 @@ fn entries(task: &Task, fd: i32) -> Result<Vec<Entry>, Errno> {
 }
 
 impl<'t> Look<'t> {
-    /// From the root of a task.
+    /// Begins at the root of a task.
     pub(super) fn from_root(task: &'t Task) -> Option<Look<'t>> {
         let root = task.open(b"/", f::O_PATH | f::O_DIRECTORY, 0).ok()?;
         Some(Look {
@@ -92,7 +87,7 @@ impl<'t> Look<'t> {
         })
     }
 
-    /// Does something with a file opened for reading, without changing its times.
+    /// Does work with a file opened for reading, without changing its times.
     fn with<T>(
         &self,
         path: &[u8],
@@ -107,7 +102,7 @@ impl<'t> Look<'t> {
     }
 }
 
-impl Eye for Look<'_> {
+impl TreeReader for Look<'_> {
     fn lstat(&mut self, path: &[u8]) -> Result<Stat, Errno> {
         let flags = f::AT_SYMLINK_NOFOLLOW | f::AT_EMPTY_PATH;
         self.task.fstatat(self.root.0, path, flags)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! openpath as a face: a `Vfs` of its own for each case, over the memory backend.
+//! Runs cases on openpath: a `Vfs` of its own for each case, over the memory back end by default.
 //!
 //! # Rules
 //! * The clock stands still during an operation and moves on by a second between two.
-//! * A task apart, root in the root of the case, takes the pictures; it looks at descriptors
+//! * A separate task, root in the root of the case, takes the snapshots; it inspects descriptors
 //!   through the tasks that have them.
-//! * Where the host face replaces its credentials, this one does too: linkat(2) of an empty path
+//! * Where the host side replaces its credentials, this one does too: linkat(2) of an empty path
 //!   compares credentials by identity.
 
 mod apply;
@@ -22,16 +22,17 @@ use openpath_vfs::{
     Clock, Cred, Limits, MountFlags, Namespace, Running, SuperBlock, Sysctl, Task, Tuning, Vfs,
 };
 
-use crate::eye::Eye;
-use crate::face::{self, Face};
 use crate::host::{HostWorld, SLOTS, groups};
+use crate::op::low;
 use crate::op::{Fd, Op};
 use crate::outcome::{Ids, Names, Outcome, Stamps};
 use crate::plain::Trust;
 use crate::scan::{Entry, Readable, Scans};
+use crate::side::{self, Side};
+use crate::snapshot::TreeReader;
 use crate::tree::{Depth, RawTask, Tree};
 
-/// A clock that only moves when it is told to, in nanoseconds.
+/// A clock in nanoseconds that moves only on request.
 #[derive(Clone, Debug)]
 struct Hand(Arc<Word>);
 
@@ -55,17 +56,17 @@ impl Clock for Hand {
 
 /// A `Vfs` for one case.
 pub struct World<'h> {
-    /// On whose file system the case's root is, and whose clock is the one there.
+    /// The host that provides the file system of the case's root, and the clock.
     host: Option<(&'h HostWorld, Trust)>,
     clock: Hand,
     vfs: Vfs,
-    /// What can be explained is, before it is done.
+    /// Whether operations are explained before they run.
     explains: bool,
     /// The tree that a case begins with.
     root: OnceCell<Arc<SuperBlock>>,
 }
 
-/// The kernel's `protected_*`, for both sides to obey the same.
+/// The kernel's `protected_*`, so that both sides use the same.
 #[must_use]
 pub fn sysctl() -> Sysctl {
     let read = |name: &str| -> u8 {
@@ -81,7 +82,7 @@ pub fn sysctl() -> Sysctl {
     }
 }
 
-/// Few of everything: a case is small, and a `Vfs` is made for each.
+/// Small limits: a case is small, and each has a `Vfs` of its own.
 const LIMITS: Limits = Limits {
     dentries_max: 1 << 12,
     negatives_max: 1 << 11,
@@ -113,10 +114,10 @@ fn tmpfs(now: Timespec, read_only: bool) -> Arc<SuperBlock> {
 }
 
 impl<'h> World<'h> {
-    /// A fresh one, with the switch of this number off; 0 for none.
+    /// Makes a world with the switch of this number off; 0 for none.
     ///
     /// # Errors
-    /// What kept it from being built.
+    /// Those of building the `Vfs`.
     pub fn new(sysctl: Sysctl, switch: u32) -> Result<World<'h>, Errno> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let clock = Hand(Arc::new(Word::new(0)));
@@ -144,7 +145,7 @@ impl<'h> World<'h> {
         })
     }
 
-    /// Has the root of the case lie on a tmpfs of the host, of which so much is kept.
+    /// Puts the root of the case on a tmpfs of the host, with this trust in it.
     pub fn over(&mut self, host: &'h HostWorld, trust: Trust) {
         self.clock.set(host.tick());
         self.host = Some((host, trust));
@@ -159,25 +160,25 @@ impl<'h> World<'h> {
         self.clock.now()
     }
 
-    /// The two tasks of a case: the one that acts, and the one that looks. As on the host a tree
-    /// lies over the root of the namespace, and is the root of the one that acts.
+    /// Makes the two tasks of a case: the one that acts, and the one that inspects. As on the host,
+    /// a tree covers the root of the namespace, and is the root of the acting task.
     ///
     /// # Errors
-    /// What kept them from being made.
+    /// Those of making the tasks.
     pub fn tasks(&self) -> Result<[Task; 2], Errno> {
-        let [first, eye] = [self.vfs.task(Cred::root())?, self.vfs.task(Cred::root())?];
+        let [first, inspector] = [self.vfs.task(Cred::root())?, self.vfs.task(Cred::root())?];
         let root = self.layer()?;
         let _first = self.root.set(Arc::clone(&root));
         first.mount(root, b"/", MountFlags::from_ms(0))?;
-        // `..` of the root is the root, and then what lies on it.
+        // `..` of the root gives the root, and then what is mounted on it.
         first.chroot(b"/..")?;
         first.chdir(b"/")?;
-        Ok([first, eye])
+        Ok([first, inspector])
     }
 }
 
 impl World<'_> {
-    /// An empty tree of the kind that cases of this world are in.
+    /// An empty tree of the kind that this world's cases use.
     fn layer(&self) -> Result<Arc<SuperBlock>, Errno> {
         match self.host {
             Some((host, trust)) => host.plain()?.tree(trust),
@@ -186,15 +187,14 @@ impl World<'_> {
     }
 }
 
-/// A switch of the core: its name, and what turns it off.
+/// A switch of the core: its name, and the function that turns it off.
 pub type Switch = (&'static str, fn(&mut Tuning));
 
-/// Not a switch of the core: each operation that can be explained is, and the explanation must give
-/// the same errno and leave nothing behind.
+/// Not a switch of the core: explains each operation that can be explained; the explanation must
+/// give the same errno and leave nothing behind.
 pub const EXPLAIN: &str = "explain";
 
-/// The switches of the core that can be off while everything is compared, by number: flipping one
-/// never changes a result.
+/// The switches of the core that can be off during a comparison, by number: none changes a result.
 pub const SWITCHES: &[Switch] = &[
     ("none", |_| {}),
     ("lock-free-walk", |t| t.lock_free_walk = false),
@@ -213,12 +213,12 @@ pub const SWITCHES: &[Switch] = &[
 /// One case on openpath.
 pub struct Ours<'t> {
     world: &'t World<'t>,
-    eye: &'t Task,
-    /// What the looking task has open at the root of the case.
+    inspector: &'t Task,
+    /// The inspecting task's descriptor of the case's root.
     root: Fd,
     tasks: Vec<Option<Task>>,
     acting: usize,
-    /// Namespaces that are kept.
+    /// Kept namespaces.
     kept: [Option<Namespace>; SLOTS],
     scans: Scans,
     uids: Vec<u32>,
@@ -229,18 +229,18 @@ pub struct Ours<'t> {
 }
 
 impl<'t> Ours<'t> {
-    /// A case begins; `first` acts and `eye` looks.
+    /// Starts a case; `first` acts and `inspector` inspects.
     ///
     /// # Errors
-    /// What kept the root of the case from being opened.
-    pub fn new(world: &'t World<'t>, first: Task, eye: &'t Task) -> Result<Ours<'t>, Errno> {
+    /// Those of opening the root of the case.
+    pub fn new(world: &'t World<'t>, first: Task, inspector: &'t Task) -> Result<Ours<'t>, Errno> {
         let mut stamps = Stamps::default();
         stamps.start(world.clock.now());
-        first.set_rlimit_nofile(face::LIMIT);
-        let root = Fd(eye.open(b"/..", f::O_PATH | f::O_DIRECTORY, 0)?);
+        first.set_rlimit_nofile(side::LIMIT);
+        let root = Fd(inspector.open(b"/..", f::O_PATH | f::O_DIRECTORY, 0)?);
         Ok(Ours {
             world,
-            eye,
+            inspector,
             root,
             tasks: vec![Some(first)],
             acting: 0,
@@ -279,10 +279,10 @@ impl<'t> Ours<'t> {
         }
     }
 
-    /// Goes on over an overlay of what there is. As on the host, two trees are mounted for it.
+    /// Continues over an overlay of the present tree. As on the host, two trees are mounted for it.
     fn stack(&self) -> Result<(), Errno> {
         let task = self.task();
-        // What is open would be open beneath.
+        // Open descriptors would refer to the lower tree.
         task.close_range(0, u32::MAX, 0)?;
         task.set_cred(cred(0));
         let lower = self.world.root.get().ok_or(Errno::ENOENT)?;
@@ -293,13 +293,13 @@ impl<'t> Ours<'t> {
             task.chroot(b"/..")?;
             task.chdir(b"/")?;
         }
-        let root = self.eye.open(b"/..", f::O_PATH | f::O_DIRECTORY, 0)?;
-        self.eye.dup2(root, self.root.0)?;
+        let root = self.inspector.open(b"/..", f::O_PATH | f::O_DIRECTORY, 0)?;
+        self.inspector.dup2(root, self.root.0)?;
         self.renew();
-        self.eye.close(root)
+        self.inspector.close(root)
     }
 
-    /// What all tasks show of themselves.
+    /// Inspects all tasks.
     fn looked_at(&self, depth: Depth) -> Vec<RawTask> {
         let of = |task: &Option<Task>| {
             let Some(task) = task else {
@@ -315,11 +315,6 @@ impl<'t> Ours<'t> {
     }
 }
 
-/// The low word of an argument.
-fn low(v: u64) -> u32 {
-    (v & 0xffff_ffff) as u32
-}
-
 /// The credentials of a test user.
 #[must_use]
 pub fn cred(uid: u32) -> Cred {
@@ -330,7 +325,7 @@ pub fn cred(uid: u32) -> Cred {
     }
 }
 
-impl Face for Ours<'_> {
+impl Side for Ours<'_> {
     fn apply(&mut self, _at: usize, op: &Op) -> Outcome {
         self.scans.touch(op);
         self.tick();
@@ -356,13 +351,16 @@ impl Face for Ours<'_> {
             Depth::Deep => living.filter_map(look::looker).collect(),
             _ => Vec::new(),
         };
-        let mut eyes = vec![look::Look {
-            task: self.eye,
+        let mut readers = vec![look::Look {
+            task: self.inspector,
             root: self.root,
         }];
-        eyes.extend(lookers.iter().filter_map(look::Look::from_root));
-        let mut all: Vec<&mut dyn Eye> = eyes.iter_mut().map(|e| e as &mut dyn Eye).collect();
-        let tree = crate::eye::picture(&mut all, &mut ids, &self.stamps, depth, tasks);
+        readers.extend(lookers.iter().filter_map(look::Look::from_root));
+        let mut all: Vec<&mut dyn TreeReader> = readers
+            .iter_mut()
+            .map(|e| e as &mut dyn TreeReader)
+            .collect();
+        let tree = crate::snapshot::take_snapshot(&mut all, &mut ids, &self.stamps, depth, tasks);
         self.ids = ids;
         tree
     }
@@ -387,7 +385,7 @@ impl Face for Ours<'_> {
     }
 }
 
-/// What `scan` needs to read a descriptor.
+/// Lets `scan` read a descriptor.
 struct Reader<'t>(&'t Task, Fd);
 
 impl Readable for Reader<'_> {

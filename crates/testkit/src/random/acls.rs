@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on access control lists: most lists are valid and name the users of the cases.
+//! Makes random operations on access control lists; most lists are valid and name the users of the
+//! cases.
 
 use super::Gen;
 use super::guess::Kind;
@@ -12,9 +13,9 @@ const GROUP_OBJ: u16 = 4;
 const GROUP: u16 = 8;
 const MASK: u16 = 16;
 const OTHER: u16 = 32;
-/// The id of an entry that has none.
+/// The id of an entry without one.
 const NO_ID: u32 = u32::MAX;
-/// Users, and groups of which one has them.
+/// Ids of users.
 const USERS: &[u32] = &[1000, 1001, 0, 7];
 const GROUPS: &[u32] = &[1000, 2000, 1001, 0];
 
@@ -25,7 +26,7 @@ impl Gen {
         let obj = if access {
             self.object()
         } else {
-            // Directories alone have a default list.
+            // Only directories have a default list.
             match self.object() {
                 Obj::Path(_) => Obj::Path(self.old_of(Some(Kind::Dir)).1),
                 other => other,

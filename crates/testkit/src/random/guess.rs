@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a generator guesses to exist: it runs nothing, so it takes operations to work.
+//! Guesses which objects exist: the generator runs nothing, so it assumes that operations succeed.
 
 use openpath_abi::{fcntl as f, mode};
 
@@ -12,14 +12,14 @@ pub(super) enum Kind {
     Dir,
     File,
     Link,
-    /// A FIFO, or what pipe2(2) made.
+    /// A FIFO, or a pipe of pipe2(2).
     Pipe,
     Other,
     /// Not in the tree: a queue of events.
     Queue,
 }
 
-/// Something that may exist.
+/// An object that may exist.
 #[derive(Clone, Debug)]
 pub(super) struct Thing {
     /// Path from the root, without slashes at either end.
@@ -27,20 +27,20 @@ pub(super) struct Thing {
     pub(super) kind: Kind,
 }
 
-/// All that is guessed.
+/// All guessed objects.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guess {
     pub(super) things: Vec<Thing>,
     pub(super) tables: Tables,
     pub(super) mounts: Vec<Vec<u8>>,
-    /// Things that were used last, by path.
+    /// The last used objects, by path.
     pub(super) hot: Vec<Vec<u8>>,
 }
 
-/// Most things used last that are remembered.
+/// How many last used objects are remembered.
 const HOT: usize = 4;
 
-/// A path without slashes at either end or twice, `.` and `..` taken away.
+/// A path without outer or doubled slashes, and without `.` and `..`.
 pub(super) fn plain(path: &[u8]) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|&b| b == b'/') {
@@ -56,7 +56,7 @@ pub(super) fn plain(path: &[u8]) -> Vec<u8> {
 }
 
 impl Guess {
-    /// The path from the root that an operation's path means.
+    /// The path from the root that an operation's path leads to.
     fn resolve(&self, at: Dir, path: &Path) -> Vec<u8> {
         if path.0.first() == Some(&b'/') {
             return plain(&path.0);
@@ -96,7 +96,7 @@ impl Guess {
         self.hot.retain(|h| h != path);
     }
 
-    /// Notes that a thing was used.
+    /// Records that an object was used.
     fn warm(&mut self, path: Vec<u8>) {
         self.hot.retain(|h| *h != path);
         self.hot.push(path);
@@ -153,7 +153,7 @@ impl Guess {
         }
     }
 
-    /// Notes what an operation does, if it works.
+    /// Records what a successful operation does.
     pub(super) fn learn(&mut self, op: &Op) {
         match op {
             Op::Mkdir { at, path, .. } => self.add(self.resolve(*at, path), Kind::Dir),
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_works_is_known_afterwards() {
+    fn successful_operations_are_recorded() {
         let mut guess = Guess::default();
         for line in [
             "mkdir cwd a 0755",

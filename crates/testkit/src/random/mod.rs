@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random cases: a prepared tree, then operations over few names, so that they meet.
+//! Makes random cases: a prepared tree, then operations over few names, so that they meet.
 //!
 //! # Rules
 //! * The same seed gives the same case.
-//! * The generator runs nothing: it only guesses what exists from the operations it made.
-//! * In a case with a FIFO or a queue of events nothing waits (`tame`), whatever shrinking takes
-//!   away.
+//! * The generator runs nothing: it guesses what exists from the operations that it made.
+//! * In a case with a FIFO or an event queue nothing waits (`tame`), whatever shrinking removes.
 
 mod acls;
 mod data;
@@ -34,29 +33,29 @@ pub const TREES: &[(&str, usize, &str)] = &[
     ("special", 3, include_str!("../../cases/trees/special.txt")),
 ];
 
-/// Operations of a random case after its set-up.
+/// How many operations follow the set-up of a random case.
 pub const OPS: usize = 30;
 
-/// The tree of this name.
+/// The tree with this name.
 #[must_use]
 pub fn tree(name: &str) -> Option<Case> {
     let (_, _, text) = TREES.iter().find(|(n, ..)| *n == name)?;
     text.parse().ok()
 }
 
-/// What the generator knows while it makes a case.
+/// The state of the generator while it makes a case.
 pub(crate) struct Gen {
     rng: Rng,
-    /// What may exist.
+    /// Objects that may exist.
     guess: guess::Guess,
-    /// Which kinds of operations this case leans to.
+    /// The family of operations that this case prefers.
     lean: ops::Lean,
 }
 
 /// The case of this seed.
 ///
 /// # Panics
-/// If a prepared tree cannot be read, which a test rules out.
+/// If a prepared tree cannot be parsed, which a test excludes.
 #[must_use]
 pub fn case(seed: u64) -> Case {
     let mut rng = Rng::new(seed);
@@ -86,7 +85,7 @@ pub fn case(seed: u64) -> Case {
         case.ops.push(op);
     }
     tame(&mut case);
-    // Names of one letter never make a path that is worth keeping whole, nor one with a long name.
+    // The path cache takes no path of names of one letter, and none with a long name.
     match seed % 6 {
         0 => lengthen(&mut case, 12),
         3 => lengthen(&mut case, 18),
@@ -95,7 +94,7 @@ pub fn case(seed: u64) -> Case {
     case
 }
 
-/// Makes every name of one letter as long as `times` says, wherever it stands.
+/// Replaces every name of one letter by the letter `times` times, wherever it is.
 fn lengthen(case: &mut Case, times: usize) {
     let longer = |name: &str| match name {
         "a" | "b" | "c" | "d" | "e" | "f" | "g" | "x" => name.repeat(times),
@@ -108,14 +107,14 @@ fn lengthen(case: &mut Case, times: usize) {
             parts.join("/")
         });
         let words: Vec<String> = words.collect();
-        // An operation with such a letter elsewhere stays as it is.
+        // An operation with such a letter in another place stays as it is.
         if let Ok(long) = words.join(" ").parse() {
             *op = long;
         }
     }
 }
 
-/// Does it make something that can be waited for?
+/// Whether it makes an object that can be waited for.
 pub(crate) fn waits(op: &Op) -> bool {
     match op {
         Op::Mknod { mode: m, .. } => mode::file_type((m.0 & 0xffff) as u32) == mode::S_IFIFO,
@@ -124,7 +123,7 @@ pub(crate) fn waits(op: &Op) -> bool {
     }
 }
 
-/// Makes every open of a case with a FIFO or a queue of events non-blocking, and keeps it so.
+/// Makes every open in a case with a FIFO or an event queue non-blocking, and keeps it so.
 pub fn tame(case: &mut Case) {
     if !case.ops.iter().any(waits) {
         return;
@@ -151,7 +150,7 @@ pub fn tame(case: &mut Case) {
     }
 }
 
-/// ioctl(2): a number says whether to wait.
+/// ioctl(2): the argument says whether to block.
 const FIONBIO: u32 = 0x5421;
 
 #[cfg(test)]
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tree_can_be_read_and_every_case_written() {
+    fn every_tree_parses_and_every_case_can_be_written() {
         for (name, ..) in TREES {
             assert!(tree(name).is_some(), "{name}");
         }

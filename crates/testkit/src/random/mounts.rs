@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random cases about mounts and namespaces: few directories, few trees, few tasks, so that
+//! Makes random cases about mounts and namespaces: few directories, trees and tasks, so that
 //! propagation, stacks and users of mounts meet.
 //!
 //! # Rules
@@ -16,10 +16,10 @@ use crate::case::Case;
 use crate::op::{AttrFlags, Bits, CWD, MsFlags, Op, Path, UFlags};
 use crate::rng::Rng;
 
-/// Operations of a case after its set-up.
+/// How many operations follow the set-up of a case.
 pub const OPS: usize = 40;
 
-/// The set-up: what lies in the root.
+/// The set-up: the contents of the root.
 const ROOT: &str = include_str!("../../cases/trees/spread.txt");
 
 /// Directories of the root.
@@ -29,10 +29,10 @@ const SUB: &[&str] = &["x", "y"];
 /// Numbers that detached trees are kept at.
 const TREES: &[i32] = &[8, 9, 10];
 
-/// What a case is about.
+/// The topic of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lean {
-    /// Binds, moves and how they spread.
+    /// Binds, moves and propagation.
     Spread,
     /// Namespaces, roots and working directories.
     Places,
@@ -63,7 +63,7 @@ const KINDS: &[Make] = &[
 ];
 
 impl Lean {
-    /// Mount, bind, move, spread, umount, flags, places, namespaces, trees, look, task, open,
+    /// Mount, bind, move, propagation, umount, flags, places, namespaces, trees, look, task, open,
     /// names.
     fn weights(self) -> [usize; 13] {
         match self {
@@ -76,12 +76,12 @@ impl Lean {
     }
 }
 
-/// What the generator knows while it makes a case.
+/// The state of the generator while it makes a case.
 struct Gen {
     rng: Rng,
     lean: Lean,
     tasks: usize,
-    /// Paths that something was mounted on last.
+    /// Paths of the last mounts.
     hot: Vec<String>,
     /// Numbers that trees were opened at.
     trees: Vec<i32>,
@@ -90,7 +90,7 @@ struct Gen {
 /// The case of this seed.
 ///
 /// # Panics
-/// If the set-up cannot be read, which a test rules out.
+/// If the set-up cannot be parsed, which a test excludes.
 #[must_use]
 pub fn case(seed: u64) -> Case {
     let mut rng = Rng::new(seed ^ 0x006d_6f75_6e74);
@@ -124,7 +124,7 @@ fn path(text: impl AsRef<[u8]>) -> Path {
 }
 
 impl Gen {
-    /// Some of the trees made shared, and some tasks in namespaces of their own.
+    /// Makes some trees shared, and puts some tasks in namespaces of their own.
     fn prepared(&mut self) -> Vec<Op> {
         let mut ops = Vec::new();
         for at in ["/", "a", "b"] {
@@ -187,14 +187,14 @@ impl Gen {
         }
     }
 
-    /// A directory's path; more often from the root where the working directory moves about.
+    /// A directory's path; more often from the root if the working directory changes.
     fn dir(&mut self) -> Path {
         let place = self.place();
         let rooted = !place.starts_with('/') && self.rng.below(2) == 0;
         path(if rooted { format!("/{place}") } else { place })
     }
 
-    /// Where something is mounted, one hopes.
+    /// A path where something is probably mounted.
     fn mounted(&mut self) -> Path {
         if self.rng.below(3) > 0 {
             let hot = self.rng.pick(&self.hot).clone();
@@ -207,7 +207,7 @@ impl Gen {
         self.dir()
     }
 
-    /// Notes that something may be mounted there.
+    /// Records that something may be mounted there.
     fn warm(&mut self, at: &Path) {
         let text = String::from_utf8_lossy(&at.0).trim_matches('/').to_owned();
         if !text.is_empty() && !self.hot.contains(&text) {
@@ -409,7 +409,7 @@ impl Gen {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_case_can_be_written() {
+    fn every_case_can_be_written_and_parsed() {
         for seed in 0..500 {
             let case = super::case(seed);
             assert_eq!(case.to_string().parse(), Ok(case.clone()), "seed {seed}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random operations on names.
+//! Makes random operations on names.
 
 use openpath_abi::fcntl as f;
 

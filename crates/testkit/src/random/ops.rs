@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random operations.
+//! Makes random operations of all families.
 
 use openpath_abi::{fcntl as f, mount as m, statx as x};
 
@@ -11,7 +11,7 @@ use crate::op::{
 };
 use crate::rng::Rng;
 
-/// Which family of operations a case leans to.
+/// The family of operations that a case prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lean {
     Open,
@@ -109,7 +109,7 @@ impl Gen {
         self.rng.weighted(&table)(self)
     }
 
-    /// Some of these flags, each rarely.
+    /// A subset of these flags, each with a low chance.
     fn some(&mut self, flags: &[u32], one_in: usize) -> u32 {
         flags.iter().fold(0, |sum, f| {
             if self.rng.one_in(one_in) {
@@ -152,7 +152,7 @@ impl Gen {
             f::O_TRUNC,
             1 << 26,
         ];
-        // Directories are opened for reading, if anything is to come of it.
+        // Directories are mostly opened for reading, because other opens fail.
         let acc = if kind == f::O_DIRECTORY && !self.rng.one_in(8) {
             0
         } else {
@@ -170,7 +170,7 @@ impl Gen {
         }
     }
 
-    /// Where to start, and a path that suits the flags.
+    /// A start, and a path that suits the flags.
     fn path_for(&mut self, flags: OFlags) -> (Dir, Path) {
         let flags = flags.low();
         if flags & f::O_CREAT != 0 && (flags & f::O_EXCL != 0 || self.rng.below(3) > 0) {
@@ -469,7 +469,7 @@ impl Gen {
         }
     }
 
-    /// What has an attribute.
+    /// The object of an attribute call.
     pub(super) fn object(&mut self) -> Obj {
         match self.rng.below(5) {
             0 => Obj::Fd(self.any_fd()),

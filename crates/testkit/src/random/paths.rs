@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random paths: mostly such as lead somewhere, in all the spellings that paths have.
+//! Makes random paths: mostly paths that lead to an object, in all spellings.
 
 use super::Gen;
 use super::guess::Kind;
 use super::tables::Held;
 use crate::op::{CWD, Dir, Fd, NEVER, Path};
 
-/// Names of new things.
+/// Names of new objects.
 const NAMES: &[&[u8]] = &[b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"x"];
-/// Links that some tree has.
+/// Links that exist in some tree.
 const LINKS: &[&[u8]] = &[
     b"lf", b"la", b"labs", b"dot", b"dang", b"loop1", b"lroot", b"l2", b"lslash", b"lp",
 ];
@@ -23,7 +23,7 @@ impl Gen {
         }
     }
 
-    /// The path of something that may exist, of this kind if there is any.
+    /// The path of an object that may exist, of this kind if there is one.
     fn known(&mut self, kind: Option<Kind>) -> Vec<u8> {
         if self.rng.below(3) == 0 && !self.guess.hot.is_empty() {
             let hot = self.rng.pick(&self.guess.hot).clone();
@@ -58,17 +58,17 @@ impl Gen {
         }
     }
 
-    /// The path of something of this kind, from the root.
+    /// The path of an object of this kind, from the root.
     pub(super) fn there(&mut self, kind: Kind) -> Path {
         Path([b"/".to_vec(), self.known(Some(kind))].concat())
     }
 
-    /// A path to something that may exist.
+    /// A path to an object that may exist.
     pub(super) fn old(&mut self) -> Path {
         self.old_of(None).1
     }
 
-    /// Where to start and a path to something that may exist, of this kind.
+    /// A start and a path to an object that may exist, of this kind.
     pub(super) fn old_of(&mut self, kind: Option<Kind>) -> (Dir, Path) {
         let base = match self.rng.below(40) {
             0..34 => self.known(kind),
@@ -83,7 +83,7 @@ impl Gen {
         self.spell(base)
     }
 
-    /// A path to something that may be made.
+    /// A path to a name that may be created.
     pub(super) fn new_of(&mut self) -> (Dir, Path) {
         let base = match self.rng.below(40) {
             0..30 => {
@@ -98,7 +98,7 @@ impl Gen {
         self.spell(base)
     }
 
-    /// Where something may be mounted; half of the time, where something is.
+    /// A mount point to be; half of the time, one that is in use.
     pub(super) fn mounted(&mut self) -> Path {
         if !self.guess.mounts.is_empty() && self.rng.below(5) > 0 {
             let at = self.rng.pick(&self.guess.mounts).clone();
@@ -107,7 +107,7 @@ impl Gen {
         self.old_of(Some(Kind::Dir)).1
     }
 
-    /// Components at random.
+    /// A path of random components.
     fn wild(&mut self) -> Vec<u8> {
         let parts: Vec<Vec<u8>> = (0..=self.rng.below(5))
             .map(|_| match self.rng.below(8) {
@@ -120,7 +120,7 @@ impl Gen {
         parts.join(&b'/')
     }
 
-    /// What is rarely asked for.
+    /// An unusual path.
     fn odd(&mut self) -> Vec<u8> {
         match self.rng.below(9) {
             0 => Vec::new(),
@@ -135,7 +135,7 @@ impl Gen {
         }
     }
 
-    /// A place from the root, said from somewhere and in some spelling; now and then another one.
+    /// A path from the root, respelled from some start; now and then replaced by another one.
     fn spell(&mut self, path: Vec<u8>) -> (Dir, Path) {
         let (at, mut path) = self.base(path);
         match self.rng.below(50) {
@@ -157,7 +157,7 @@ impl Gen {
         (at, Path(path))
     }
 
-    /// Says a place from the root, the working directory, or a directory in a slot.
+    /// Spells a path from the root, the working directory, or a directory's descriptor.
     fn base(&mut self, path: Vec<u8>) -> (Dir, Vec<u8>) {
         let rest = |base: &[u8], path: &[u8]| -> Option<Vec<u8>> {
             if base.is_empty() {
@@ -202,7 +202,7 @@ impl Gen {
         }
     }
 
-    /// Where any relative path may start.
+    /// A start for any relative path.
     pub(super) fn dir(&mut self) -> Dir {
         match self.rng.below(12) {
             0..8 => CWD,
@@ -210,7 +210,7 @@ impl Gen {
         }
     }
 
-    /// A number; the first ones more often, so that operations meet.
+    /// A number; low ones more often, so that operations meet.
     pub(super) fn fd(&mut self) -> Fd {
         let limit = self.guess.tables.limit();
         Fd(match self.rng.below(40) {
@@ -225,7 +225,7 @@ impl Gen {
         })
     }
 
-    /// A descriptor that may be open on such a thing.
+    /// A descriptor that may be open on such an object.
     fn held(&mut self, fits: impl Fn(&Held) -> bool) -> Fd {
         let open = self.guess.tables.open();
         let all: Vec<i32> = open
@@ -239,12 +239,12 @@ impl Gen {
         Fd(*self.rng.pick(&all))
     }
 
-    /// A descriptor of such a thing that may be used so.
+    /// A descriptor of such an object that may be used this way.
     pub(super) fn fd_of(&mut self, kind: Kind, reads: bool, writes: bool) -> Fd {
         self.held(|h| h.kind == kind && (h.reads || !reads) && (h.writes || !writes))
     }
 
-    /// A descriptor of anything.
+    /// A descriptor of any object.
     pub(super) fn any_fd(&mut self) -> Fd {
         self.held(|_| true)
     }

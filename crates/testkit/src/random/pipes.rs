@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random operations on pipes, FIFOs and devices. Nothing waits: see [`super::tame`].
+//! Makes random operations on pipes, FIFOs and devices. Nothing waits: see [`super::tame`].
 
 use openpath_abi::fcntl as f;
 
@@ -7,7 +7,7 @@ use super::Gen;
 use super::guess::Kind;
 use crate::op::{Cmd, Fd, Lens, Mode, OFlags, Off, Op, PollFlags, Request, RwFlags};
 
-/// Around a page, around a pipe of one page, and around one of sixteen.
+/// Lengths around a page, around a pipe of one page, and around one of sixteen.
 const LENGTHS: &[i64] = &[
     0, 1, 2, 5, 100, 1000, 4095, 4096, 4097, 5000, 8192, 20_000, 65_535, 65_536, 70_000,
 ];
@@ -77,7 +77,7 @@ impl Gen {
         }
     }
 
-    /// How much it holds, or how it is written from now on.
+    /// Asks for the size or the bytes in it, or changes its flags.
     fn ask(&mut self, fd: Fd) -> Op {
         if self.rng.one_in(3) {
             return Op::Fcntl {

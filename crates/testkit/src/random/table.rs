@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random operations on tables of descriptors, on tasks, and on queues of events.
+//! Makes random operations on descriptor tables, tasks and event queues.
 
 use openpath_abi::{fcntl as f, inotify as i};
 
@@ -47,7 +47,7 @@ impl Gen {
         }
     }
 
-    /// What a case about descriptors begins with: some that are open.
+    /// The first operations of a case about descriptors, which open some.
     pub(super) fn in_hand(&mut self) -> Vec<Op> {
         if !matches!(
             self.lean,
@@ -72,7 +72,7 @@ impl Gen {
         };
         let mut all: Vec<Op> = some.map(open).collect();
         if self.lean == Lean::Notify {
-            // The table is empty, so the next number is how many there are.
+            // The table was empty, so the next number is the count of operations.
             let queue = Fd(all.len() as i32);
             let flags = OFlags(u64::from(f::O_NONBLOCK));
             all.push(Op::InotifyInit { flags });
@@ -109,12 +109,12 @@ impl Gen {
     }
 
     fn owner_of(&mut self, fd: Fd) -> Op {
-        let who = *self.rng.pick(&[0, OWN, OWN]);
+        let owner = *self.rng.pick(&[0, OWN, OWN]);
         match self.rng.below(4) {
             0 => Op::Fcntl {
                 fd,
                 cmd: Cmd(f::F_SETOWN),
-                arg: who,
+                arg: owner,
             },
             1 => Op::Fcntl {
                 fd,
@@ -125,7 +125,7 @@ impl Gen {
             _ => Op::SetOwnEx {
                 fd,
                 kind: *self.rng.pick(&[0, 1, 1, 3]),
-                id: who,
+                id: owner,
             },
         }
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a generator guesses to be open: tables of descriptors, and which task has which.
+//! Guesses which descriptors are open: the tables, and the tasks that use them.
 
 use std::collections::BTreeMap;
 
 use openpath_abi::fcntl as f;
 
 use super::guess::Kind;
-use crate::face;
 use crate::op::{Cmd, Op};
+use crate::side;
 
-/// What may be open.
+/// A descriptor that may be open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) path: Vec<u8>,
@@ -19,7 +19,7 @@ pub(super) struct Held {
     pub(super) cloexec: bool,
 }
 
-/// A task that may be there.
+/// A task that may exist.
 #[derive(Clone, Debug)]
 struct Task {
     table: usize,
@@ -40,7 +40,7 @@ impl Default for Tables {
     fn default() -> Tables {
         let task = Task {
             table: 0,
-            limit: face::LIMIT as i32,
+            limit: side::LIMIT as i32,
             cwd: Vec::new(),
         };
         Tables {
@@ -66,7 +66,7 @@ impl Tables {
         &mut self.tables[at]
     }
 
-    /// What may be open in the acting task.
+    /// Descriptors that may be open in the acting task.
     pub(super) fn open(&self) -> &BTreeMap<i32, Held> {
         &self.tables[self.task().table]
     }
@@ -92,20 +92,20 @@ impl Tables {
         self.tasks.len()
     }
 
-    /// The lowest free number from here on, if it is below the limit.
+    /// The lowest free number from `from` on, if it is below the limit.
     fn free(&self, from: i32) -> Option<i32> {
         let free = (from..=i32::MAX).find(|n| !self.open().contains_key(n));
         free.filter(|n| (0..self.limit()).contains(n))
     }
 
-    /// Something was opened.
+    /// Records an opened file.
     pub(super) fn put(&mut self, held: Held) {
         if let Some(n) = self.free(0) {
             self.table().insert(n, held);
         }
     }
 
-    /// Something was opened and moved to this number.
+    /// Records a file that was opened and moved to this number.
     pub(super) fn put_at(&mut self, n: i32, held: Option<Held>) {
         if (0..self.limit()).contains(&n)
             && let Some(mut held) = held
@@ -138,7 +138,7 @@ impl Tables {
     }
 
     fn born(&mut self, copied: bool) {
-        if self.tasks.len() >= face::TASKS {
+        if self.tasks.len() >= side::TASKS {
             return;
         }
         let mut task = self.task();
@@ -183,7 +183,7 @@ impl Tables {
         }
     }
 
-    /// Notes what an operation on a table or a task does, if it works.
+    /// Records what a successful operation does to tables and tasks.
     pub(super) fn learn(&mut self, op: &Op) {
         match op {
             Op::Close { fd } => drop(self.table().remove(&fd.0)),
@@ -196,7 +196,7 @@ impl Tables {
             Op::Fcntl { fd, cmd, arg } => self.fcntl(fd.0, *cmd, *arg),
             Op::Rlimit { soft } => {
                 if let Some(task) = &mut self.tasks[self.acting] {
-                    task.limit = face::limit(*soft) as i32;
+                    task.limit = side::limit(*soft) as i32;
                 }
             }
             Op::Fork {} => self.born(true),
@@ -211,10 +211,10 @@ impl Tables {
                 self.acting = 0;
             }
             Op::Task { task } => {
-                self.acting = face::other(&self.tasks, *task).unwrap_or(self.acting)
+                self.acting = side::other(&self.tasks, *task).unwrap_or(self.acting)
             }
             Op::Pass { task, fd } => {
-                let from = face::other(&self.tasks, *task).and_then(|n| self.tasks[n].clone());
+                let from = side::other(&self.tasks, *task).and_then(|n| self.tasks[n].clone());
                 let held = from.and_then(|t| self.tables[t.table].get(&fd.0).cloned());
                 if let Some(mut held) = held {
                     held.cloexec = true;

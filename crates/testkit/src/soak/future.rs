@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One asynchronous task of the soak: futures that are polled, dropped and waited for at random.
+//! Runs one asynchronous task of the soak: random calls whose futures are polled, dropped and
+//! awaited.
 
 use super::Report;
-use super::bell::{Bell, Told};
+use super::wake_queue::{QueueWaker, WakeQueue};
 use super::world::World;
 use crate::rng::Rng;
 use openpath_abi::Errno;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 type Call<'a> = Pin<Box<dyn Future<Output = Result<i32, Errno>> + 'a>>;
 
-/// A random call; a descriptor if it opened one, -1 else.
+/// Makes a random call; it returns a descriptor if it opened one, else -1.
 fn call<'a>(local: Local<'a>, rng: &mut Rng) -> Call<'a> {
     let n = rng.below(8);
     match rng.below(6) {
@@ -41,7 +42,7 @@ fn call<'a>(local: Local<'a>, rng: &mut Rng) -> Call<'a> {
     }
 }
 
-/// Uses an asynchronous task for some hundred calls.
+/// Makes some hundred calls on an asynchronous task.
 pub(super) fn round(
     world: &World,
     pool: &Pool,
@@ -52,20 +53,20 @@ pub(super) fn round(
     options.entries = 1 << rng.below(5);
     options.inline = !rng.one_in(4);
     let task = AsyncTask::new(world.task()?, pool, options)?;
-    let bell = Bell::default();
+    let queue = WakeQueue::default();
     let mut calls: Vec<Option<Call<'_>>> = Vec::new();
     for _ in 0..rng.below(300) {
         let at = calls.len();
         calls.push(Some(call(task.local(), rng)));
         report.futures += 1;
-        poll(&task, &mut calls, at, &bell, report);
+        poll(&task, &mut calls, at, &queue, report);
         if rng.one_in(3) {
             let other = rng.below(calls.len());
-            poll(&task, &mut calls, other, &bell, report);
+            poll(&task, &mut calls, other, &queue, report);
         }
         if rng.one_in(4) {
             let other = rng.below(calls.len());
-            // A call of two that was half done has left its descriptor.
+            // A dropped call of two steps may have left its descriptor.
             calls[other] = None;
         }
     }
@@ -74,26 +75,26 @@ pub(super) fn round(
         calls.clear();
     }
     while calls.iter().any(Option::is_some) {
-        let Some(at) = bell.next(Duration::from_secs(60)) else {
+        let Some(at) = queue.next(Duration::from_secs(60)) else {
             report.note("a wake-up was lost");
             break;
         };
-        poll(&task, &mut calls, at, &bell, report);
+        poll(&task, &mut calls, at, &queue, report);
     }
     drop(calls);
     drop(task.into_task());
     Ok(())
 }
 
-/// Polls a call with a waker of its own; what it opened is closed.
+/// Polls a call with a waker of its own, and closes what it opened.
 fn poll(
     task: &AsyncTask,
     calls: &mut [Option<Call<'_>>],
     at: usize,
-    bell: &Bell,
+    queue: &WakeQueue,
     report: &mut Report,
 ) {
-    let waker = Waker::from(Arc::new(Told(bell.clone(), at)));
+    let waker = Waker::from(Arc::new(QueueWaker(queue.clone(), at)));
     let Some(call) = calls.get_mut(at).and_then(Option::as_mut) else {
         return;
     };
@@ -104,7 +105,7 @@ fn poll(
     calls[at] = None;
     match answer {
         Ok(fd) if fd >= 0 && task.task().close(fd).is_err() => {
-            report.note(format!("{fd} was not open"));
+            report.note(format!("descriptor {fd} was not open"));
         }
         Ok(_) => report.completed += 1,
         Err(_) => report.failed[1] += 1,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The soak: very many operations through rings and futures, with cancels, drops, time-outs and a
-//! backend that stalls, fails and breaks. Every submission completes once, and nothing is left.
+//! Runs very many operations through rings and futures, with cancels, drops, time-outs and a back
+//! end that stalls, fails and panics, and checks that every submission completes once and nothing
+//! is left.
 
-mod bell;
 mod future;
 mod ring;
+mod wake_queue;
 mod world;
 
 use crate::rng::Rng;
@@ -12,18 +13,18 @@ use openpath_ring::{Pool, PoolOptions};
 use std::time::Duration;
 use world::World;
 
-/// How long a soak is.
+/// The parameters of a soak.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Operations in all: submissions to rings, and futures that were made.
     pub ops: u64,
-    /// Of the random choices.
+    /// Seed of the random choices.
     pub seed: u64,
     /// Whether the files are in a directory of the host.
     pub over_host: bool,
 }
 
-/// What was done, and what was wrong.
+/// The results of a soak.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Operations that were submitted to rings.
@@ -34,11 +35,11 @@ pub struct Report {
     pub futures: u64,
     /// How often futures were polled.
     pub polls: u64,
-    /// Rings and tasks that were dropped with calls under way.
+    /// Rings and tasks that were dropped with calls in flight.
     pub dropped: u64,
     /// Operations that were cancelled, and those that failed otherwise.
     pub failed: [u64; 2],
-    /// What should not be.
+    /// Faults.
     pub wrong: Vec<String>,
 }
 
@@ -50,10 +51,10 @@ impl Report {
     }
 }
 
-/// Soaks.
+/// Runs a soak.
 ///
 /// # Errors
-/// What the world could not be made for.
+/// Those of making the world.
 pub fn run(plan: Plan) -> Result<Report, openpath_abi::Errno> {
     let mut rng = Rng::new(plan.seed);
     let mut report = Report::default();

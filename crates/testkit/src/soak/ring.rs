@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One ring of the soak, from its making to its end.
+//! Runs one ring of the soak, from set-up to end.
 
 use super::Report;
 use super::world::World;
@@ -10,7 +10,7 @@ use openpath_ring::{Cancel, Cqe, File, Pool, Ring, RingOptions, Sqe, Where};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What is expected of a mark.
+/// The expected completion of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expect {
     /// A completion.
@@ -30,7 +30,7 @@ struct Use<'a> {
     fifo: i32,
 }
 
-/// Uses a ring for some hundred operations; ends it in good order, or in the middle.
+/// Runs some hundred operations on a ring; ends it in order, or drops it with operations in flight.
 pub(super) fn round(
     world: &World,
     pool: &Pool,
@@ -107,7 +107,7 @@ impl Use<'_> {
         }
     }
 
-    /// Prepares a few, submits them, and takes what is there.
+    /// Prepares some operations, submits them, and takes the available completions.
     fn batch(&mut self) {
         for _ in 0..=self.rng.below(12) {
             if !self.prepare() {
@@ -135,7 +135,7 @@ impl Use<'_> {
             3 => sqe = sqe.offload(),
             4 => sqe = sqe.drain(),
             5 => {
-                // Of an open that is silent nobody learns the descriptor.
+                // Nobody learns the descriptor of a silent open.
                 sqe = Sqe::nop().user_data(self.next).skip_success();
                 expect = Expect::Perhaps;
             }
@@ -163,7 +163,7 @@ impl Use<'_> {
         self.report.submitted += 1;
     }
 
-    /// Takes completions, and closes by the call what has come too much.
+    /// Takes completions, and closes surplus descriptors by call.
     fn take(&mut self) {
         while let Some(cqe) = self.ring.next_completion() {
             self.completed(&cqe);
@@ -172,7 +172,7 @@ impl Use<'_> {
             let at = self.rng.below(self.fds.len());
             let fd = self.fds.swap_remove(at);
             if self.ring.task().close(fd).is_err() {
-                self.report.note(format!("{fd} was not open"));
+                self.report.note(format!("descriptor {fd} was not open"));
             }
         }
     }
@@ -193,17 +193,17 @@ impl Use<'_> {
                 .report
                 .note(format!("{} completed twice", cqe.user_data)),
         }
-        // A new descriptor is one that was not known.
+        // A new descriptor must be one that was not known.
         let known = |fd: &i32| *fd != self.fifo && !self.fds.contains(fd);
         let open = self.ring.task().descriptors();
         self.fds
             .extend(open.into_iter().filter(known).collect::<Vec<_>>());
     }
 
-    /// Ends everything, and sees that all has completed.
+    /// Ends everything, and checks that all operations completed.
     fn end(mut self) {
         let mut patience = 2000;
-        // What did not fit is prepared still, and is submitted when there is room.
+        // Entries that did not fit are still prepared, and are submitted when there is room.
         while self.ring.submit() != Ok(0) || self.ring.in_flight() > 0 {
             self.ring.cancel_now(Cancel::Any);
             let _late = self.ring.wait(1, Some(Duration::from_millis(1)));
@@ -228,14 +228,14 @@ impl Use<'_> {
         }
     }
 
-    /// Drops the ring in the middle: what it had not told of is closed.
+    /// Drops the ring with operations in flight: descriptors that it had not reported are closed.
     fn drop_it(mut self) {
         self.take();
         self.batch_without_taking();
         self.report.dropped += 1;
         let task = self.ring.into_task();
         for fd in self.fds.into_iter().chain([self.fifo]) {
-            // What was closed by the ring is known as closed.
+            // A descriptor that the ring closed is known as closed.
             let _closed = task.close(fd);
         }
         let left = task.descriptors();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the soak takes place: a tree in memory or a directory of the host, and one whose backend
-//! is unreliable.
+//! Makes the trees of the soak: one in memory or in a directory of the host, and one with an
+//! unreliable back end.
 
 use super::Report;
+use crate::scratch::Scratch;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
@@ -11,7 +12,6 @@ use openpath_vfs::{
     Attr, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, MountFlags, Patience, SuperBlock,
     SuperBlockOps, SuperBlockOptions, Task, Usage, Vfs, flag,
 };
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ struct Book {
 }
 
 impl Book {
-    /// Stalls for a while, fails or breaks now and then.
+    /// Now and then stalls, fails or panics.
     fn trouble(&self) -> Result<(), Errno> {
         let chance = self.chances.add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
         match chance % 64 {
@@ -115,7 +115,7 @@ fn inode(ino: u64, bits: u32, ops: Box<dyn InodeOps>) -> Arc<Inode> {
     Inode::new(ino, 0, attr, Timespec::default(), ops)
 }
 
-/// A tree with `/d/f0` to `/d/f7` and a FIFO, and the unreliable one at `/bad`.
+/// A tree with `/d/f0` to `/d/f7` and a FIFO, and the unreliable tree at `/bad`.
 pub(super) struct World {
     vfs: Vfs,
     book: Arc<Book>,
@@ -124,41 +124,23 @@ pub(super) struct World {
     scratch: Option<Scratch>,
 }
 
-/// A directory of the host that goes with its owner.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    /// # Errors
-    /// `EIO`: there can be none.
-    fn new() -> Result<Self, Errno> {
-        let name = format!("openpath-soak-{}", std::process::id());
-        let place = std::env::temp_dir().join(name);
-        let _left_over = std::fs::remove_dir_all(&place);
-        std::fs::create_dir_all(&place).map_err(|_| Errno::EIO)?;
-        Ok(Self(place))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _goes_if_it_can = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 impl World {
     pub(super) fn new(seed: u64, over_host: bool) -> Result<Self, Errno> {
         let limits = Limits {
             dentries_max: 4096,
             ..Limits::default()
         };
-        let scratch = over_host.then(Scratch::new).transpose()?;
+        let scratch = over_host
+            .then(|| Scratch::new("soak"))
+            .transpose()
+            .map_err(|_| Errno::EIO)?;
         let root = match &scratch {
             Some(scratch) => {
                 let options = HostOptions {
                     policy: Policy::Exclusive,
                     ..HostOptions::default()
                 };
-                HostFs::open(&scratch.0, options)?
+                HostFs::open(scratch.path(), options)?
             }
             None => MemFs::new(MemOptions::default()),
         };
@@ -196,7 +178,7 @@ impl World {
         self.vfs.task(Cred::root())
     }
 
-    /// Everything that was opened is closed, and nothing is held.
+    /// Checks that every open was closed, and that nothing is held.
     pub(super) fn check(self, report: &mut Report) -> Result<(), Errno> {
         let task = self.task()?;
         let dir = task.open(b"/new", 0, 0)?;

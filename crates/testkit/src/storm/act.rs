@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Those who change things.
+//! Changes the tree of the storm: names, links, mounts and modes.
 
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_RDWR, O_TMPFILE};
 use openpath_abi::{Errno, mount as m, rename as r};
@@ -8,7 +8,7 @@ use openpath_vfs::{Cred, MountFlags, Task};
 use super::Place;
 use super::world::{FAMILIES, Held, JAILS, content, make_file, tree};
 
-/// What a change may fail with: somebody else was first.
+/// Errors that a change may meet when another thread was first.
 const EXPECTED: &[Errno] = &[
     Errno::ENOENT,
     Errno::EEXIST,
@@ -40,21 +40,22 @@ impl Place<'_> {
         format!("{}/{letter}{family}", self.dir(jail))
     }
 
-    /// Passes success and what was to be expected.
+    /// Accepts success and the expected errors.
     pub(super) fn fine<T>(&self, what: &str, done: Result<T, Errno>) {
         if let Err(e) = done
             && !EXPECTED.contains(&e)
         {
-            self.sky.wrong(format!("{}: {what}: {e}", self.pulse.name));
+            self.shared
+                .wrong(format!("{}: {what}: {e}", self.progress.name));
         }
     }
 }
 
 /// Makes, removes, renames and links.
 pub(super) fn write(p: &mut Place<'_>) -> Result<(), Errno> {
-    let task = p.sky.vfs.task(Cred::root())?;
+    let task = p.shared.vfs.task(Cred::root())?;
     p.join(&task);
-    while !p.sky.over() {
+    while !p.shared.over() {
         let what = p.rng.below(20) as u64;
         p.step(what);
         write_once(p, &task, what);
@@ -62,7 +63,7 @@ pub(super) fn write(p: &mut Place<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What `write` does in each of its steps.
+/// The calls of `write` in each kind of step.
 pub(super) fn write_calls(doing: u64) -> &'static str {
     match doing {
         0..4 => "open with O_CREAT, pwrite",
@@ -92,7 +93,7 @@ fn write_once(p: &mut Place<'_>, task: &Task, what: u64) {
             );
         }
         10..13 => rename_dir(p, task, jail),
-        13 | 14 => ferry(p, task, jail),
+        13 | 14 => move_chain(p, task, jail),
         15 => p.fine("link", task.linkat(AT_FDCWD, one, AT_FDCWD, two, 0)),
         16 => link_tmpfile(p, task, jail, family, one),
         17 | 18 => links(p, task, jail),
@@ -122,14 +123,14 @@ fn rename_dir(p: &mut Place<'_>, task: &Task, jail: usize) {
     let flags = *p.rng.pick(&[0, r::RENAME_EXCHANGE, r::RENAME_EXCHANGE]);
     let done = task.renameat2(AT_FDCWD, one.as_bytes(), AT_FDCWD, two.as_bytes(), flags);
     p.fine("rename of a directory", done);
-    // What was replaced is made again, or there would soon be no tree.
+    // Makes the replaced object again; otherwise the tree would soon be empty.
     if p.rng.one_in(4) {
         p.fine("mkdir", task.mkdirat(AT_FDCWD, one.as_bytes(), 0o755));
     }
 }
 
 /// Moves the chain of empty directories out of its jail, or back.
-fn ferry(p: &mut Place<'_>, task: &Task, jail: usize) {
+fn move_chain(p: &mut Place<'_>, task: &Task, jail: usize) {
     let inside = format!("{}/ferry", p.dir(jail));
     let outside = format!("/out/ferry{jail}");
     let (from, to) = if p.rng.below(2) == 0 {
@@ -147,7 +148,7 @@ fn ferry(p: &mut Place<'_>, task: &Task, jail: usize) {
     p.fine("ferry", done);
 }
 
-/// Links a file that never had a name.
+/// Links an unnamed file.
 fn link_tmpfile(p: &mut Place<'_>, task: &Task, jail: usize, family: usize, to: &[u8]) {
     let dir = p.dir(jail);
     let made = task
@@ -162,7 +163,7 @@ fn link_tmpfile(p: &mut Place<'_>, task: &Task, jail: usize, family: usize, to: 
     p.fine("link of a temporary file", made);
 }
 
-/// Makes or removes a symbolic link, most of which try to get out.
+/// Makes or removes a symbolic link; most links point outside the jail.
 fn links(p: &mut Place<'_>, task: &Task, jail: usize) {
     const BODIES: &[&str] = &[
         "../../out/f0",
@@ -192,9 +193,9 @@ fn links(p: &mut Place<'_>, task: &Task, jail: usize) {
 
 /// Mounts trees and binds, changes their flags, and unmounts them.
 pub(super) fn mount(p: &mut Place<'_>) -> Result<(), Errno> {
-    let task = p.sky.vfs.task(Cred::root())?;
+    let task = p.shared.vfs.task(Cred::root())?;
     p.join(&task);
-    while !p.sky.over() {
+    while !p.shared.over() {
         let (what, jail) = (p.rng.below(10) as u64, p.rng.below(JAILS));
         p.step(what);
         let (mp, mq) = (format!("/j{jail}/mp"), format!("/j{jail}/mq"));
@@ -228,7 +229,7 @@ pub(super) fn mount(p: &mut Place<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What `mount` does in each of its steps.
+/// The calls of `mount` in each kind of step.
 pub(super) fn mount_calls(doing: u64) -> &'static str {
     match doing {
         0 | 1 => "mount",
@@ -238,10 +239,10 @@ pub(super) fn mount_calls(doing: u64) -> &'static str {
     }
 }
 
-/// Takes rights away and gives them back.
+/// Takes permissions away and gives them back.
 pub(super) fn mode(p: &mut Place<'_>) -> Result<(), Errno> {
-    let task = p.sky.vfs.task(Cred::root())?;
-    while !p.sky.over() {
+    let task = p.shared.vfs.task(Cred::root())?;
+    while !p.shared.over() {
         let (jail, family) = (p.rng.below(JAILS), p.rng.below(FAMILIES));
         let what = p.rng.below(3) as u64;
         p.step(what);

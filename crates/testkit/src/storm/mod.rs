@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A storm: threads that rename, remove, make, mount, change modes, live in namespaces of their
-//! own, meet at FIFOs and press on memory while others walk, open and look, and never may anybody
-//! see what is not there.
+//! Runs threads that change one tree against threads that walk it, and checks that no thread sees a
+//! wrong file.
+//!
+//! Some rename, remove, create, mount, change modes, live in namespaces of their own, meet at FIFOs
+//! and put pressure on memory; others walk, open and inspect.
 //!
 //! # What is checked
-//! * No escape: what a scoped open or a chrooted task opens carries the mark of its jail.
+//! * No escape: a file that a scoped open or a chrooted task opens carries the mark of its jail.
 //! * No wrong file: a file's content names its family and its inode; a name has its family.
-//! * No strange error: each kind of call has its list.
-//! * No stall: a thread that makes no step is named. A walk that is held up on purpose is named by
-//!   [`openpath_vfs::Vfs::stalled_walks`], and holds up neither the others nor memory.
-//! * No leak: afterwards everything is removed, and what is in use and charged is what was before.
+//! * No unexpected error: each kind of call has its list.
+//! * No stall: a thread without progress is named. [`openpath_vfs::Vfs::stalled_walks`] names a
+//!   walk that is stalled on purpose, and it blocks neither the other threads nor memory.
+//! * No leak: afterwards everything is removed, and usage and charges are those from before.
 //!
 //! # Rules
-//! * Only empty directories leave their jail: whatever file is found outside is an escape.
+//! * Only empty directories leave their jail: any file found outside is an escape.
 //! * All random choices come from the seed; the interleaving does not.
 
 mod act;
@@ -28,67 +30,68 @@ use std::time::{Duration, Instant};
 use openpath_sync::Word;
 use openpath_vfs::{Interrupter, Task, Tenant, Usage, Vfs};
 
+use crate::hostile::resident;
 use crate::rng::Rng;
 use crate::sys;
 
 pub use world::JAILS;
 
-/// What a storm is to be like.
+/// The parameters of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How long it lasts.
+    /// How many seconds it lasts.
     pub seconds: u64,
-    /// A walker is held up for this long, once; 0 for not at all.
+    /// One walker is stalled once for this many seconds; 0 for not at all.
     pub stall_seconds: u64,
     /// Seed of all random choices.
     pub seed: u64,
     /// Threads that walk.
     pub walkers: usize,
-    /// The switches of the `Vfs`: a storm with one flipped tells which part a failure is in.
+    /// The switches of the `Vfs`: a storm with one flipped shows the part that a failure is in.
     pub tuning: openpath_vfs::Tuning,
-    /// Gets what must be said before the process is ended because a thread hangs.
+    /// Receives the report before the process ends because a thread hangs.
     pub last_words: fn(&str),
 }
 
-/// What came of it.
+/// The results of a storm.
 #[derive(Debug)]
 pub struct Outcome {
     /// Steps of each thread.
     pub steps: Vec<(String, u64)>,
-    /// What is wrong.
+    /// Faults.
     pub wrong: Vec<String>,
-    /// What was seen that is worth a line.
+    /// Observations for the report.
     pub notes: Vec<String>,
 }
 
-/// The signs of life of one thread.
+/// The progress of one thread.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct Progress {
     name: String,
     calls: Calls,
     steps: Word,
-    /// Number of its operation, for who asks what it is stuck in.
+    /// Number of its operation, to report where it is stuck.
     doing: Word,
-    /// Its thread, as the kernel numbers them.
+    /// Its kernel thread id.
     tid: Word,
-    /// What ends its waits.
+    /// Interrupts its waits.
     waits: std::sync::Mutex<Option<Interrupter>>,
 }
 
-/// What all threads share.
-pub(crate) struct Sky {
+/// The state that all threads share.
+pub(crate) struct Shared {
     pub(crate) vfs: Vfs,
     tenants: [Arc<Tenant>; 2],
     over: Word,
     wrong: std::sync::Mutex<Vec<String>>,
 }
 
-impl Sky {
+impl Shared {
     pub(crate) fn over(&self) -> bool {
         self.over.get() != 0
     }
 
-    /// Notes something wrong, and ends the storm.
+    /// Records a fault, and ends the storm.
     pub(crate) fn wrong(&self, text: String) {
         if let Ok(mut all) = self.wrong.lock() {
             all.push(text);
@@ -97,76 +100,76 @@ impl Sky {
     }
 }
 
-/// One thread's view of the storm.
+/// The context of one thread.
 pub(crate) struct Place<'a> {
-    pub(crate) sky: &'a Sky,
-    pub(crate) pulse: &'a Pulse,
+    pub(crate) shared: &'a Shared,
+    pub(crate) progress: &'a Progress,
     pub(crate) rng: Rng,
 }
 
 impl Place<'_> {
-    /// Lets a task work for one of the tenants.
+    /// Assigns a task to one of the tenants.
     pub(crate) fn join(&mut self, task: &Task) {
-        let tenant = self.rng.below(self.sky.tenants.len());
-        task.set_tenant(&self.sky.tenants[tenant])
+        let tenant = self.rng.below(self.shared.tenants.len());
+        task.set_tenant(&self.shared.tenants[tenant])
             .expect("a tenant of this Vfs");
     }
 
     /// Has calls of this task interrupted, now and then and at the end.
     pub(crate) fn can_be_interrupted(&self, task: &Task) {
-        if let Ok(mut waits) = self.pulse.waits.lock() {
+        if let Ok(mut waits) = self.progress.waits.lock() {
             *waits = Some(task.interrupter());
         }
     }
 
-    /// A step begins: an operation of this number.
+    /// Begins a step with an operation of this number.
     pub(crate) fn step(&self, doing: u64) {
-        self.pulse.doing.set(doing);
-        self.pulse.steps.add(1);
+        self.progress.doing.set(doing);
+        self.progress.steps.add(1);
     }
 }
 
 type Body = fn(&mut Place<'_>) -> Result<(), openpath_abi::Errno>;
-/// What a thread does in a step of this number, in the words of the calls.
+/// Names the calls of a thread in a step of this number.
 type Calls = fn(u64) -> &'static str;
 
-/// Milliseconds between two looks at the threads.
+/// Time between two checks of the threads.
 const LOOK: Duration = Duration::from_millis(250);
 /// Time without a step after which a thread counts as stuck.
 const STUCK: Duration = Duration::from_secs(20);
-/// Growth of resident memory, past the first quarter, that is too much.
+/// Growth of resident memory after the first quarter that counts as a leak.
 const GROWTH_MAX_KIB: u64 = 192 << 10;
-/// Lines about names that are left when something leaked.
+/// How many lines list the names that are left after a leak.
 const INVENTORY_MAX: usize = 100;
-/// Unlinked entries that may wait at any time.
+/// The most unlinked entries that may wait for reclaim.
 const BURIED_MAX: usize = 200_000;
 
-/// Lets a storm pass.
+/// Runs a storm.
 ///
 /// # Errors
-/// What kept the world from being built.
+/// Those of building the world.
 pub fn run(plan: Plan) -> Result<Outcome, openpath_abi::Errno> {
     let world = world::World::build(plan.tuning)?;
     let before = world.rest();
-    let sky = Arc::new(Sky {
+    let shared = Arc::new(Shared {
         vfs: world.vfs.clone(),
         tenants: world.tenants.clone(),
         over: Word::new(0),
         wrong: std::sync::Mutex::default(),
     });
-    world.furnish()?;
-    let mut crowd = Crowd::start(&sky, plan);
-    crowd.watch(plan);
-    let steps = crowd.join();
+    world.set_up()?;
+    let mut threads = Threads::start(&shared, plan);
+    threads.watch(plan);
+    let steps = threads.join();
     let mut outcome = Outcome {
         steps,
         wrong: Vec::new(),
-        notes: crowd.notes,
+        notes: threads.notes,
     };
-    if let Ok(mut wrong) = sky.wrong.lock() {
+    if let Ok(mut wrong) = shared.wrong.lock() {
         outcome.wrong.append(&mut wrong);
     }
-    drop(sky);
+    drop(shared);
     world.clear()?;
     let after = world.rest();
     outcome
@@ -181,17 +184,17 @@ pub fn run(plan: Plan) -> Result<Outcome, openpath_abi::Errno> {
     Ok(outcome)
 }
 
-/// What is in use when nothing happens.
+/// Usage at rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     usage: Usage,
     blocks: u64,
     inodes: u64,
-    /// Bytes and inodes of each tenant.
+    /// Bytes and inodes charged to each tenant.
     charged: [u64; 2],
 }
 
-/// What is in use now and was not before.
+/// What is used now and was not before.
 fn leaks(before: Rest, after: Rest) -> Vec<String> {
     let mut found = Vec::new();
     let mut more = |what: &str, b: u64, a: u64| {
@@ -206,7 +209,7 @@ fn leaks(before: Rest, after: Rest) -> Vec<String> {
     );
     more("pins", before.usage.pins as u64, after.usage.pins as u64);
     more(
-        "buried entries",
+        "unlinked entries",
         before.usage.buried as u64,
         after.usage.buried as u64,
     );
@@ -223,17 +226,17 @@ fn leaks(before: Rest, after: Rest) -> Vec<String> {
 }
 
 /// All threads.
-struct Crowd {
-    sky: Arc<Sky>,
-    pulses: Vec<Arc<Pulse>>,
+struct Threads {
+    shared: Arc<Shared>,
+    pulses: Vec<Arc<Progress>>,
     threads: Vec<JoinHandle<()>>,
     notes: Vec<String>,
 }
 
-/// A thread that does not move: says so and ends the process, as it cannot be joined.
-fn stuck(pulse: &Pulse, last_words: fn(&str)) -> ! {
-    let (name, steps, doing) = (&pulse.name, pulse.steps.get(), pulse.doing.get());
-    let call = (pulse.calls)(doing);
+/// Reports a thread without progress and ends the process, because the thread cannot be joined.
+fn stuck(progress: &Progress, last_words: fn(&str)) -> ! {
+    let (name, steps, doing) = (&progress.name, progress.steps.get(), progress.doing.get());
+    let call = (progress.calls)(doing);
     last_words(&format!(
         "STUCK: {name} in {call} (operation {doing}) after {steps} steps"
     ));
@@ -243,10 +246,10 @@ fn stuck(pulse: &Pulse, last_words: fn(&str)) -> ! {
     std::process::exit(1);
 }
 
-impl Crowd {
-    fn start(sky: &Arc<Sky>, plan: Plan) -> Crowd {
-        let mut crowd = Crowd {
-            sky: Arc::clone(sky),
+impl Threads {
+    fn start(shared: &Arc<Shared>, plan: Plan) -> Threads {
+        let mut threads = Threads {
+            shared: Arc::clone(shared),
             pulses: Vec::new(),
             threads: Vec::new(),
             notes: Vec::new(),
@@ -264,7 +267,7 @@ impl Crowd {
         ];
         for (i, (name, body, calls)) in actors.into_iter().enumerate() {
             let seed = plan.seed.wrapping_add(i as u64);
-            crowd.thread(name.to_owned(), seed, body, calls);
+            threads.thread(name.to_owned(), seed, body, calls);
         }
         for i in 0..plan.walkers {
             let (body, calls): (Body, Calls) = if i % 4 == 3 {
@@ -273,13 +276,13 @@ impl Crowd {
                 (walk::scoped, walk::scoped_calls)
             };
             let seed = plan.seed.wrapping_add(100 + i as u64);
-            crowd.thread(format!("walker {i}"), seed, body, calls);
+            threads.thread(format!("walker {i}"), seed, body, calls);
         }
-        crowd
+        threads
     }
 
     fn thread(&mut self, name: String, seed: u64, body: Body, calls: Calls) {
-        let pulse = Arc::new(Pulse {
+        let progress = Arc::new(Progress {
             name: name.clone(),
             calls,
             steps: Word::new(0),
@@ -287,38 +290,38 @@ impl Crowd {
             tid: Word::new(0),
             waits: std::sync::Mutex::default(),
         });
-        let (sky, own) = (Arc::clone(&self.sky), Arc::clone(&pulse));
+        let (shared, own) = (Arc::clone(&self.shared), Arc::clone(&progress));
         let work = move || {
             own.tid.set(sys::gettid().unwrap_or(0).cast_unsigned());
             let mut place = Place {
-                sky: &sky,
-                pulse: &own,
+                shared: &shared,
+                progress: &own,
                 rng: Rng::new(seed),
             };
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&mut place)));
             match done {
                 Ok(Ok(())) => {}
-                Ok(Err(e)) => sky.wrong(format!("{}: {e}", own.name)),
-                Err(_) => sky.wrong(format!("{}: panicked", own.name)),
+                Ok(Err(e)) => shared.wrong(format!("{}: {e}", own.name)),
+                Err(_) => shared.wrong(format!("{}: panicked", own.name)),
             }
         };
         match std::thread::Builder::new().name(name).spawn(work) {
             Ok(thread) => {
                 self.threads.push(thread);
-                self.pulses.push(pulse);
+                self.pulses.push(progress);
             }
-            Err(e) => self.sky.wrong(format!("no thread: {e}")),
+            Err(e) => self.shared.wrong(format!("no thread: {e}")),
         }
     }
 
-    /// Waits for the end, looking at the threads and at memory; holds a walker up on the way.
+    /// Waits for the end, checks threads and memory, and stalls a walker meanwhile.
     fn watch(&mut self, plan: Plan) {
         let begun = Instant::now();
         let whole = Duration::from_secs(plan.seconds);
         let mut seen: Vec<(u64, Instant)> = vec![(0, begun); self.pulses.len()];
         let mut base = None;
         let mut held = plan.stall_seconds == 0;
-        while begun.elapsed() < whole && !self.sky.over() {
+        while begun.elapsed() < whole && !self.shared.over() {
             std::thread::sleep(LOOK);
             self.interrupt();
             if !held && begun.elapsed() > whole / 3 {
@@ -326,15 +329,15 @@ impl Crowd {
                 self.hold(Duration::from_secs(plan.stall_seconds));
                 seen.iter_mut().for_each(|s| s.1 = Instant::now());
             }
-            for (pulse, seen) in self.pulses.iter().zip(&mut seen) {
-                let steps = pulse.steps.get();
+            for (progress, seen) in self.pulses.iter().zip(&mut seen) {
+                let steps = progress.steps.get();
                 if steps != seen.0 {
                     *seen = (steps, Instant::now());
                 } else if seen.1.elapsed() > STUCK {
-                    stuck(pulse, plan.last_words);
+                    stuck(progress, plan.last_words);
                 }
             }
-            let now = resident_kib();
+            let now = resident() >> 10;
             if begun.elapsed() > whole / 4 {
                 let base = *base.get_or_insert(now);
                 self.bounded(base, now);
@@ -343,83 +346,84 @@ impl Crowd {
         self.notes.push(format!(
             "resident: {:?} KiB, then {} KiB",
             base,
-            resident_kib()
+            (resident() >> 10)
         ));
-        self.sky.over.set(1);
+        self.shared.over.set(1);
     }
 
     fn bounded(&self, base: u64, now: u64) {
         if now > base + GROWTH_MAX_KIB {
-            self.sky
+            self.shared
                 .wrong(format!("memory grows: {base} KiB, then {now} KiB"));
         }
-        let usage = self.sky.vfs.usage();
+        let usage = self.shared.vfs.usage();
         if usage.buried > BURIED_MAX {
-            self.sky
+            self.shared
                 .wrong(format!("unlinked entries pile up: {usage:?}"));
         }
     }
 
-    /// Stops walkers in the middle of whatever they do, until one sits in a lock-free section.
+    /// Stops walkers wherever they are, until one is in a lock-free section.
     ///
-    /// Then it must be named, the others must go on, and what waits must stay bounded.
+    /// Then it must be named, the others must continue, and the entries that wait for reclaim must
+    /// stay bounded.
     fn hold(&mut self, how_long: Duration) {
         let walkers = self.pulses.iter().filter(|p| p.name.starts_with("walker"));
-        for pulse in walkers.cycle().take(60) {
+        for progress in walkers.cycle().take(60) {
             let short = Duration::from_millis(200);
-            if sys::hold_thread(pulse.tid.get().cast_signed(), short).is_err() {
+            if sys::hold_thread(progress.tid.get().cast_signed(), short).is_err() {
                 break;
             }
             let looked = [Duration::from_millis(20), Duration::from_millis(120)];
             let named = looked.into_iter().any(|wait| {
                 std::thread::sleep(wait);
-                names(Duration::from_millis(50), &pulse.name)
+                names(Duration::from_millis(50), &progress.name)
             });
             if !named {
                 continue;
             }
-            // A section was hit: now for long, at the same place with luck.
-            if self.hold_long(pulse, how_long) {
+            // A section was hit: now for long, with luck at the same place.
+            if self.hold_long(progress, how_long) {
                 self.notes
-                    .push(format!("{} was held up and named", pulse.name));
+                    .push(format!("{} was stalled and named", progress.name));
                 return;
             }
         }
-        self.sky
-            .wrong("no walk could be held up in a lock-free section".to_owned());
+        self.shared
+            .wrong("no walk could be stalled in a lock-free section".to_owned());
     }
 
-    fn hold_long(&self, pulse: &Pulse, how_long: Duration) -> bool {
-        if sys::hold_thread(pulse.tid.get().cast_signed(), how_long).is_err() {
+    fn hold_long(&self, progress: &Progress, how_long: Duration) -> bool {
+        if sys::hold_thread(progress.tid.get().cast_signed(), how_long).is_err() {
             return false;
         }
         std::thread::sleep(Duration::from_millis(250));
-        let _ = names(Duration::ZERO, &pulse.name);
+        let _ = names(Duration::ZERO, &progress.name);
         let others = || -> Vec<u64> { self.pulses.iter().map(|p| p.steps.get()).collect() };
-        let (before, memory) = (others(), resident_kib());
+        let (before, memory) = (others(), resident() >> 10);
         std::thread::sleep(
             how_long
                 .mul_f32(0.8)
                 .saturating_sub(Duration::from_millis(250)),
         );
-        let named = names(how_long / 2, &pulse.name);
+        let named = names(how_long / 2, &progress.name);
         if named {
             for ((p, b), a) in self.pulses.iter().zip(before).zip(others()) {
-                if a == b && p.name != pulse.name {
-                    self.sky
-                        .wrong(format!("{} waited for {}", p.name, pulse.name));
+                if a == b && p.name != progress.name {
+                    self.shared
+                        .wrong(format!("{} waited for {}", p.name, progress.name));
                 }
             }
-            self.bounded(memory, resident_kib());
+            self.bounded(memory, resident() >> 10);
         }
         std::thread::sleep(how_long.mul_f32(0.2));
         named
     }
 
-    /// Ends all waits.
+    /// Interrupts all waits.
     fn interrupt(&self) {
-        for pulse in &self.pulses {
-            if let Ok(waits) = pulse.waits.lock()
+        for progress in &self.pulses {
+            if let Ok(waits) = progress.waits.lock()
                 && let Some(waits) = &*waits
             {
                 waits.interrupt();
@@ -428,13 +432,13 @@ impl Crowd {
     }
 
     fn join(&mut self) -> Vec<(String, u64)> {
-        // Who waits for somebody who is gone already would do so for ever.
+        // A thread that waits for one that has ended would wait for ever.
         while self.threads.iter().any(|thread| !thread.is_finished()) {
             self.interrupt();
             std::thread::sleep(Duration::from_millis(1));
         }
         for thread in self.threads.drain(..) {
-            // A panic was noted by the thread itself.
+            // The thread itself has recorded a panic.
             let _ = thread.join();
         }
         self.pulses
@@ -444,18 +448,10 @@ impl Crowd {
     }
 }
 
-/// Is this thread's walk among those that have been in one section for so long?
+/// Whether this thread's walk is among those that have been in one section for this long.
 fn names(older_than: Duration, thread: &str) -> bool {
     let wanted = format!("task {thread}");
     Vfs::stalled_walks(older_than)
         .iter()
         .any(|s| s.name == wanted)
-}
-
-/// Resident memory of this process.
-fn resident_kib() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Those who meet at FIFOs: one opens to write, one to read, and each waits for the other, while
-//! what they stand on is evicted and their waits are interrupted.
+//! Lets a writer and a reader meet at a FIFO while its dentries are evicted and their waits are
+//! interrupted.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY, O_WRONLY};
 use openpath_abi::{Errno, mode};
@@ -9,24 +9,24 @@ use openpath_vfs::{Cred, Task};
 use super::Place;
 use super::world::Held;
 
-/// The FIFO, outside of all jails.
+/// The FIFO, outside all jails.
 const FIFO: &[u8] = b"/out/fifo";
-/// Bytes of one message; all of them are the same.
+/// Length of one message; all of its bytes are the same.
 const MESSAGE: usize = 512;
 
 /// Makes the FIFO.
 ///
 /// # Errors
 /// That of mknod(2).
-pub(super) fn furnish(task: &Task) -> Result<(), Errno> {
+pub(super) fn set_up(task: &Task) -> Result<(), Errno> {
     task.mknodat(AT_FDCWD, FIFO, mode::S_IFIFO | 0o666, 0)
 }
 
 /// Opens to write, and writes a few messages.
 pub(super) fn write(p: &mut Place<'_>) -> Result<(), Errno> {
-    let task = p.sky.vfs.task(Cred::root())?;
+    let task = p.shared.vfs.task(Cred::root())?;
     p.can_be_interrupted(&task);
-    while !p.sky.over() {
+    while !p.shared.over() {
         p.step(0);
         let Some(end) = open(p, &task, O_WRONLY)? else {
             continue;
@@ -36,14 +36,14 @@ pub(super) fn write(p: &mut Place<'_>) -> Result<(), Errno> {
             let byte = p.rng.below(256) as u8;
             match task.write(end.1, &[byte; MESSAGE]) {
                 Ok(MESSAGE) | Err(Errno::EPIPE | Errno::EINTR) => {}
-                other => p.sky.wrong(format!("write to a FIFO: {other:?}")),
+                other => p.shared.wrong(format!("write to a FIFO: {other:?}")),
             }
         }
     }
     Ok(())
 }
 
-/// What `write` does in each of its steps.
+/// The calls of `write` in each kind of step.
 pub(super) fn write_calls(doing: u64) -> &'static str {
     if doing == 0 {
         "open of a FIFO to write"
@@ -52,12 +52,12 @@ pub(super) fn write_calls(doing: u64) -> &'static str {
     }
 }
 
-/// Opens to read, and reads until nobody writes.
+/// Opens to read, and reads until no writer is left.
 pub(super) fn read(p: &mut Place<'_>) -> Result<(), Errno> {
-    let task = p.sky.vfs.task(Cred::root())?;
+    let task = p.shared.vfs.task(Cred::root())?;
     p.can_be_interrupted(&task);
     let mut body = [0; MESSAGE];
-    while !p.sky.over() {
+    while !p.shared.over() {
         p.step(0);
         let Some(end) = open(p, &task, O_RDONLY)? else {
             continue;
@@ -66,13 +66,13 @@ pub(super) fn read(p: &mut Place<'_>) -> Result<(), Errno> {
             p.step(1);
             match task.read(end.1, &mut body) {
                 Ok(0) | Err(Errno::EINTR) => break,
-                // No more than the pipe holds without a gap is written at once, or nothing.
+                // A write of at most the pipe's atomic size is written whole, or not at all.
                 Ok(MESSAGE) if body.iter().all(|byte| *byte == body[0]) => {}
                 other => p
-                    .sky
+                    .shared
                     .wrong(format!("read from a FIFO: {other:?}, {body:?}")),
             }
-            if p.sky.over() {
+            if p.shared.over() {
                 break;
             }
         }
@@ -80,7 +80,7 @@ pub(super) fn read(p: &mut Place<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What `read` does in each of its steps.
+/// The calls of `read` in each kind of step.
 pub(super) fn read_calls(doing: u64) -> &'static str {
     if doing == 0 {
         "open of a FIFO to read"
@@ -94,7 +94,7 @@ fn open<'t>(p: &Place<'_>, task: &'t Task, how: u32) -> Result<Option<Held<'t>>,
         Ok(fd) => Ok(Some(Held(task, fd))),
         Err(Errno::EINTR) => Ok(None),
         Err(e) => {
-            p.sky.wrong(format!("open of a FIFO: {e}"));
+            p.shared.wrong(format!("open of a FIFO: {e}"));
             Err(e)
         }
     }

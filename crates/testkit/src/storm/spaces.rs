@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Those who live in namespaces of their own, and those who press on memory.
+//! Works in private mount namespaces, and puts pressure on memory.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::Place;
 use super::walk::look_from_root;
 use super::world::{FAMILIES, Held, JAILS, make_file, tree};
 
-/// Changes and looks of one namespace.
+/// Changes and inspections of one namespace.
 const ROUND: usize = 48;
 
 /// Copies the first namespace, mounts and moves in the copy, and leaves it.
 pub(super) fn apart(p: &mut Place<'_>) -> Result<(), Errno> {
-    let host = p.sky.vfs.task(Cred::root())?;
-    while !p.sky.over() {
+    let host = p.shared.vfs.task(Cred::root())?;
+    while !p.shared.over() {
         p.step(0);
         let task = host.fork()?;
         p.join(&task);
@@ -26,7 +26,7 @@ pub(super) fn apart(p: &mut Place<'_>) -> Result<(), Errno> {
             continue;
         }
         for _ in 0..ROUND {
-            if p.sky.over() {
+            if p.shared.over() {
                 break;
             }
             change(p, &task);
@@ -39,7 +39,7 @@ pub(super) fn apart(p: &mut Place<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What `apart` does in each of its steps.
+/// The calls of `apart` in each kind of step.
 pub(super) fn apart_calls(doing: u64) -> &'static str {
     const CALLS: [&str; 10] = [
         "unshare",
@@ -112,7 +112,7 @@ fn change(p: &mut Place<'_>, task: &Task) {
     }
 }
 
-/// Makes a jail the root of the namespace, lets go of all else, and looks around.
+/// Makes a jail the root of the namespace, unmounts all else, and inspects the tree.
 fn pivot(p: &mut Place<'_>, task: &Task) -> Result<(), Errno> {
     let jail = format!("j{}", p.rng.below(JAILS));
     let root = format!("/{jail}");
@@ -128,7 +128,7 @@ fn pivot(p: &mut Place<'_>, task: &Task) -> Result<(), Errno> {
         return Ok(());
     }
     for _ in 0..ROUND {
-        if p.sky.over() {
+        if p.shared.over() {
             break;
         }
         look_from_root(p, task, &jail, 9)?;
@@ -136,10 +136,10 @@ fn pivot(p: &mut Place<'_>, task: &Task) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Evicts, collects and gives memory back, a little at a time and all at once.
+/// Evicts, collects and returns memory, a little at a time and all at once.
 pub(super) fn press(p: &mut Place<'_>) -> Result<(), Errno> {
-    let vfs = p.sky.vfs.clone();
-    while !p.sky.over() {
+    let vfs = p.shared.vfs.clone();
+    while !p.shared.over() {
         let what = p.rng.below(8) as u64;
         p.step(what);
         match what {
@@ -159,7 +159,7 @@ pub(super) fn press(p: &mut Place<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What `press` does in each of its steps.
+/// The calls of `press` in each kind of step.
 pub(super) fn press_calls(doing: u64) -> &'static str {
     match doing {
         0..5 | 7 => "shrink",

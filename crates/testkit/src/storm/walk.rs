@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Those who walk, open and look.
+//! Walks, opens and inspects the tree of the storm, and checks each file.
 
 use openpath_abi::fcntl::{F_GETFL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY};
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT};
@@ -9,16 +9,16 @@ use openpath_vfs::{Cred, Fd, Task};
 use super::Place;
 use super::world::{FAMILIES, Held, JAILS, MARK};
 
-/// What a walk may fail with.
+/// Errors that a walk may meet.
 const EXPECTED: &[Errno] = &[Errno::ENOENT, Errno::ENOTDIR, Errno::ELOOP, Errno::EACCES];
-/// What a scoped walk may fail with besides.
+/// Errors that a scoped walk may meet besides.
 const SCOPED: &[Errno] = &[Errno::EXDEV, Errno::EAGAIN];
 
 /// How often a walker opens its jail again.
 const ROUND: usize = 64;
 
 impl Place<'_> {
-    /// A path below a jail; the family of the file that its name belongs to, if it ends in one.
+    /// A path below a jail, and the family of its last name if that is a file's.
     fn path(&mut self) -> (String, Option<usize>) {
         const DIRS: &[&str] = &[
             "d0", "d1", "d2", "e0", "e1", "ferry", "s", "t", "..", "..", "..", ".", "mp", "mq",
@@ -37,7 +37,7 @@ impl Place<'_> {
         (parts.join("/"), family)
     }
 
-    /// A path that most likely exists.
+    /// A path that probably exists.
     fn likely(&mut self) -> (String, Option<usize>) {
         const CHAINS: &[&str] = &[
             "d0/ferry/s/t",
@@ -64,18 +64,18 @@ impl Place<'_> {
     fn strange(&self, what: &str, path: &str, e: Errno, scoped: bool) {
         let expected = EXPECTED.contains(&e) || scoped && SCOPED.contains(&e);
         if !expected {
-            let names = self.sky.tenants.each_ref().map(|tenant| {
+            let names = self.shared.tenants.each_ref().map(|tenant| {
                 let stats = tenant.stats();
                 (stats.positive, stats.negative)
             });
-            let text = format!("{}: {what} {path}: {e}", self.pulse.name);
-            let usage = self.sky.vfs.usage();
-            self.sky
+            let text = format!("{}: {what} {path}: {e}", self.progress.name);
+            let usage = self.shared.vfs.usage();
+            self.shared
                 .wrong(format!("{text}; {usage:?}, names {names:?}"));
         }
     }
 
-    /// Checks what was opened, and closes it: its mark, its family, its inode.
+    /// Checks the mark, the family and the inode of an opened file, and closes it.
     fn check(
         &self,
         task: &Task,
@@ -88,13 +88,13 @@ impl Place<'_> {
         let stat = task.fstat(fd)?;
         if mode::is_dir(stat.mode) {
             if family.is_some() {
-                self.sky
-                    .wrong(format!("{}: {path} is a directory", self.pulse.name));
+                self.shared
+                    .wrong(format!("{}: {path} is a directory", self.progress.name));
             }
             if task.fstatat(file.1, MARK, 0).is_ok() {
-                self.sky.wrong(format!(
+                self.shared.wrong(format!(
                     "{}: ESCAPE: {jail} {path} is outside",
-                    self.pulse.name
+                    self.progress.name
                 ));
             }
             return Ok(());
@@ -105,25 +105,28 @@ impl Place<'_> {
         let mut data = [0; 64];
         let got = task.pread(fd, &mut data, 0)?;
         let text = String::from_utf8_lossy(&data[..got]).into_owned();
-        // A file whose maker has not written yet says nothing.
+        // A new file may not be written yet.
         let Some(line) = text.strip_suffix('\n') else {
             return Ok(());
         };
         let parts: Vec<&str> = line.split(':').collect();
         let [mark, kin, inode] = parts[..] else {
-            self.sky
-                .wrong(format!("{}: {path} holds {text:?}", self.pulse.name));
+            self.shared
+                .wrong(format!("{}: {path} holds {text:?}", self.progress.name));
             return Ok(());
         };
         if mark != jail {
-            self.sky.wrong(format!(
+            self.shared.wrong(format!(
                 "{}: ESCAPE: {jail} {path} is of {mark}",
-                self.pulse.name
+                self.progress.name
             ));
         }
         if inode != stat.ino.to_string() || family.is_some_and(|f| f.to_string() != kin) {
-            let text = format!("{}: {path} is {line}, inode {}", self.pulse.name, stat.ino);
-            self.sky.wrong(text);
+            let text = format!(
+                "{}: {path} is {line}, inode {}",
+                self.progress.name, stat.ino
+            );
+            self.shared.wrong(text);
         }
         Ok(())
     }
@@ -137,7 +140,7 @@ impl Place<'_> {
     }
 }
 
-/// The credentials of a walker: every other one is a user.
+/// The credentials of a walker: every other one is an ordinary user.
 fn cred(p: &mut Place<'_>) -> Cred {
     if p.rng.below(2) == 0 {
         Cred::root()
@@ -146,16 +149,16 @@ fn cred(p: &mut Place<'_>) -> Cred {
     }
 }
 
-/// Opens below a directory, and may not get out of it.
+/// Opens below a directory, and may not escape from it.
 pub(super) fn scoped(p: &mut Place<'_>) -> Result<(), Errno> {
-    let task = p.sky.vfs.task(cred(p))?;
+    let task = p.shared.vfs.task(cred(p))?;
     p.join(&task);
     if p.rng.one_in(3) {
-        // Its mounts are those of the start, but for what is shared.
+        // Its mounts are those of the start, except shared ones.
         task.set_cred(Cred::root());
         task.unshare_mounts()?;
     }
-    while !p.sky.over() {
+    while !p.shared.over() {
         let number = p.rng.below(JAILS);
         let jail = format!("j{number}");
         let base = match task.open(format!("/{jail}").as_bytes(), O_PATH | O_DIRECTORY, 0) {
@@ -166,7 +169,7 @@ pub(super) fn scoped(p: &mut Place<'_>) -> Result<(), Errno> {
             }
         };
         for _ in 0..ROUND {
-            if p.sky.over() {
+            if p.shared.over() {
                 break;
             }
             scoped_once(p, &task, base.1, &jail)?;
@@ -203,7 +206,7 @@ fn scoped_once(p: &mut Place<'_>, task: &Task, base: Fd, jail: &str) -> Result<(
         Ok(file) => p.check(task, file, &path, jail, plain(&path, family))?,
         Err(e) => p.strange("openat2", &path, e, true),
     }
-    // And without a scope, where nothing is promised but the right file.
+    // And without a scope, where only the right file is promised.
     if what == 3 {
         let path = format!("/{jail}/{}", p.likely().0);
         match task.stat(path.as_bytes()) {
@@ -214,13 +217,13 @@ fn scoped_once(p: &mut Place<'_>, task: &Task, base: Fd, jail: &str) -> Result<(
     Ok(())
 }
 
-/// The family that a name promises; none if the name could be a link to another one.
+/// The family that a name promises; none if the name could be a link to another family.
 fn plain(path: &str, family: Option<usize>) -> Option<usize> {
     let last = path.rsplit('/').next().unwrap_or("");
     family.filter(|_| last.starts_with(['f', 'g']) && last != "ferry")
 }
 
-/// What those who walk do in each of their steps.
+/// The calls of the walkers in each kind of step.
 pub(super) fn scoped_calls(doing: u64) -> &'static str {
     if doing == 3 {
         "openat2, stat"
@@ -229,27 +232,27 @@ pub(super) fn scoped_calls(doing: u64) -> &'static str {
     }
 }
 
-/// Opens from a root of its own, and may not get out of it.
+/// Opens from a root of its own, and may not escape from it.
 pub(super) fn chrooted(p: &mut Place<'_>) -> Result<(), Errno> {
     let number = p.rng.below(JAILS);
     let jail = format!("j{number}");
-    let task = p.sky.vfs.task(Cred::root())?;
+    let task = p.shared.vfs.task(Cred::root())?;
     p.join(&task);
     task.chroot(format!("/{jail}").as_bytes())?;
     task.chdir(b"/")?;
-    while !p.sky.over() {
+    while !p.shared.over() {
         let what = p.rng.below(6) as u64;
         look_from_root(p, &task, &jail, what)?;
     }
     Ok(())
 }
 
-/// What `chrooted` does in each of its steps.
+/// The calls of `chrooted` in each kind of step.
 pub(super) fn chrooted_calls(doing: u64) -> &'static str {
     if doing == 2 { "open, chdir" } else { "open" }
 }
 
-/// Opens something, of which the root is this jail.
+/// Opens something from this jail as root.
 pub(super) fn look_from_root(
     p: &mut Place<'_>,
     task: &Task,
@@ -269,7 +272,7 @@ pub(super) fn look_from_root(
         Err(e) => p.strange("open", &path, e, false),
     }
     if what == 2 {
-        // Deep inside, where the next rename may carry it away.
+        // Deep inside, where the next rename may move it out.
         match task.chdir(b"/d0/ferry/s/t") {
             Ok(()) => task.chdir(b"/")?,
             Err(e) => p.strange("chdir", "/d0/ferry/s/t", e, false),

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the storm passes: jails side by side, and an outside that nobody may see from inside.
+//! Builds the tree of the storm: jails side by side, and an outside that must stay invisible from
+//! inside.
 //!
 //! # Layout
 //! `/j0`, `/j1` ... are jails, each with directories `d0..d2`, in them `e0`, `e1`, a chain
-//! `ferry/s/t` that comes and goes, and mount points `mp` and `mq`. Outside are `/out` and files
-//! in `/`. The last jail is a mount, shared by all namespaces.
+//! `ferry/s/t` that comes and goes, and mount points `mp` and `mq`. Outside are `/out` and files in
+//! `/`. The last jail is a mount, shared by all namespaces.
 //!
 //! # Rules
 //! * A file is named `f` or `g` and its family; its content is `JAIL:FAMILY:INODE` and a newline,
-//!   `out` for a jail where it is none.
+//!   with `out` as the jail outside.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +27,14 @@ pub const JAILS: usize = 3;
 pub(super) const FAMILIES: usize = 6;
 /// The jail that is a mount of its own, which all namespaces share.
 const SHARED: &[u8] = b"/j2";
-/// Name of the file that only stands outside.
+/// Name of the file that exists only outside.
 pub(super) const MARK: &[u8] = b"OUTSIDE";
 
 /// The world before and after the storm.
 pub(super) struct World {
     pub(super) vfs: Vfs,
-    /// For whom the threads work: one with room, and one whose cached names hardly suffice.
+    /// The tenants of the threads: one with room, and one whose limit of cached names hardly
+    /// suffices.
     pub(super) tenants: [Arc<Tenant>; 2],
     root: Task,
 }
@@ -52,7 +54,7 @@ pub(super) fn content(jail: &str, family: usize, inode: u64) -> Vec<u8> {
     format!("{jail}:{family}:{inode}\n").into_bytes()
 }
 
-/// Makes a file of this jail; whether it was made.
+/// Makes a file of this jail; returns whether it was made.
 ///
 /// # Errors
 /// That of open(2), stat(2) or write(2).
@@ -63,12 +65,12 @@ pub(super) fn make_file(task: &Task, path: &[u8], jail: &str, family: usize) -> 
     task.pwrite(file.1, &text, 0).map(|_| ())
 }
 
-/// A descriptor of a task, closed when it goes.
+/// A descriptor of a task, closed when dropped.
 pub(super) struct Held<'t>(pub(super) &'t Task, pub(super) Fd);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Nobody else closes it, and nothing of it has anything to say.
+        // Nothing else closes it, and its close cannot fail.
         let _ = self.0.close(self.1);
     }
 }
@@ -78,7 +80,7 @@ impl World {
         let limits = Limits {
             dentries_max: 1 << 16,
             mounts_max: 1 << 12,
-            // So few that they are used again and again.
+            // So few that they are reused again and again.
             path_cache_entries: 1 << 10,
             ..Limits::default()
         };
@@ -93,9 +95,9 @@ impl World {
         Ok(World { vfs, tenants, root })
     }
 
-    /// What is in use, unlinked and unused entries aside.
+    /// Usage at rest, without unlinked and unused entries.
     pub(super) fn rest(&self) -> Rest {
-        // A directory goes after what was in it, so this takes a few rounds.
+        // A directory is evicted after its children, so this takes a few rounds.
         loop {
             let before = self.vfs.usage();
             self.vfs.shrink(1 << 16);
@@ -117,7 +119,7 @@ impl World {
         }
     }
 
-    pub(super) fn furnish(&self) -> Result<(), Errno> {
+    pub(super) fn set_up(&self) -> Result<(), Errno> {
         let t = &self.root;
         let dir = |path: String| t.mkdirat(AT_FDCWD, path.as_bytes(), 0o755);
         dir("/out".to_owned())?;
@@ -140,8 +142,8 @@ impl World {
                 dir(format!("/j{j}/{part}"))?;
             }
         }
-        super::pipes::furnish(t)?;
-        // What is mounted in this one goes to all namespaces.
+        super::pipes::set_up(t)?;
+        // A mount in this one propagates to all namespaces.
         t.bind(SHARED, SHARED)?;
         t.set_propagation(SHARED, m::MS_SHARED)
     }
@@ -159,7 +161,7 @@ impl World {
     }
 }
 
-/// Removes all that is in a directory.
+/// Removes the contents of a directory.
 fn remove_below(task: &Task, dir: &[u8]) -> Result<(), Errno> {
     let path = if dir.is_empty() { b"/" } else { dir };
     let mut entries = Vec::new();

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stress of a mounted file system by many processes, each of which does the same to it and to a
-//! file system that is trusted, and compares after every step.
+//! Compares a mounted file system with a trusted one under load: many processes do the same to both
+//! and compare after every step.
 //!
 //! # Rules
 //! R1. Every process has a folder of its own on both sides, where all answers must agree
-//!     (`twin`), and all share one folder of the mount, where nothing is compared but that
-//!     answers are ones that the call can give (`crowd`).
-//! R2. A process is a child of this program, started again with its number; what it finds is on its
-//!     standard output, a line each.
-//! R3. The folders may be there before, with the same in them on both sides (`fill`): what lies
-//!     below an overlay.
+//!     (`compared`). All share one folder of the mount, where only a call's possible answers are
+//!     checked (`shared`).
+//! R2. A process is a child of this program, started again with its number; it prints its faults, a
+//!     line each.
+//! R3. The folders may exist before, with the same contents on both sides (`fill`): the lower layer
+//!     of an overlay.
 //! R4. At the end the folders are removed, which must succeed: a lost name or count shows then.
 
-mod crowd;
-mod twin;
+mod compared;
+mod shared;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,77 +22,77 @@ use std::time::{Duration, Instant};
 
 use crate::rng::Rng;
 
-/// What a process is told.
+/// The parameters of a process.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The mount.
     pub on: PathBuf,
     /// A folder of a file system that is trusted.
     pub beside: PathBuf,
-    /// How long.
+    /// How long it runs.
     pub time: Duration,
     /// Seed of the random choices.
     pub seed: u64,
 }
 
-/// What a process, or all of them together, did.
+/// The results of a process, or of all together.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Calls that were compared.
     pub compared: u64,
     /// Calls in the shared folder.
     pub shared: u64,
-    /// What was wrong.
+    /// Faults.
     pub wrong: Vec<String>,
 }
 
-/// So many differences are enough for one process.
+/// How many differences end one process.
 const WRONG_MAX: usize = 10;
-/// Steps between two looks at the clock and at the whole trees.
+/// Steps between two checks of the clock and of the whole trees.
 const ROUND: usize = 200;
 
-/// Does what process `number` does, until its time is over.
+/// Runs as process `number`, until its time is over.
 ///
 /// # Errors
 /// The folders cannot be made.
 pub fn one(plan: &Plan, number: u64) -> io::Result<Report> {
     let name = name_of(number);
-    let mut twin = twin::Twin::new(plan.on.join(&name), plan.beside.join(&name))?;
-    let mut crowd = crowd::Crowd::new(plan.on.join("crowd"), number)?;
+    let mut folders = compared::TwoFolders::new(plan.on.join(&name), plan.beside.join(&name))?;
+    let mut shared = shared::SharedFolder::new(plan.on.join("crowd"), number)?;
     let mut rng = Rng::new(plan.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut report = Report::default();
     let by = Instant::now() + plan.time;
     while Instant::now() < by && report.wrong.len() < WRONG_MAX {
         for _ in 0..ROUND {
             report.compared += 1;
-            twin.step(&mut rng, &mut report.wrong);
+            folders.step(&mut rng, &mut report.wrong);
             report.shared += 1;
-            crowd.step(&mut rng, &mut report.wrong);
+            shared.step(&mut rng, &mut report.wrong);
         }
-        twin.compare(&mut report.wrong);
+        folders.compare(&mut report.wrong);
     }
-    twin.end(&mut report.wrong);
+    folders.end(&mut report.wrong);
     Ok(report)
 }
 
-/// Makes what the folders of `processes` begin with, in `folder`.
+/// Makes in `folder` what the folders of `processes` begin with.
 ///
 /// # Errors
 /// A folder cannot be made.
 pub fn fill(folder: &Path, processes: u64, seed: u64) -> io::Result<()> {
     let mut rng = Rng::new(seed);
     for number in 0..processes {
-        twin::Twin::fill(folder.join(name_of(number)), &mut rng)?;
+        compared::TwoFolders::fill(folder.join(name_of(number)), &mut rng)?;
     }
     Ok(())
 }
 
-/// What the folder of a process is called.
+/// The name of the folder of a process.
 fn name_of(number: u64) -> String {
     format!("process{number}")
 }
 
-/// Starts `processes` of them and waits for all.
+/// Starts `processes` processes and waits for all.
 ///
 /// # Errors
 /// One cannot be started.
@@ -122,7 +122,7 @@ pub fn all(plan: &Plan, processes: u64) -> io::Result<Report> {
                 sum.wrong.push(format!("process {number}: {wrong}"));
             }
         }
-        // 1 is what was wrong, and said.
+        // Status 1 means faults, which were printed.
         if !matches!(done.status.code(), Some(0 | 1)) {
             sum.wrong
                 .push(format!("process {number} ended: {}", done.status));
@@ -130,7 +130,7 @@ pub fn all(plan: &Plan, processes: u64) -> io::Result<Report> {
     }
     if let Err(why) = std::fs::remove_dir_all(plan.on.join("crowd")) {
         sum.wrong
-            .push(format!("the shared folder does not go: {why}"));
+            .push(format!("the shared folder cannot be removed: {why}"));
     }
     Ok(sum)
 }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn two_folders_of_one_file_system_agree() {
+    fn folders_of_one_file_system_agree() {
         let plan = plan("same");
         let report = one(&plan, 0).unwrap();
         fs::remove_dir_all(plan.on.parent().unwrap()).unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_has_more_is_wrong() {
+    fn surplus_on_one_side_is_reported() {
         let plan = plan("other");
         fs::create_dir_all(plan.on.join("process0/extra")).unwrap();
         let report = one(&plan, 0).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program of a few instructions, to be executed where there is no file system to load one from.
+//! Builds a program of a few instructions, for execution where no file system has one to load.
 
-/// Where it is loaded.
+/// The load address.
 const BASE: u64 = 0x40_0000;
 /// Length of the file's header and of its only segment's.
 const HEAD: u64 = 64 + 56;
@@ -15,7 +15,7 @@ pub(super) fn which_waits() -> Vec<u8> {
     ])
 }
 
-/// A program that exits with a bit for each of `count` descriptors from `first` on that is open.
+/// A program whose exit status has a bit for each open one of `count` descriptors from `first` on.
 pub(super) fn which_are_open(first: u8, count: u8) -> Vec<u8> {
     linked(&[
         0xbb, first, 0, 0, 0, // mov ebx, first
@@ -41,7 +41,7 @@ pub(super) fn which_are_open(first: u8, count: u8) -> Vec<u8> {
     ])
 }
 
-/// A file with this code in it, ready to be executed.
+/// An executable file with this code.
 fn linked(code: &[u8]) -> Vec<u8> {
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
     file.resize(16, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's calls on descriptors and on tables of them.
+//! Makes the host kernel's calls on descriptors and descriptor tables.
 
 use openpath_abi::{Errno, StatFs};
 
@@ -56,7 +56,7 @@ pub fn files_limit() -> Result<u64, Errno> {
     Ok(u64::from_ne_bytes(field(&old, 0)))
 }
 
-/// setrlimit(2) of the soft limit `RLIMIT_NOFILE`; the hard one stays as it is.
+/// setrlimit(2) of the soft limit `RLIMIT_NOFILE`; the hard limit stays.
 pub fn limit_files(soft: u64) -> Ret {
     let mut old = [0u8; 16];
     let which = libc::RLIMIT_NOFILE;
@@ -127,7 +127,7 @@ pub fn ioctl(fd: i32, request: u32, arg: i64) -> Result<[u8; 8], Errno> {
     Ok(field(&b, 0))
 }
 
-/// poll(2) of one descriptor, without waiting: what there is.
+/// poll(2) of one descriptor, without waiting; returns its events.
 ///
 /// # Errors
 /// As the kernel's.
@@ -184,7 +184,7 @@ fn vectored(calls: [libc::c_long; 2], fd: i32, iov: &[u8], at: Option<(i64, u32)
     }
 }
 
-/// copy_file_range(2); the offsets are moved on as the kernel does.
+/// copy_file_range(2); moves the offsets on as the kernel does.
 pub fn copy_file_range(
     from: (i32, &mut Option<i64>),
     to: (i32, &mut Option<i64>),
@@ -208,7 +208,7 @@ pub fn copy_file_range(
     r
 }
 
-/// sendfile(2); the offset is moved on as the kernel does.
+/// sendfile(2); moves the offset on as the kernel does.
 pub fn sendfile(to: i32, from: i32, off: &mut Option<i64>, len: usize) -> Ret {
     let mut a = words(*off);
     let r = raw(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's calls on locks of files.
+//! Makes the host kernel's calls on file locks.
 
 use openpath_abi::{Errno, Flock};
 
@@ -10,7 +10,7 @@ calls! {
     flock = SYS_flock(fd: i, op: w);
 }
 
-/// fcntl(2) of a command that takes a `struct flock`; what the kernel left there.
+/// fcntl(2) of a command that takes a `struct flock`; returns the structure as the kernel left it.
 ///
 /// # Errors
 /// As the kernel's.
@@ -44,7 +44,7 @@ pub fn getcpu() -> Result<u32, Errno> {
     Ok(u32::from_ne_bytes(b))
 }
 
-/// sched_setaffinity(2): the caller runs on this processor alone.
+/// sched_setaffinity(2): binds the caller to this processor.
 pub fn stay_on(cpu: u32) -> Ret {
     let mut mask = [0u8; 128];
     let Some(byte) = mask.get_mut(cpu as usize / 8) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's calls on mounts and on namespaces of them, but for mount(2) and umount2(2).
+//! Makes the host kernel's calls on mounts and mount namespaces, except mount(2) and umount2(2).
 
 use openpath_abi::Errno;
 
@@ -28,7 +28,7 @@ pub fn fs_create(fs: i32) -> Ret {
     raw(libc::SYS_fsconfig, a)
 }
 
-/// Gives what an fsopen(2) prepares an option: `FSCONFIG_SET_STRING`.
+/// Sets an option of the tree that an fsopen(2) prepares: `FSCONFIG_SET_STRING`.
 pub fn fs_option(fs: i32, key: &[u8], value: &[u8]) -> Ret {
     let set_string = 1;
     let (key, value) = (path(key), path(value));
@@ -63,23 +63,23 @@ pub fn mount_setattr(
 pub const SB_BASIC: u64 = 0x1;
 /// statmount(2): flags of the mount, its numbers and groups (`STATMOUNT_MNT_BASIC`).
 pub const MNT_BASIC: u64 = 0x2;
-/// statmount(2): the group in sight that it receives from (`STATMOUNT_PROPAGATE_FROM`).
+/// statmount(2): the visible group that it receives from (`STATMOUNT_PROPAGATE_FROM`).
 pub const PROPAGATE_FROM: u64 = 0x4;
-/// statmount(2): what it shows (`STATMOUNT_MNT_ROOT`).
+/// statmount(2): its root in the file system (`STATMOUNT_MNT_ROOT`).
 pub const MNT_ROOT: u64 = 0x8;
-/// statmount(2): where it is (`STATMOUNT_MNT_POINT`).
+/// statmount(2): its mount point (`STATMOUNT_MNT_POINT`).
 pub const MNT_POINT: u64 = 0x10;
 
-/// What statmount(2) says, as far as it is compared.
+/// The compared fields of statmount(2).
 #[derive(Clone, Debug, Default)]
 pub struct RawStatMount {
-    /// What was filled in.
+    /// The fields that were filled in.
     pub mask: u64,
     /// `SB_*` of the file system.
     pub sb_flags: u32,
-    /// Number that is never used again.
+    /// Unique number, which is never reused.
     pub id: u64,
-    /// That of the mount it is mounted in; its own if in none.
+    /// Number of the parent mount; its own if it has none.
     pub parent: u64,
     /// `MOUNT_ATTR_*`.
     pub attr: u64,
@@ -89,9 +89,9 @@ pub struct RawStatMount {
     pub peers: u64,
     /// The group it receives from, 0 for none.
     pub master: u64,
-    /// The group in the caller's sight that it receives from, 0 for none.
+    /// The group visible to the caller that it receives from, 0 for none.
     pub from: u64,
-    /// What it shows of its file system, as a path there.
+    /// Its root, as a path in its file system.
     pub root: Vec<u8>,
     /// Where it is mounted, from the caller's root.
     pub point: Vec<u8>,
@@ -141,7 +141,7 @@ pub fn statmount(id: u64, mask: u64) -> Result<RawStatMount, Errno> {
     })
 }
 
-/// listmount(2), in the caller's namespace: what is mounted below a mount, after `last`.
+/// listmount(2), in the caller's namespace: the mounts below a mount, after `last`.
 ///
 /// # Errors
 /// As the kernel's.

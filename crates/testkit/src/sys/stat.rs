@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's calls that look at attributes.
+//! Makes the host kernel's calls that read attributes.
 
 use openpath_abi::{Errno, Stat, StatFs, Timespec};
 
@@ -72,20 +72,20 @@ pub fn fstat(fd: i32) -> Result<Stat, Errno> {
     Ok(stat_of(&b))
 }
 
-/// What statx(2) says beyond stat(2).
+/// The fields of statx(2) beyond stat(2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawStatx {
-    /// What was filled in.
+    /// The fields that were filled in.
     pub mask: u32,
     /// `STATX_ATTR_*`.
     pub attributes: u64,
-    /// Which of those the file system can say.
+    /// Which of those the file system supports.
     pub attributes_mask: u64,
     /// Birth time.
     pub btime: Timespec,
     /// Mount.
     pub mnt_id: u64,
-    /// The rest, as stat(2) has it.
+    /// The fields of stat(2).
     pub stat: Stat,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's calls on extended attributes.
+//! Makes the host kernel's calls on extended attributes.
 
 use std::ffi::CString;
 
@@ -7,7 +7,7 @@ use openpath_abi::Errno;
 
 use super::{Arg, Ret, filled, n, path, raw, u};
 
-/// What an extended attribute hangs on: a path that is followed, one that is not, or a descriptor.
+/// The object of an extended attribute: a path that is followed, one that is not, or a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub enum XattrOf<'a> {
     /// The path, links followed.
@@ -18,7 +18,7 @@ pub enum XattrOf<'a> {
     Fd(i32),
 }
 
-/// Picks the call of a family for what it works on, and makes its first argument.
+/// Chooses the call of a family by its object, and makes its first argument.
 fn xattr_call(of: XattrOf<'_>, nrs: [libc::c_long; 3], rest: &mut [Arg<'_>]) -> Ret {
     let (nr, name, fd) = match of {
         XattrOf::Path(p) => (nrs[0], path(p), 0),

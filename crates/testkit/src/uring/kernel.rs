@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scene on the kernel's ring: in a thread with a table and a working directory of its own.
+//! Runs a scene on the kernel's ring, in a thread with its own table and working directory.
 
 use super::sys::{KernelRing, SHIFT};
 use super::{
     Act, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, PATIENCE, SLOTS, Scene, Step, Trace, flag, paths,
 };
+use crate::scratch::Scratch;
 use crate::sys;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{F_GETFD, F_GETFL, O_RDWR, SEEK_CUR};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 use std::time::Instant;
 
 const CLONE_FS: u32 = 0x200;
@@ -19,51 +19,30 @@ const CLONE_FILES: u32 = 0x400;
 const S_IFIFO: u32 = 0o010_000;
 const CWD: i32 = -100;
 
-/// An empty directory of the host, until it is dropped.
-pub(super) struct Place(pub(super) PathBuf);
-
-impl Place {
-    pub(super) fn new() -> Result<Self, String> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("openpath-uring-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // What stays of a few small files does no harm.
-        let _left = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What a call of the host that must work says if it does not.
+/// Turns the error of a host call that must succeed into a message.
 fn must<T>(what: &str, done: Result<T, Errno>) -> Result<T, String> {
     done.map_err(|errno| format!("{what} on the host: {errno}"))
 }
 
-/// Does a scene of which so many completions are expected.
+/// Runs a scene that should give this many completions.
 pub(super) fn run(scene: &Scene, expected: usize) -> Result<Trace, String> {
-    let place = Place::new()?;
-    let inside = || inside(&place.0, scene, expected);
+    let place = Scratch::new("uring").map_err(|e| e.to_string())?;
+    let inside = || inside(place.path(), scene, expected);
     let mut trace = std::thread::scope(|scope| {
         let thread = scope.spawn(inside);
         thread
             .join()
-            .map_err(|_| "the kernel's side broke".to_owned())?
+            .map_err(|_| "the kernel's side panicked".to_owned())?
     })?;
     for path in paths() {
-        if let Some(leaf) = leaf(&place.0.join(&path)) {
+        if let Some(leaf) = leaf(&place.path().join(&path)) {
             trace.files.insert(path, leaf);
         }
     }
     Ok(trace)
 }
 
-/// A file as it is.
+/// The state of a file.
 fn leaf(path: &Path) -> Option<Leaf> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     if meta.is_dir() {
@@ -81,8 +60,8 @@ fn leaf(path: &Path) -> Option<Leaf> {
     Some((meta.mode(), meta.nlink(), meta.size().cast_signed(), bytes))
 }
 
-/// Makes what a scene begins with, and opens it.
-fn furnish() -> Result<(), String> {
+/// Makes and opens the first files of a scene.
+fn set_up() -> Result<(), String> {
     must("mknod", sys::mknodat(CWD, b"fifo", S_IFIFO | 0o644, 0))?;
     let fifo = must("open", sys::openat(CWD, b"fifo", O_RDWR, 0))?;
     if fifo != i64::from(SHIFT) {
@@ -106,7 +85,7 @@ fn inside(dir: &Path, scene: &Scene, expected: usize) -> Result<Trace, String> {
     must("close_range", sys::close_range(0, u32::MAX, 0))?;
     let ring = KernelRing::new(ENTRIES, SLOTS);
     let ring = ring.map_err(|e| format!("no ring: {e}"))?;
-    furnish()?;
+    set_up()?;
     let mut side = Side {
         ring,
         trace: Trace::default(),
@@ -153,7 +132,7 @@ impl Side {
         }
     }
 
-    /// Waits until so many completions have come.
+    /// Waits for this many completions.
     fn until(&mut self, count: usize) -> Result<(), String> {
         let begun = Instant::now();
         while self.trace.answers.len() < count {
@@ -174,11 +153,11 @@ impl Side {
         Ok(())
     }
 
-    /// Sees whether more comes than was expected.
+    /// Checks that no further completion comes.
     fn end(&mut self, scene: &Scene) -> Result<(), String> {
         let came = self.trace.answers.len();
         if scene.entries().any(|entry| entry.flags & flag::SKIP != 0) {
-            // A ring that was asked for silence drains no more, so nothing tells that all is done.
+            // A ring with silent entries no longer drains, so no completion marks the end.
             let late = self.ring.take(20).map_err(|e| e.to_string())?;
             self.trace.answers.extend(late);
             return Ok(());

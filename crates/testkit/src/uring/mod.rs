@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring beside the kernel's `io_uring`: the same entries to both, and what came of them.
+//! Compares the ring with the kernel's `io_uring`: both get the same entries, and the results must
+//! compare.
 //!
 //! A scene is a few submissions to a fresh ring over a fresh directory. Both sides begin with a
-//! FIFO `fifo`, open for both as descriptor 0, directories `k0` to `k3` with a file `f` of ten
-//! bytes each, open as descriptors 1 to 4, and four empty slots.
+//! FIFO `fifo`, open for reading and writing as descriptor 0, directories `k0` to `k3` with a file
+//! `f` of ten bytes each, open as descriptors 1 to 4, and four empty slots.
 //!
 //! # Rules
-//! R1. Compared are the completions of each entry, their order where there is one (within a chain,
+//! R1. Compared are the completions of each entry, their order where it is defined (within a chain,
 //!     and around a drain), descriptors, and the files afterwards.
-//! R2. Entries that nothing puts in order are about different files, so that both sides can answer
-//!     in one way only.
-//! R3. A scene ends by itself: what waits in it is fed, cancelled or timed out in it.
-//! R4. Where the two differ on purpose, the difference has an id and is counted.
+//! R2. Entries without a defined order use different files, so that both sides can answer in one
+//!     way only.
+//! R3. A scene ends by itself: an entry that waits is fed, cancelled or timed out in it.
+//! R4. Where the two differ deliberately, the difference has an id and is counted.
 
-mod agree;
+mod compare;
 mod kernel;
 mod named;
 mod ours;
@@ -28,7 +29,7 @@ use std::time::Duration;
 pub use named::{Named, named, soft};
 pub use random::scene;
 
-/// What an entry asks for. Paths are relative to the working directory.
+/// The request of an entry. Paths are relative to the working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the operation of its name")]
 pub enum Act {
@@ -40,7 +41,7 @@ pub enum Act {
     Close(File),
     Read(File, u32, i64),
     Readv(File, Vec<u32>, i64),
-    /// So many bytes of one kind.
+    /// This many bytes of one value.
     Write(File, u8, u32, i64),
     Writev(File, Vec<(u8, u32)>, i64),
     Sync(File, bool),
@@ -52,11 +53,11 @@ pub enum Act {
     Mkdir(String, u32),
     Symlink(String, String),
     Link(String, String, u32),
-    /// After milliseconds, or so many completions.
+    /// After milliseconds, or this many completions.
     Timeout(u64, u32),
-    /// So many times.
+    /// Repeated this many times.
     Ticks(u64, u32),
-    /// The time that is up breaks no chain.
+    /// A time-out that breaks no chain when it expires.
     Pause(u64),
     LinkTimeout(u64),
     TimeoutRemove(u64),
@@ -68,8 +69,8 @@ pub enum Act {
 }
 
 impl Act {
-    /// Whether the kernel takes it for no failure when this fails: a chain goes on, and an entry
-    /// that is to be silent is. L23
+    /// Whether the kernel does not count a failure of this entry as one: its chain continues, and a
+    /// silent entry stays silent. L23
     #[must_use]
     pub fn fails_softly(&self) -> bool {
         matches!(
@@ -90,9 +91,9 @@ impl Act {
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it asks for.
+    /// Its request.
     pub act: Act,
-    /// Its number in the scene, from 1; what its completion carries.
+    /// Its number in the scene, from 1, which its completion carries.
     pub data: u64,
     /// `IOSQE_*`.
     pub flags: u8,
@@ -111,15 +112,15 @@ pub mod flag {
 /// A part of a scene.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Entries that are submitted together.
+    /// Submit these entries together.
     Submit(Vec<Entry>),
-    /// So many bytes into the FIFO, by a call.
+    /// Write this many bytes into the FIFO, by a call.
     Feed(usize),
-    /// Until so many completions have come in all.
+    /// Wait until this many completions have come in all.
     Await(usize),
 }
 
-/// What both sides do.
+/// The steps that both sides run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scene(pub Vec<Step>);
 
@@ -159,29 +160,29 @@ const FLAG_NAMES: [(u8, &str); 5] = [
     (flag::SKIP, "SKIP"),
 ];
 
-/// A completion, comparable.
+/// A completion in comparable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Of which entry.
+    /// The number of its entry.
     pub data: u64,
-    /// What it says.
+    /// Its result.
     pub result: Result<u64, Errno>,
-    /// Whether more follow.
+    /// Whether more completions follow.
     pub more: bool,
-    /// What was read, or of a file: mode, links, size.
+    /// The bytes read, or the mode, links and size of a file.
     pub seen: Vec<u64>,
 }
 
-/// A descriptor: closed on exec, `F_GETFL`, position, mode, size.
+/// A descriptor: close-on-exec, `F_GETFL`, position, mode, size.
 pub type Desc = (i64, i64, Result<i64, Errno>, u32, i64);
 
-/// A file: mode, links, size, and its bytes or where it leads.
+/// A file: mode, links, size, and its bytes or its link body.
 pub type Leaf = (u32, u64, i64, Vec<u8>);
 
-/// What a side gave.
+/// The results of a side.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// Completions as they came.
+    /// Completions in the order in which they came.
     pub answers: Vec<Answer>,
     /// Descriptors afterwards.
     pub table: BTreeMap<i32, Desc>,
@@ -189,7 +190,7 @@ pub struct Trace {
     pub files: BTreeMap<String, Leaf>,
 }
 
-/// What stands beside the kernel.
+/// What is compared with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
     /// A tree in memory.
@@ -203,9 +204,9 @@ const ENTRIES: u32 = 64;
 const DIRS: usize = 4;
 /// Names that a scene uses in a directory.
 const NAMES: [&str; 4] = ["f", "a", "b", "d"];
-/// Descriptors that are looked at.
+/// How many descriptors are compared.
 const FDS: i32 = 24;
-/// How long anything may take that is to come.
+/// How long to wait for an expected completion.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All paths that a scene may make.
@@ -216,17 +217,17 @@ fn paths() -> impl Iterator<Item = String> {
 /// Whether the kernel gives this process a ring, or why not.
 ///
 /// # Errors
-/// What it says.
+/// The kernel's.
 pub fn available() -> std::io::Result<()> {
     sys::KernelRing::new(ENTRIES, SLOTS).map(drop)
 }
 
-/// Does a scene on both sides; the ids of what differed on purpose.
+/// Runs a scene on both sides; returns the ids of the deliberate differences.
 ///
 /// # Errors
-/// What differs, in words.
+/// The difference as text.
 pub fn check(scene: &Scene, back: Back) -> Result<Vec<&'static str>, String> {
     let ours = ours::run(scene, back)?;
     let theirs = kernel::run(scene, ours.answers.len())?;
-    agree::compare(scene, &theirs, &ours)
+    compare::compare(scene, &theirs, &ours)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenes with a name: what random ones found, made small.
+//! Defines scenes with a name: shrunk findings of random scenes.
 
 use super::{Act, Entry, Scene, Step, flag};
 use openpath_abi::fcntl::{O_CREAT, O_PATH, O_RDWR, O_WRONLY};
@@ -8,13 +8,13 @@ use openpath_ring::{Cancel, File, Where};
 const LINK: u8 = flag::LINK;
 const HARD: u8 = flag::HARDLINK;
 const SKIP: u8 = flag::SKIP;
-/// The FIFO, of which nothing comes unless it is fed.
+/// A read of the FIFO, which waits unless the FIFO is fed.
 const FIFO: Act = Act::Read(File::Fd(0), 5, -1);
-/// Not open, as 23.
+/// Not open, like 23.
 const CLOSED: File = File::Fd(999);
 const LONG: u64 = 600_000;
 
-/// One step for each list, its entries numbered from 1.
+/// Makes a scene with one step for each list, and entries numbered from 1.
 fn scene(steps: Vec<Vec<(Act, u8)>>) -> Scene {
     let mut data = 0;
     let mut entry = |(act, flags): (Act, u8)| {
@@ -30,7 +30,7 @@ fn file(name: &str) -> String {
     format!("k0/{name}")
 }
 
-/// All of them, which both sides answer alike.
+/// All scenes that both sides answer alike.
 #[must_use]
 pub fn named() -> Vec<Named> {
     let mut all = of_files();
@@ -39,7 +39,7 @@ pub fn named() -> Vec<Named> {
     all
 }
 
-/// A scene and what it shows.
+/// A scene and the fact that it shows.
 pub type Named = (&'static str, Scene);
 
 fn open(name: &str, flags: u32, into: Where) -> Act {
@@ -50,12 +50,12 @@ fn one(acts: Vec<(Act, u8)>) -> Scene {
     scene(vec![acts])
 }
 
-/// What is wrong by itself.
+/// An entry that is invalid by itself.
 fn wrong() -> Act {
     Act::Unlink(file("f"), 1)
 }
 
-/// Files that are not open, and slots.
+/// Scenes with closed files, and slots.
 fn of_files() -> Vec<Named> {
     vec![
         (
@@ -100,7 +100,7 @@ fn of_files() -> Vec<Named> {
     ]
 }
 
-/// What ends a chain, and what is silent.
+/// Scenes with failures in chains, and silent entries.
 fn of_chains() -> Vec<Named> {
     vec![
         (
@@ -184,7 +184,7 @@ fn of_cancels() -> Vec<Named> {
     ]
 }
 
-/// A chain with a call on names that fails, and what is to be silent and fails so. L23
+/// A chain with a failing call on names, and a silent one that fails so. L23
 #[must_use]
 pub fn soft() -> [Scene; 2] {
     let made = || Act::Mkdir(file("f"), 0o755);

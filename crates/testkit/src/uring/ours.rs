@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scene on openpath's ring, over a tree in memory or a directory of the host.
+//! Runs a scene on openpath's ring, over a tree in memory or a directory of the host.
 
-use super::kernel::Place;
 use super::{
     Act, Answer, Back, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, PATIENCE, SLOTS, Scene, Step, Trace,
     flag, paths,
 };
+use crate::scratch::Scratch;
 use openpath_abi::fcntl::{AT_FDCWD, F_GETFD, F_GETFL, O_CREAT, O_NOFOLLOW, O_RDWR, SEEK_CUR};
 use openpath_abi::{Errno, OpenHow, mode};
 use openpath_host::{HostFs, HostOptions, Policy};
@@ -14,14 +14,14 @@ use openpath_ring::{Bytes, Cqe, Output, Pool, PoolOptions, Ring, RingOptions, Sq
 use openpath_vfs::{Cred, Task, Vfs};
 use std::time::{Duration, Instant};
 
-/// What a call that must work says if it does not.
+/// Turns the error of a call that must succeed into a message.
 fn must<T>(what: &str, done: Result<T, Errno>) -> Result<T, String> {
     done.map_err(|errno| format!("{what} here: {errno}"))
 }
 
-/// Does a scene.
+/// Runs a scene.
 pub(super) fn run(scene: &Scene, back: Back) -> Result<Trace, String> {
-    let place = Place::new()?;
+    let place = Scratch::new("uring").map_err(|e| e.to_string())?;
     let tree = match back {
         Back::Mem => MemFs::new(MemOptions::default()),
         Back::Host => {
@@ -29,13 +29,13 @@ pub(super) fn run(scene: &Scene, back: Back) -> Result<Trace, String> {
                 policy: Policy::Exclusive,
                 ..HostOptions::default()
             };
-            must("a tree", HostFs::open(&place.0, options))?
+            must("a tree", HostFs::open(place.path(), options))?
         }
     };
     let vfs = must("a Vfs", Vfs::builder().build(tree))?;
     let task = must("a task", vfs.task(Cred::root()))?;
     task.umask(0o022);
-    must("the scene", furnish(&task))?;
+    must("the scene", set_up(&task))?;
     let pool = Pool::new(PoolOptions::default());
     let mut options = RingOptions::default();
     options.entries = ENTRIES;
@@ -64,7 +64,7 @@ pub(super) fn run(scene: &Scene, back: Back) -> Result<Trace, String> {
     Ok(trace)
 }
 
-fn furnish(task: &Task) -> Result<(), Errno> {
+fn set_up(task: &Task) -> Result<(), Errno> {
     task.mknod(b"fifo", mode::S_IFIFO | 0o644, 0)?;
     task.open(b"fifo", O_RDWR, 0)?;
     for k in 0..DIRS {
@@ -126,7 +126,7 @@ impl Side {
         }
     }
 
-    /// Waits until so many completions have come, or all.
+    /// Waits for this many completions, or for all.
     fn until(&mut self, count: usize) -> Result<(), String> {
         let begun = Instant::now();
         loop {
@@ -135,7 +135,7 @@ impl Side {
             }
             let enough = self.trace.answers.len() >= count;
             if enough || count == usize::MAX && self.ring.in_flight() == 0 {
-                // What came while that was asked is taken as well.
+                // Completions that came in between are taken as well.
                 while let Some(cqe) = self.ring.next_completion() {
                     self.trace.answers.push(answer(&cqe));
                 }
@@ -144,7 +144,10 @@ impl Side {
             let _late = self.ring.wait(1, Some(Duration::from_millis(100)));
             if begun.elapsed() > PATIENCE {
                 let answers = &self.trace.answers;
-                return Err(format!("no end here: {answers:?}; {:?}", self.ring));
+                return Err(format!(
+                    "completions are missing: {answers:?}; {:?}",
+                    self.ring
+                ));
             }
         }
     }
@@ -171,7 +174,7 @@ fn answer(cqe: &Cqe) -> Answer {
     }
 }
 
-/// An entry of ours.
+/// Our ring's form of an entry.
 fn sqe(entry: &Entry) -> Sqe {
     let mut sqe = build(&entry.act).user_data(entry.data);
     for (bit, with) in [

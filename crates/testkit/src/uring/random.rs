@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random scenes: the same seed gives the same scene.
+//! Makes random scenes: the same seed gives the same scene.
 //!
 //! # Rules
-//! R1. Chains of one submission are in a directory, and on a descriptor and a slot, of their own.
-//!     One that is alone, or drained, may do anything.
-//! R2. No cancel is done by a worker of the kernel's: it would find itself. After a drain the
-//!     kernel begins what comes next when its owner comes by, so nothing is cancelled then.
-//! R3. What waits, waits for the FIFO, or for a time that nobody lives to see. It is ended in the
-//!     scene, in a way that has one outcome.
+//! R1. Each chain of one submission has a directory, a descriptor and a slot of its own. A chain
+//!     that is alone, or drained, may use anything.
+//! R2. A worker of the kernel makes no cancel: it would find itself. After a drain the kernel
+//!     begins the next entries when their owner enters it, so nothing is cancelled then.
+//! R3. An entry that waits, waits for the FIFO, or for a time-out that never expires. The scene
+//!     ends it in a way that has one outcome.
 
 use super::{Act, DIRS, Entry, NAMES, SLOTS, Scene, Step, flag};
 use crate::rng::Rng;
@@ -18,7 +18,7 @@ use openpath_abi::fcntl::{
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_SYMLINKS};
 use openpath_ring::{Cancel, File, Where};
 
-/// Milliseconds that nobody lives to see.
+/// Milliseconds of a time-out that never expires.
 const LONG: u64 = 600_000;
 /// The FIFO.
 const FIFO: File = File::Fd(0);
@@ -38,9 +38,9 @@ pub fn scene(seed: u64) -> Scene {
     };
     maker.any = maker.rng.one_in(4);
     let mut steps = Vec::new();
-    // A ring that was asked for silence once refuses to drain.
+    // A ring that has had a silent entry refuses to drain.
     maker.skips = maker.rng.one_in(6);
-    // Nothing tells when what is silent is done, so nothing comes after it.
+    // No completion marks the end of a silent entry, so nothing follows it.
     let parts = if maker.skips { 0 } else { maker.rng.below(3) };
     for _ in 0..=parts {
         let waits = !maker.skips && maker.rng.one_in(3);
@@ -59,13 +59,14 @@ struct Maker {
     /// Completions besides one for each entry.
     ticks: usize,
     skips: bool,
-    /// Whether something was drained.
+    /// Whether an entry was drained.
     drained: bool,
-    /// Whether free slots are asked for, and none is chosen: which is free then is L23.
+    /// Whether entries request any free slot and never a chosen one: the slot that is free then is
+    /// L23.
     any: bool,
-    /// Whether no chain may fail before it begins: something is fed to it.
+    /// Whether no chain may fail before it begins, because it waits to be fed.
     tame: bool,
-    /// Whether files may have left their directories and descriptors: chains cannot be kept apart.
+    /// Whether files may have left their directories and descriptors: chains cannot be separated.
     mixed: bool,
 }
 
@@ -79,7 +80,7 @@ impl Maker {
         }
     }
 
-    /// Chains that end by themselves.
+    /// Adds chains that end by themselves.
     fn quick(&mut self, steps: &mut Vec<Step>) {
         let drains = !self.skips && self.rng.one_in(3);
         let alone = self.skips || self.mixed && !drains;
@@ -93,16 +94,16 @@ impl Maker {
             entries.extend(unit);
         }
         steps.push(Step::Submit(entries));
-        // What comes next may be about what these made.
+        // Later entries may use the results of these.
         steps.push(self.settled());
     }
 
-    /// Until all that was submitted is done, as far as that can be counted.
+    /// Waits until all submitted entries are done, as far as they can be counted.
     fn settled(&self) -> Step {
         self.settled_before(0)
     }
 
-    /// The same, but for so many that wait.
+    /// The same, except for this many that wait.
     fn settled_before(&self, waiting: usize) -> Step {
         let all = usize::try_from(self.data).unwrap_or(0) + self.ticks - waiting;
         Step::Await(if self.skips { 0 } else { all })
@@ -143,7 +144,7 @@ impl Maker {
         format!("k{k}/{}", self.rng.pick(&NAMES))
     }
 
-    /// A file: seldom one that is not open.
+    /// A file, seldom a closed one.
     fn file(&mut self, k: Option<usize>) -> File {
         let slot = self.rng.one_in(3);
         match k {
@@ -169,7 +170,7 @@ impl Maker {
         *self.rng.pick(&[0, 0, 0, 1, 5, 9, 10, 20, 100, -1, -1, -2])
     }
 
-    /// What an open is asked for; what is put into slots among them.
+    /// Flags of an open, including one into a slot.
     fn flags(&mut self, into: Where) -> u32 {
         let rng = &mut self.rng;
         let mut flags = *rng.pick(&[O_RDONLY, O_RDWR, O_RDWR, O_WRONLY]);
@@ -187,7 +188,7 @@ impl Maker {
             }
         }
         if into != Where::Fd {
-            // The kernel takes a slot that is open for its path alone for open. L23
+            // The kernel takes a slot that is open as `O_PATH` for open. L23
             flags &= !O_PATH;
         }
         if rng.one_in(if into == Where::Fd { 4 } else { 20 }) {
@@ -196,7 +197,7 @@ impl Maker {
         flags
     }
 
-    /// What does not wait.
+    /// An entry that does not wait.
     fn act(&mut self, k: Option<usize>) -> Act {
         let file = self.file(k);
         let len = *self.rng.pick(&[0, 1, 5, 10, 20]);
@@ -219,7 +220,7 @@ impl Maker {
                 let flags = self.flags(into) & !O_CREAT;
                 Act::Open2(self.path(k), u64::from(flags), resolve, into)
             }
-            // Of a directory the kernel reads nothing, and says so, if it is asked for nothing.
+            // The kernel returns 0 for an empty read of a directory.
             9..13 => Act::Read(file, len.max(1), self.offset()),
             13 => Act::Readv(file, vec![len, 3], self.offset()),
             14..17 => Act::Write(file, b'a' + self.rng.below(26) as u8, len, self.offset()),
@@ -258,7 +259,7 @@ impl Maker {
         }
     }
 
-    /// What is about descriptors, slots and the ring itself.
+    /// An entry about descriptors, slots or the ring itself.
     fn own(&mut self, file: File) -> Act {
         match self.rng.below(10) {
             0..3 => Act::Close(file),
@@ -283,7 +284,7 @@ impl Maker {
         }
     }
 
-    /// Something waits, and is ended.
+    /// Adds an entry that waits, and its end.
     fn waiting(&mut self, steps: &mut Vec<Step>) {
         self.tame = true;
         match self.rng.below(8) {
@@ -309,7 +310,7 @@ impl Maker {
         self.entry(Act::Read(FIFO, len, -1), flags)
     }
 
-    /// A chain goes on when the FIFO is fed; more than was asked for is read by the next.
+    /// Adds a chain that continues when the FIFO is fed; the next entry reads surplus bytes.
     fn fed(&mut self, steps: &mut Vec<Step>) {
         let len = *self.rng.pick(&[5, 10]);
         let link = self.link();
@@ -319,7 +320,7 @@ impl Maker {
         steps.push(Step::Feed(5));
     }
 
-    /// A linked time-out watches it: one that comes, or one that does not.
+    /// Adds a linked time-out: one that expires, or one that does not.
     fn guarded(&mut self, steps: &mut Vec<Step>) {
         let comes = self.rng.one_in(2);
         let (link, then) = (self.link(), self.link());
@@ -336,8 +337,8 @@ impl Maker {
         }
     }
 
-    /// Reads of the FIFO and times are cancelled, by one way or another. Each is seen to end before
-    /// the next is asked for, since a worker takes its time.
+    /// Cancels reads of the FIFO and time-outs, in one way or another. Each is seen to end before
+    /// the next cancel, because a worker takes its time.
     fn cancelled(&mut self, steps: &mut Vec<Step>) {
         let mut entries = Vec::new();
         let mut units = Vec::new();
@@ -379,7 +380,7 @@ impl Maker {
         steps.push(Step::Submit(vec![cancel]));
     }
 
-    /// Times that are up, removed and moved.
+    /// Adds time-outs that expire, are removed and are updated.
     fn timed(&mut self, steps: &mut Vec<Step>) {
         let link = if self.rng.one_in(2) { self.link() } else { 0 };
         let act = match self.rng.below(4) {
@@ -410,7 +411,7 @@ impl Maker {
         }
     }
 
-    /// A chain in a directory of its own, or without any.
+    /// Adds a chain in a directory of its own, or in none.
     fn beside(&mut self, apart: bool, k: usize) -> Vec<Entry> {
         if apart {
             return self.chain(Some(k), false);
@@ -419,7 +420,7 @@ impl Maker {
         vec![first, self.entry(Act::Nop, 0)]
     }
 
-    /// What is drained waits for a read that is fed later, and keeps others waiting.
+    /// Adds a drained entry that waits for a read that is fed later, and blocks others.
     fn drained(&mut self, steps: &mut Vec<Step>) {
         let mut entries = vec![self.read(5, 0)];
         let apart = !self.mixed;
@@ -434,7 +435,7 @@ impl Maker {
         steps.push(Step::Feed(5));
     }
 
-    /// A time-out that so many completions end.
+    /// Adds a time-out that this many completions end.
     fn counted(&mut self, steps: &mut Vec<Step>) {
         let count = 1 + self.rng.below(4) as u32;
         let mut entries = vec![self.entry(Act::Timeout(LONG, count), 0)];
@@ -444,7 +445,8 @@ impl Maker {
         steps.push(Step::Submit(entries));
     }
 
-    /// Who is held back by a chain is not found, and goes on later.
+    /// Adds a cancel that does not find an entry, because the entry is held back by its chain and
+    /// runs later.
     fn held(&mut self, steps: &mut Vec<Step>) {
         let link = self.link();
         let mut entries = vec![self.read(5, link)];
@@ -461,8 +463,8 @@ impl Maker {
     }
 }
 
-/// What a drain makes odd in the kernel: a cancel finds itself, and a chain with what is wrong by
-/// itself is ended later than what comes after it.
+/// Whether a drain makes it behave oddly in the kernel: a cancel finds itself, and a chain with an
+/// invalid entry ends later than entries after it.
 fn is_odd(act: &Act) -> bool {
     match act {
         Act::Cancel(_) => true,
@@ -473,7 +475,7 @@ fn is_odd(act: &Act) -> bool {
     }
 }
 
-/// Whether it fills or empties a slot of its choice.
+/// Whether it fills or empties a slot that it chooses.
 fn chooses(act: &Act) -> bool {
     match act {
         Act::Open(.., into) | Act::Open2(.., into) | Act::Keep(_, into) => {
@@ -489,7 +491,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_a_scene() {
+    fn seed_determines_scene() {
         assert_eq!(scene(7), scene(7));
         assert_ne!(scene(7), scene(8));
         assert!((0..100).all(|seed| scene(seed).entries().count() > 0));

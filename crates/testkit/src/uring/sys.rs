@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's ring, with everything its entries point to.
+//! Drives the kernel's ring, and owns everything that its entries point to.
 //!
 //! # Rules
-//! * What an entry points to is on the heap, and is kept by its number until its last completion,
-//!   or for ever if that does not come.
+//! * The memory that an entry points to is on the heap, and is kept under the entry's number until
+//!   its last completion, or for ever if that does not come.
 
 #![expect(
     unsafe_code,
@@ -20,10 +20,10 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 
-/// The ring has the first descriptor; a scene's begin behind it.
+/// The ring has the first descriptor; those of a scene follow.
 pub(super) const SHIFT: i32 = 1;
 
-/// What an entry points to.
+/// The memory that an entry points to.
 #[derive(Default)]
 struct Kept {
     paths: Vec<CString>,
@@ -33,7 +33,7 @@ struct Kept {
     how: Box<types::OpenHow>,
     statx: Vec<libc::statx>,
     fds: Box<[i32; 1]>,
-    /// What is to be told besides the result.
+    /// What to report besides the result.
     tells: Tells,
 }
 
@@ -44,7 +44,7 @@ enum Tells {
     Bytes,
     Attributes,
     Descriptor,
-    /// Chosen by who asked, or not.
+    /// A slot; whether the entry chose it.
     Slot(bool),
 }
 
@@ -88,7 +88,7 @@ impl Kept {
     }
 }
 
-/// Where something goes that is opened.
+/// The destination slot of an open.
 fn slot(place: Where) -> Option<DestinationSlot> {
     match place {
         Where::Fd => None,
@@ -125,10 +125,11 @@ macro_rules! on {
 const CWD: Fd = Fd(AT_FDCWD);
 
 impl KernelRing {
-    /// A ring as ours is: of one thread, which does what is left when it comes by.
+    /// Makes a ring like ours: used by one thread, which does deferred work when it enters the
+    /// kernel.
     ///
     /// # Errors
-    /// What io_uring_setup(2) says.
+    /// Those of io_uring_setup(2).
     pub(super) fn new(entries: u32, slots: u32) -> io::Result<Self> {
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_defer_taskrun();
@@ -138,10 +139,10 @@ impl KernelRing {
         Ok(Self { ring, kept })
     }
 
-    /// Submits these.
+    /// Submits these entries.
     ///
     /// # Errors
-    /// What io_uring_enter(2) says.
+    /// Those of io_uring_enter(2).
     pub(super) fn submit(&mut self, entries: &[Entry]) -> io::Result<usize> {
         for entry in entries {
             let mut kept = Kept::default();
@@ -159,10 +160,10 @@ impl KernelRing {
         self.ring.submit()
     }
 
-    /// Waits a while for one more completion, and takes those that are there.
+    /// Waits up to `ms` for one more completion, and takes all that are there.
     ///
     /// # Errors
-    /// What io_uring_enter(2) says, but for the time that is up.
+    /// Those of io_uring_enter(2), except the time-out.
     pub(super) fn take(&mut self, ms: u64) -> io::Result<Vec<Answer>> {
         let time = Timespec::new().sec(ms / 1000);
         let time = time.nsec(u32::try_from(ms % 1000).unwrap_or(0) * 1_000_000);
@@ -200,7 +201,7 @@ impl KernelRing {
                 }));
             }
             (Tells::Descriptor, Ok(fd)) => *fd -= u64::from(SHIFT.unsigned_abs()),
-            // The number of updates, and where it was put. L23
+            // The number of updates, and the chosen slot. L23
             (Tells::Slot(chosen), Ok(n)) => {
                 let slot = if chosen { 0 } else { kept.fds[0] };
                 *n = u64::try_from(slot).unwrap_or(u64::MAX);
@@ -215,7 +216,7 @@ impl KernelRing {
         }
     }
 
-    /// The marks of what is under way.
+    /// The numbers of the entries in flight.
     pub(super) fn under_way(&self) -> Vec<u64> {
         self.kept.keys().copied().collect()
     }
@@ -223,12 +224,12 @@ impl KernelRing {
 
 impl Drop for KernelRing {
     fn drop(&mut self) {
-        // What did not complete may still be written to.
+        // The kernel may still write to memory of incomplete entries.
         std::mem::forget(std::mem::take(&mut self.kept));
     }
 }
 
-/// An entry of the kernel's.
+/// The kernel's form of an entry.
 fn build(act: &Act, kept: &mut Kept) -> squeue::Entry {
     match act {
         Act::Nop => op::Nop::new().build(),
@@ -379,7 +380,7 @@ fn control(act: &Act, kept: &mut Kept) -> squeue::Entry {
         Act::CancelAll(which) => op::AsyncCancel2::new(cancel(*which).all()).build(),
         Act::Install(slot, cloexec) => {
             kept.tells = Tells::Descriptor;
-            // Without IORING_FIXED_FD_NO_CLOEXEC it is closed on exec.
+            // Without IORING_FIXED_FD_NO_CLOEXEC the descriptor is closed on exec.
             let flags = u32::from(!cloexec);
             op::FixedFdInstall::new(Fixed(*slot), flags).build()
         }

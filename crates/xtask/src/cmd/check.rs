@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask check`: everything that must pass before a commit, the fastest first.
+//! Runs `cargo xtask check`: everything that must pass before a commit, the fastest first.
 
 use super::test::{Options, Slow};
 use super::{Done, cargo, pass_on};
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 const CLIPPY: &[&str] = &["clippy", "--all-targets", "--quiet", "--", "-Dwarnings"];
 
-/// What a feature changes, built and tested with it.
+/// The packages that a feature changes, built and tested with it.
 const FEATURE: &[&str] = &[
     "--package=openpath-host",
     "--package=openpath-ring",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask gates`: builds the `openpath-bench` program and runs the gates on it.
+//! Runs `cargo xtask gates`: builds the `openpath-bench` program and checks the gates with it.
 
 use super::{Done, cargo, pass_on, root, target};
 use clap::Args;
@@ -8,19 +8,19 @@ use std::process::ExitCode;
 use std::time::Instant;
 use xtask::gates::{Gate, PLANTS, Plan, Planted, in_parallel, run as run_gate};
 
-/// Which gates, and with what fault.
+/// The gates, and the fault to plant.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only this gate: lines, arena, locked, instructions or allocations.
+    /// Run only this gate: lines, arena, locked, instructions or allocations.
     #[arg(long, value_parser = gate, conflicts_with = "plant")]
     only: Option<Gate>,
-    /// Commit this fault and pass only if each gate that must see it turns red; `all` for each.
+    /// Plant this fault, or `all` in turn, and pass only if each gate that must see it turns red.
     #[arg(long)]
     plant: Option<String>,
     /// List the faults and run nothing.
     #[arg(long)]
     list: bool,
-    /// Write what was counted into the budgets; exceptions of `lines` only shrink.
+    /// Write the counts into the budgets; exceptions of `lines` only shrink.
     #[arg(long, conflicts_with = "plant")]
     update: bool,
 }
@@ -30,7 +30,7 @@ fn gate(name: &str) -> Result<Gate, String> {
     found.ok_or_else(|| format!("the gates are {}", Gate::ALL.map(Gate::name).join(", ")))
 }
 
-/// Runs them; fails if one is red, or if one stays green with a fault.
+/// Runs them; fails if one is red, or stays green with a fault.
 pub(crate) fn run(options: &Options) -> Done {
     if options.list {
         for planted in PLANTS {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask index`: writes the index in `docs/LINUX.md` from the headings in `docs/linux`.
+//! Runs `cargo xtask index`: writes the index in `docs/LINUX.md` from the headings in `docs/linux`.
 
 use super::Done;
 use std::fs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands, and how they call other programs.
+//! Holds the commands, and calls other programs for them.
 
 pub(crate) mod check;
 pub(crate) mod gates;
@@ -22,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What a command ends with: an exit code, or why it could not run.
+/// The result of a command: an exit code, or why it could not run.
 pub(crate) type Done = io::Result<ExitCode>;
 
 /// The root of the repository.
@@ -31,20 +31,20 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// The folder for a build with flags of its own, beside the usual one.
+/// The folder for a build with its own flags, beside the usual one.
 pub(crate) fn target(name: &str) -> PathBuf {
     let usual = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root().join(usual).join(name)
 }
 
-/// A call of the cargo that runs this program, at the root.
+/// A call of the cargo that runs this program, in the root.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(args);
     command
 }
 
-/// What `check` does, for what is not built by default: clippy, doc, and those of the tests that
+/// Checks a part that is not built by default, as `check` does: clippy, doc, and the tests that
 /// `tests` names, with `vars` set. The first step that fails ends it.
 pub(crate) fn check_part(part: &[&str], tests: &[&str], vars: &[(&str, &str)]) -> Done {
     for step in [
@@ -69,7 +69,7 @@ pub(crate) fn check_part(part: &[&str], tests: &[&str], vars: &[(&str, &str)]) -
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a program to its end and hands on how it ended; a signal counts as 1.
+/// Runs a program to its end and returns its exit code; a signal counts as 1.
 pub(crate) fn pass_on(command: &mut Command) -> Done {
     let status = command.status().map_err(|error| {
         let program = command.get_program().to_string_lossy().into_owned();

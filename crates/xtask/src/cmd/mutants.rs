@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wrong rules that the oracle must notice: each is one that somebody could have written.
+//! Lists the wrong rules that the oracle must notice: each is a mistake that a developer could
+//! make.
 
 mod acls;
 mod descriptors;
@@ -9,15 +10,15 @@ mod names;
 
 /// Wrong rules of one part of the core.
 pub(super) struct Set {
-    /// What `--set` calls it.
+    /// Its name for `--set`.
     pub(super) name: &'static str,
-    /// The parts of the oracle that look for them, the quickest first.
+    /// The parts of the oracle that look for them, the fastest first.
     pub(super) parts: &'static [&'static str],
     /// The rules.
     pub(super) mutants: &'static [Mutant],
 }
 
-/// All of them.
+/// All sets.
 pub(super) const SETS: &[Set] = &[
     Set {
         name: "names",
@@ -48,14 +49,14 @@ pub(super) const SETS: &[Set] = &[
 
 /// A wrong rule, as a change of one place in the source.
 pub(super) struct Mutant {
-    /// What `--only` calls it.
+    /// Its name for `--only`.
     pub(super) name: &'static str,
-    /// What is wrong.
+    /// The wrong rule in words.
     pub(super) wrong: &'static str,
-    /// The file it is planted in, below `crates/vfs/src`.
+    /// The file to change, below `crates/vfs/src`.
     pub(super) file: &'static str,
-    /// What stands there, once.
+    /// The right text, which the file has once.
     pub(super) right: &'static str,
-    /// What is put in its place.
+    /// The text that replaces it.
     pub(super) planted: &'static str,
 }

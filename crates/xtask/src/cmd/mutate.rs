@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask mutate`: plants wrong rules one at a time and sees that the oracle reports each.
+//! Runs `cargo xtask mutate`: plants wrong rules one at a time and checks that the oracle reports
+//! each.
 //!
-//! A copy of the sources below `target/mutants` is changed in one place, the oracle is built from
-//! it and must find a divergence; the unchanged copy must pass first, or nothing would be shown.
+//! It changes one place in a copy of the sources below `target/mutants` and builds the oracle from
+//! it, which must find a divergence. The unchanged copy must pass first, or the result would prove
+//! nothing.
 
 use super::mutants::{Mutant, SETS, Set};
 use super::{Done, root, target};
@@ -12,16 +14,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// What to plant, and how hard the oracle tries.
+/// The rules to plant, and the effort of the oracle.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the wrong rule of this name.
+    /// Plant only the wrong rule of this name.
     #[arg(long)]
     only: Option<String>,
-    /// Only those of this part of the core: names, descriptors, mounts, locks.
+    /// Plant only rules of this part of the core: names, descriptors, mounts, locks.
     #[arg(long)]
     set: Option<String>,
-    /// Random operations for each wrong rule that the golden facts do not catch.
+    /// How many random operations to try for each wrong rule that the golden facts do not catch.
     #[arg(long, default_value_t = 100_000)]
     ops: u64,
     /// List the wrong rules and plant none.
@@ -39,18 +41,18 @@ impl Options {
     }
 }
 
-/// What became of one wrong rule.
+/// The result of one wrong rule.
 #[derive(PartialEq, Eq)]
-enum Fate {
-    /// By this part of the oracle, which said this.
+enum Outcome {
+    /// Caught by this part of the oracle, with its message.
     Caught(&'static str, String),
     Survived,
 }
 
-/// Plants them.
+/// Plants the wanted rules.
 ///
 /// # Errors
-/// If the copy cannot be made, a place is not found once, or the oracle does not build.
+/// If the copy cannot be made, a place is not found exactly once, or the oracle does not build.
 pub(crate) fn run(options: &Options) -> Done {
     let mutants = options.wanted();
     if mutants.is_empty() {
@@ -64,16 +66,16 @@ pub(crate) fn run(options: &Options) -> Done {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let field = Field::lay_out()?;
-    field.build()?;
+    let copied = SourceCopy::lay_out()?;
+    copied.build()?;
     let mut clean: Vec<&[&str]> = Vec::new();
     for (set, _) in &mutants {
         if clean.contains(&set.parts) {
             continue;
         }
-        if let Fate::Caught(part, said) = field.hunt(set.parts, options.ops)? {
+        if let Outcome::Caught(part, said) = copied.find(set.parts, options.ops)? {
             return Err(Error::other(format!(
-                "{part} finds divergences with none planted; mend those first: {said}"
+                "{part} finds divergences with none planted; fix those first: {said}"
             )));
         }
         clean.push(set.parts);
@@ -81,13 +83,13 @@ pub(crate) fn run(options: &Options) -> Done {
     let mut survivors = 0;
     for (set, m) in mutants {
         let began = Instant::now();
-        let fate = field.with_planted(m, || field.hunt(set.parts, options.ops))?;
+        let outcome = copied.with_planted(m, || copied.find(set.parts, options.ops))?;
         let seconds = began.elapsed().as_secs();
-        match fate {
-            Fate::Caught(part, said) => {
+        match outcome {
+            Outcome::Caught(part, said) => {
                 println!("{:22} caught by {part} ({seconds} s): {said}", m.name);
             }
-            Fate::Survived => {
+            Outcome::Survived => {
                 survivors += 1;
                 println!("{:22} SURVIVED: {} ({seconds} s)", m.name, m.wrong);
             }
@@ -101,24 +103,24 @@ pub(crate) fn run(options: &Options) -> Done {
     })
 }
 
-/// A copy of the sources to plant in.
-struct Field {
+/// A copy of the sources for planting.
+struct SourceCopy {
     source: PathBuf,
     target: PathBuf,
 }
 
-impl Field {
+impl SourceCopy {
     fn lay_out() -> io::Result<Self> {
         let base = target("mutants");
-        let field = Self {
+        let copied = Self {
             source: base.join("source"),
             target: base.join("build"),
         };
-        if field.source.exists() {
-            std::fs::remove_dir_all(&field.source)?;
+        if copied.source.exists() {
+            std::fs::remove_dir_all(&copied.source)?;
         }
         for name in ["crates", "conformance", "docs", ".cargo"] {
-            copy(&root().join(name), &field.source.join(name))?;
+            copy(&root().join(name), &copied.source.join(name))?;
         }
         for name in [
             "Cargo.toml",
@@ -126,9 +128,9 @@ impl Field {
             "rust-toolchain.toml",
             "clippy.toml",
         ] {
-            std::fs::copy(root().join(name), field.source.join(name))?;
+            std::fs::copy(root().join(name), copied.source.join(name))?;
         }
-        Ok(field)
+        Ok(copied)
     }
 
     fn build(&self) -> io::Result<()> {
@@ -145,7 +147,7 @@ impl Field {
             .args(["--bin", "oracle"])
             .env("CARGO_TARGET_DIR", &self.target)
             .env("RUSTFLAGS", "-Awarnings")
-            // It is built anew for each, and runs for seconds.
+            // Each build follows a small change, and the program runs for seconds.
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_ORACLE_OPT_LEVEL", "0")
             .env("CARGO_PROFILE_ORACLE_DEBUG", "0")
@@ -158,8 +160,8 @@ impl Field {
         }
     }
 
-    /// Whether the oracle, as built, finds a divergence, and in which part first.
-    fn hunt(&self, parts: &[&'static str], ops: u64) -> io::Result<Fate> {
+    /// Whether the built oracle finds a divergence, and in which part first.
+    fn find(&self, parts: &[&'static str], ops: u64) -> io::Result<Outcome> {
         let ops = ops.to_string();
         for &part in parts {
             let mut oracle = Command::new(self.target.join("oracle/oracle"));
@@ -167,7 +169,7 @@ impl Field {
             let found = oracle.current_dir(&self.source).output()?;
             match found.status.code() {
                 Some(0) => {}
-                Some(1) => return Ok(Fate::Caught(part, first_divergence(&found.stdout))),
+                Some(1) => return Ok(Outcome::Caught(part, first_divergence(&found.stdout))),
                 other => {
                     let text = String::from_utf8_lossy(&found.stderr).into_owned();
                     return Err(Error::other(format!(
@@ -176,15 +178,15 @@ impl Field {
                 }
             }
         }
-        Ok(Fate::Survived)
+        Ok(Outcome::Survived)
     }
 
-    /// Runs `hunt` with one wrong rule in place, and puts the right one back.
+    /// Checks with one wrong rule in place, then restores the right one.
     fn with_planted(
         &self,
         mutant: &Mutant,
-        hunt: impl FnOnce() -> io::Result<Fate>,
-    ) -> io::Result<Fate> {
+        find: impl FnOnce() -> io::Result<Outcome>,
+    ) -> io::Result<Outcome> {
         let path = self.source.join("crates/vfs/src").join(mutant.file);
         let right = std::fs::read_to_string(&path)?;
         if right.matches(mutant.right).count() != 1 {
@@ -195,9 +197,9 @@ impl Field {
             return Err(Error::other(what));
         }
         std::fs::write(&path, right.replacen(mutant.right, mutant.planted, 1))?;
-        let fate = self.build().and_then(|()| hunt());
+        let outcome = self.build().and_then(|()| find());
         std::fs::write(&path, right)?;
-        fate
+        outcome
     }
 }
 
@@ -208,7 +210,7 @@ fn first_divergence(report: &[u8]) -> String {
     lines.next().map_or_else(|| text.to_string(), str::to_owned)
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with all of its contents.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     if !from.exists() {
         return Ok(());

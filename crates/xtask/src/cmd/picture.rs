@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask picture`: `docs/run.svg`, a terminal in which the README's commands were run.
+//! Runs `cargo xtask picture`: draws `docs/run.svg`, a terminal with the README's commands.
 //!
-//! The commands are run for real, in a directory made for them; what they print is what is shown.
+//! The commands run in a directory made for them, and the picture shows their real output.
 
 use super::proof::openpath;
 use super::{Done, root};
@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// What is typed, in turn.
+/// The commands, in order.
 const TYPED: &[&str] = &[
     "ls",
     "openpath run --name try -- sh -c 'make -s && ./hello; rm notes; sed -i s/hello/bye/ hello.c'",
@@ -50,7 +50,7 @@ pub(crate) fn run() -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a terminal shows after all that was typed.
+/// The text of a terminal after all commands.
 fn session(bin: &Path, work: &Path, home: &Path) -> io::Result<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shown = String::new();
@@ -70,6 +70,6 @@ fn session(bin: &Path, work: &Path, home: &Path) -> io::Result<String> {
         let text = String::from_utf8_lossy(&out.stdout);
         let _never_fails = write!(shown, "\x1b[1m$ {line}\x1b[0m\n{text}");
     }
-    // Where it was run is nobody's matter.
+    // The real path of the directory is not shown.
     Ok(shown.replace(&home.display().to_string(), "/home/me"))
 }

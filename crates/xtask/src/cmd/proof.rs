@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask oracle`, `conformance`, `kills`, `loom` and `shuttle`: programs of other crates
-//! with the flags they need.
+//! Runs `cargo xtask oracle`, `conformance`, `kills`, `loom` and `shuttle`: programs of other
+//! crates with the flags that they need.
 
 use super::{Done, cargo, pass_on, target};
 use std::env;
@@ -26,7 +26,7 @@ pub(crate) fn testkit_with(how: &[&str], program: &str, args: &[OsString]) -> Do
     pass_on(run.args(how).args(["--bin", program, "--"]).args(args))
 }
 
-/// Lets hostile guests try what they can for so many seconds, with the oracle profile.
+/// Runs the attacks of WASI guests for this many seconds, with the oracle profile.
 pub(crate) fn hostile_wasi(seconds: u64, full: bool) -> Done {
     let mut test = cargo(&["test", "--profile", "oracle", "-p", "openpath-wasi"]);
     test.args(["--all-features", "--test", "hostile", "--"]);
@@ -38,7 +38,7 @@ pub(crate) fn hostile_wasi(seconds: u64, full: bool) -> Done {
     pass_on(&mut test)
 }
 
-/// Builds the command, with every assertion on; where it is.
+/// Builds the command with every assertion on, and returns its path.
 ///
 /// # Errors
 /// It cannot be built.
@@ -60,14 +60,14 @@ pub(crate) fn openpath() -> io::Result<PathBuf> {
     Ok(target("oracle").join("openpath"))
 }
 
-/// Runs the kills of the testkit on the command.
+/// Runs the kills of the testkit with the command.
 pub(crate) fn kills(args: &[OsString]) -> Done {
     let mut all = vec![OsString::from("--openpath"), openpath()?.into()];
     all.extend_from_slice(args);
     testkit("kills", &all)
 }
 
-/// Runs the suite of `RESOLVE_CACHED` on every host there is, and shows what was skipped.
+/// Runs the suite of `RESOLVE_CACHED` on every host, and shows the skips.
 pub(crate) fn conformance(args: &[OsString]) -> Done {
     let mut test = cargo(&["test", "--quiet", "-p", "openpath-conformance", "--"]);
     pass_on(

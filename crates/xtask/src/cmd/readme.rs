@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask readme`: runs the commands of the README that need the checkout.
+//! Runs `cargo xtask readme`: the commands of the README that need the checkout.
 //!
-//! A block of the README says in its first line where it runs: `sh` in a scratch directory, by the
-//! tests of the command; `sh checkout` and `sh wasi` here; `sh test` is what CI runs.
+//! The first line of a block says where it runs: `sh` in a scratch directory, by the tests of the
+//! command; `sh checkout` and `sh wasi` here; `sh test` by CI.
 
 use super::{Done, pass_on, root};
 use std::io;

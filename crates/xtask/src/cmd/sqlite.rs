@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask sqlite`: what `check` does, for SQLite over our locks, which is not built by
-//! default; or its connections at one database for long.
+//! Runs `cargo xtask sqlite`: checks SQLite over our locks, which is not built by default, or runs
+//! many connections on one database for a long time.
 
 use super::{Done, cargo, check_part, pass_on};
 
 const PACKAGE: &str = "--package=openpath-testkit-sqlite";
 
-/// Checks; or lets them write and read for so many seconds, as it was built for that: who waits
-/// for locks needs no speed.
+/// Checks, or runs the connections for this many seconds, in the same build: waiting for locks
+/// needs no speed.
 pub(crate) fn run(seconds: Option<u64>, seed: u64) -> Done {
     let Some(seconds) = seconds else {
         return check_part(&[PACKAGE], &[], &[]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask storm` and `soak`: programs of the testkit, as they are and built by nightly with a
+//! Runs `cargo xtask storm` and `soak`: programs of the testkit, plain or built by nightly with a
 //! sanitizer.
 //!
-//! The standard library is not rebuilt, so the ABI mismatch is allowed by name. That is why each is
-//! a plain program with joined threads, and not a test: the test harness itself, scoped
-//! threads and contended locks of the standard library give false reports.
+//! The standard library is not rebuilt, so the ABI mismatch is allowed by name. So each is a plain
+//! program with joined threads, not a test: the test harness, scoped threads and contended locks of
+//! the standard library give false reports.
 
 use super::proof::testkit_with;
 use super::{Done, pass_on, root, target};
@@ -14,26 +14,26 @@ use std::process::{Command, ExitCode};
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// How it is built.
+/// The kind of build.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Build {
-    /// As it is, with every assertion on.
+    /// Plain, with every assertion on.
     Plain,
-    /// Use after free, out of bounds, memory that nobody owns at the end.
+    /// Use after free, out of bounds, leaked memory.
     Asan,
     /// Data races.
     Tsan,
-    /// One after the other.
+    /// All of them in turn.
     All,
 }
 
-/// What `cargo xtask storm` is told.
+/// The options of `cargo xtask storm`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long each storm lasts.
+    /// How many seconds each storm lasts.
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// How it is built.
+    /// The kind of build.
     #[arg(long, value_enum, default_value = "plain")]
     build: Build,
     /// Seed of the random choices.
@@ -44,24 +44,24 @@ pub(crate) struct Options {
     args: Vec<OsString>,
 }
 
-/// What `cargo xtask soak` is told.
+/// The options of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub(crate) struct Soak {
-    /// How many operations.
+    /// How many operations to run.
     #[arg(long, default_value_t = 1_000_000)]
     ops: u64,
-    /// How it is built.
+    /// The kind of build.
     #[arg(long, value_enum, default_value = "plain")]
     build: Build,
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Over a directory of the host, with its kernel's io_uring for data.
+    /// Use a directory of the host, with its kernel's io_uring for data.
     #[arg(long)]
     io_uring: bool,
 }
 
-/// Builds the soak and runs it, in each build that was asked for.
+/// Builds and runs the soak, in each requested build.
 pub(crate) fn soak(soak: &Soak) -> Done {
     let mut args = vec![OsString::from("--ops"), soak.ops.to_string().into()];
     args.extend([OsString::from("--seed"), soak.seed.to_string().into()]);
@@ -72,7 +72,7 @@ pub(crate) fn soak(soak: &Soak) -> Done {
     each("soak", soak.build, &["--features", "io-uring"], &args)
 }
 
-/// Builds the storm and lets it pass, in each build that was asked for.
+/// Builds and runs the storm, in each requested build.
 pub(crate) fn run(options: &Options) -> Done {
     let mut args = vec![
         OsString::from("--seconds"),
@@ -109,7 +109,7 @@ fn one(program: &str, build: Build, features: &[&str], args: &[OsString]) -> Don
 const ASAN: &str = "detect_leaks=1:quarantine_size_mb=16";
 const TSAN: &str = "halt_on_error=0:suppressions=crates/testkit/tsan.supp";
 
-/// A program, built with a sanitizer that is given these options unless the environment has some.
+/// A program with a sanitizer, which gets these options unless the environment has some.
 fn sanitized(
     program: &str,
     features: &[&str],

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask tidy`: the rules of the house over the whole tree, and over new commits.
+//! Runs `cargo xtask tidy`: the rules of the house over the whole tree, and over new commits.
 
 use super::Done;
 use std::process::{Command, ExitCode};
 use xtask::tidy::{Level, Tree, check, check_subject};
 
-/// The last commit before subjects had a rule.
+/// The last commit before the rule of subjects.
 const BEFORE_SUBJECTS: &str = "c0a73a8";
 
-/// Prints what the rules find; fails if one of the findings does.
+/// Prints all findings; fails if one has the level to fail.
 pub(crate) fn run() -> Done {
     let tree = Tree::load(&super::root())?;
     let findings = check(&tree);
@@ -30,8 +30,8 @@ pub(crate) fn run() -> Done {
     })
 }
 
-/// How many subjects of commits are wrong, each printed. Without the history, as in a copy of the
-/// files, there is none.
+/// Prints the wrong subjects of commits and returns their number. A copy without the history has
+/// none.
 fn subjects() -> usize {
     let range = format!("{BEFORE_SUBJECTS}..HEAD");
     let mut git = Command::new("git");

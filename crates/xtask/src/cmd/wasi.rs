@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask wasi`: what `check` does, for the host of wasm guests, which is not built by
-//! default, and its commands of the README.
+//! Runs `cargo xtask wasi`: checks the host of WebAssembly guests, which is not built by default,
+//! and its commands of the README.
 
 use super::{Done, check_part};
 use std::process::ExitCode;
 
-/// What is checked, with which features, and which of its tests.
+/// The packages and features to check, and their tests.
 const PARTS: [(&[&str], &[&str]); 3] = [
     (&["--package=openpath-wasi", "--all-features"], &[]),
-    // Its other tests are of what is built by default.
+    // Its other tests are of parts that are built by default.
     (
         &["--package=openpath-cli", "--features=wasi"],
         &["--bin=openpath", "--test=wasi"],
@@ -19,8 +19,8 @@ const PARTS: [(&[&str], &[&str]); 3] = [
     ),
 ];
 
-/// Sequences of calls that are compared with wasmtime-wasi: so many that each known difference is
-/// met, or its row is to go.
+/// How many sequences of calls are compared with wasmtime-wasi: enough to meet each known
+/// difference; otherwise its row must be deleted.
 const ROUNDS: &str = "12000";
 
 /// Runs the steps in order; the first that fails ends it.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Real programs as guests: built here from what their projects publish, each for WASI and for this
-//! machine, and run by the tests of the command one beside the other.
+//! Builds real programs from what their projects publish, for WASI and for this machine, and runs
+//! both by the tests of the command.
 //!
 //! | program | from | built by |
 //! |---|---|---|
-//! | gofmt | the Go that is installed | it |
+//! | gofmt | the installed Go | the same |
 //! | esbuild | the Go modules' proxy | Go |
 //! | SQLite | the crate `libsqlite3-sys` | Debian's clang 14 with wasi-libc, unpacked beside; cc |
 
@@ -13,11 +13,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// esbuild, and where its command is.
+/// esbuild's module and version, and the path of its command.
 const ESBUILD: (&str, &str) = ("github.com/evanw/esbuild", "v0.25.12");
-/// The crate that has SQLite's source.
+/// The crate with SQLite's source.
 const SQLITE: (&str, &str) = ("libsqlite3-sys", "=0.39.1");
-/// How SQLite is compiled, for both: one thread, and no memory that is shared between processes.
+/// Compiler flags of SQLite for both: one thread, and no memory that processes share.
 const SQLITE_FLAGS: &[&str] = &[
     "-O2",
     "-DSQLITE_THREADSAFE=0",
@@ -37,7 +37,7 @@ const PACKAGES: &[&str] = &[
     "wasi-libc",
 ];
 
-/// Builds what is missing, and runs the tests of all.
+/// Builds the missing programs, and runs the tests of all.
 pub(crate) fn run() -> Done {
     let dir = target("wasi-programs");
     std::fs::create_dir_all(&dir)?;
@@ -64,7 +64,7 @@ fn must(command: &mut Command) -> io::Result<()> {
     Err(io::Error::other(format!("{program} failed")))
 }
 
-/// Has what was built of a program be built again, unless it was of this.
+/// Removes a built program unless it was built from this version.
 fn built_of(dir: &Path, name: &str, what: &str) -> io::Result<()> {
     let note = dir.join(format!("{name}.built-of"));
     if std::fs::read_to_string(&note).is_ok_and(|known| known == what) {
@@ -79,12 +79,12 @@ fn built_of(dir: &Path, name: &str, what: &str) -> io::Result<()> {
     std::fs::write(note, what)
 }
 
-/// What a program says of its version.
+/// The version that a program prints.
 fn version(of: &mut Command) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&of.output()?.stdout).into_owned())
 }
 
-/// Builds a Go program for both, where `at` says, of this version.
+/// Builds a Go program from `at` for both, in this version.
 fn go(dir: &Path, name: &str, at: &Path, package: &str, of: &str) -> io::Result<()> {
     let compiler = version(Command::new("go").arg("version"))?;
     built_of(dir, name, &format!("{of}\n{compiler}"))?;
@@ -160,7 +160,7 @@ fn sqlite(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The source of a crate, as cargo keeps it.
+/// The source of a crate in cargo's cache.
 fn crate_source(dir: &Path, (name, version): (&str, &str)) -> io::Result<PathBuf> {
     let at = dir.join(name);
     std::fs::create_dir_all(at.join("src"))?;
@@ -183,7 +183,7 @@ fn crate_source(dir: &Path, (name, version): (&str, &str)) -> io::Result<PathBuf
     path.ok_or_else(|| io::Error::other(format!("cargo knows of no {name}")))
 }
 
-/// Debian's compiler, unpacked and not installed.
+/// Unpacks Debian's compiler without installing it.
 fn debian(dir: &Path) -> io::Result<PathBuf> {
     let (packages, to) = (dir.join("debian"), dir.join("debian.root"));
     if to.join("usr/bin/wasm-ld-14").exists() {

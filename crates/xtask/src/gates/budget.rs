@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A count against its budget.
+//! Compares a count with its budget.
 
-/// By how much a count of instructions may exceed its budget.
+/// How far a count of instructions may exceed its budget.
 pub(super) const SLACK: f64 = 0.01;
 
-/// How a count stands to its budget.
+/// The result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Within the budget.
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_percent_is_the_line() {
+    fn one_percent_over_budget_is_allowed() {
         let of = |count| judge(count, 500.0, SLACK);
         assert_eq!([of(505.0), of(500.0), of(495.0)], [Standing::Kept; 3]);
         assert_eq!(
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stays_nothing() {
+    fn zero_budget_stays_zero() {
         assert_eq!(judge(0.0, 0.0, 0.0), Standing::Kept);
         assert_eq!(judge(1.0, 0.0, SLACK), Standing::Exceeded);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gates whose figures are rows of `openpath-bench counts`.
+//! Checks the gates with figures from `openpath-bench counts`.
 
 use super::budget::{SLACK, Standing, judge};
 use super::list::List;
@@ -11,16 +11,16 @@ use std::process::Command;
 /// One row.
 struct Row {
     name: String,
-    /// What was counted; nothing if it could not be measured.
+    /// The count; none if it could not be measured.
     count: Option<f64>,
     /// It exceeds the contract's bar.
     short: bool,
-    /// It is part of the contract, and what it measures does not exist yet.
+    /// The contract has it, but its operation does not exist yet.
     pending: bool,
     note: String,
 }
 
-/// Every row whose name begins with `kind`, or those that the fault is for.
+/// Every row with a name that begins with `kind`, or those of the fault.
 fn rows(kind: &str, plan: &Plan) -> io::Result<Vec<Row>> {
     let mut command = Command::new(&plan.program);
     command.args(["counts", "--json", "--filter"]);
@@ -56,7 +56,7 @@ fn row(line: &str) -> io::Result<Row> {
     })
 }
 
-/// The rows that were counted; the others are failures, or notes while they are pending.
+/// The rows with a count; the others become failures, or notes while they are pending.
 fn counted(rows: Vec<Row>, report: &mut Report) -> Vec<(Row, f64)> {
     let mut counted = Vec::new();
     for row in rows {
@@ -72,7 +72,7 @@ fn counted(rows: Vec<Row>, report: &mut Report) -> Vec<(Row, f64)> {
     counted
 }
 
-/// A gate that wants nothing at all.
+/// A gate that requires zero.
 pub(super) fn zero(gate: Gate, kind: &str, plan: &Plan) -> io::Result<Report> {
     let mut report = Report::new(gate);
     for (row, count) in counted(rows(kind, plan)?, &mut report) {
@@ -84,7 +84,7 @@ pub(super) fn zero(gate: Gate, kind: &str, plan: &Plan) -> io::Result<Report> {
     Ok(report)
 }
 
-/// A gate with a budget for each row: 1 % for instructions, nothing for what is a whole number.
+/// A gate with a budget for each row: 1 % tolerance for instructions, none for whole numbers.
 pub(super) fn budgeted(gate: Gate, kind: &str, plan: &Plan) -> io::Result<Report> {
     let slack = if gate == Gate::Instructions {
         SLACK
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_and_told_apart() {
+    fn rows_are_parsed_by_verdict() {
         let lines = [
             r#"{"name":"a d1","ours":3.5,"ok":false,"verdict":"short","note":null}"#,
             r#"{"name":"b d1","ours":null,"ok":null,"verdict":"pending","note":"later"}"#,

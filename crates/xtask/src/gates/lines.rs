@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gate of conflicting lines: `openpath-bench two` under valgrind's lackey.
+//! Checks the gate of conflicting lines: `openpath-bench two` under valgrind's lackey.
 //!
 //! Every pair of operations runs in several layouts of memory; the worst counts. A pair that is not
-//! in the list of exceptions must have no conflict; one that is may have about as many as stand
-//! there, and is told of when it needs no exception.
+//! in the list of exceptions must have no conflict. A listed pair may have about as many as the
+//! list allows, and is reported when it needs no exception.
 
 use super::list::List;
 use super::symbols::Map;
@@ -17,12 +17,12 @@ use std::thread;
 
 /// A page that nothing else uses.
 const MARKS: u64 = 0x6f70_0000_0000;
-/// Orders in which a pair is done.
+/// In how many orders a pair runs.
 const ORDERS: usize = 2;
-/// Conflicts that are described, of each pair.
+/// How many conflicts of each pair are described.
 const TOLD: usize = 4;
 
-/// How memory is laid out: by a seed, after so many tasks, and by what else `two` is told.
+/// A layout of memory: by a seed, after a number of tasks, and by further arguments of `two`.
 struct Layout {
     seed: u64,
     tasks: u64,
@@ -125,7 +125,7 @@ fn trace(plan: &Plan, layout: &Layout) -> io::Result<Found> {
     collect(&Map::parse(&text, &plan.program), &seen)
 }
 
-/// Gives each pair its rounds.
+/// Assigns the rounds to pairs.
 fn collect(map: &Map, seen: &[Round]) -> io::Result<Found> {
     if seen.len() != ORDERS * map.pairs.len() || seen.is_empty() {
         let (rounds, pairs) = (seen.len(), map.pairs.len());
@@ -168,7 +168,7 @@ fn tell(map: &Map, conflict: &Conflict) -> String {
     )
 }
 
-/// What an exception allows: lines of either width.
+/// How many lines of either width an exception allows.
 fn allowed(value: &str) -> Option<[usize; 2]> {
     let (counts, reason) = value.split_once(':')?;
     let (narrow, wide) = counts.trim().split_once(' ')?;
@@ -176,8 +176,8 @@ fn allowed(value: &str) -> Option<[usize; 2]> {
     (!reason.trim().is_empty()).then_some(counts)
 }
 
-/// An exception's figure and a quarter, two lines at least, for what is a neighbour of what in the
-/// heap: that moves with each build. Where there is no exception nothing is allowed.
+/// An exception's figure plus a quarter, and at least two lines, because neighbours in the heap
+/// change with each build. Without an exception nothing is allowed.
 fn slack(limit: usize) -> usize {
     match limit {
         0 => 0,
@@ -223,7 +223,7 @@ fn judge(found: &Found, list: &List, whole: bool) -> Report {
     report
 }
 
-/// Lowers what the list allows to what was found, and strikes out what needs no exception.
+/// Lowers the list's figures to the found ones, and deletes exceptions that are not needed.
 fn shrink(list: &mut List, found: &Found) {
     list.entries.retain_mut(|(name, value)| {
         let (Some(worst), Some(limit)) = (found.get(name), allowed(value)) else {
@@ -256,13 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_without_an_exception_is_red() {
+    fn conflict_without_exception_fails() {
         let report = judge(&found(&[("a", [0, 0]), ("b", [0, 1])]), &list(""), true);
         assert_eq!(report.failures, ["b: 0 lines of 64, 1 of 128", "  here"]);
     }
 
     #[test]
-    fn an_exception_is_needed_and_has_a_reason() {
+    fn exception_must_be_needed_and_have_reason() {
         let seen = found(&[("a", [4, 5])]);
         let verdict = |text: &str| judge(&seen, &list(text), true).green();
         assert!(verdict("a = 4 5: both write the file\n"));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_only_shrinks() {
+    fn list_only_shrinks() {
         let mut kept = list("# why\na = 2 3: r\nb = 1 1: r\nc = 1 1: r\n");
         shrink(
             &mut kept,
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_misses_rounds_is_no_proof() {
+    fn trace_with_missing_rounds_is_an_error() {
         let map = Map::parse("pair a\n", Path::new("x"));
         let round = |turns| Round {
             turns,

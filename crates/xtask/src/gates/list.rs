@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file of budgets: `name = value`, one a line, below comments that say what they are.
+//! Reads and writes a file of budgets: `name = value`, one per line, below comments that explain
+//! them.
 
 use std::fs;
 use std::io::{self, Error};
@@ -22,7 +23,7 @@ impl List {
         })
     }
 
-    /// Reads the text; the number of the first line that is wrong otherwise.
+    /// Parses the text; the error is the number of the first invalid line.
     pub(super) fn parse(text: &str) -> Result<Self, usize> {
         let mut list = Self::default();
         for (at, line) in (1..).zip(text.lines()) {
@@ -65,7 +66,7 @@ mod tests {
     use super::List;
 
     #[test]
-    fn what_is_read_is_written_again() {
+    fn list_round_trips() {
         let text = "# head\n\na | b, same d1 = 7\nc = 8 9: why\n";
         let list = List::parse(text).unwrap();
         assert_eq!(list.get("a | b, same d1"), Some("7"));
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_told() {
+    fn wrong_line_is_reported() {
         assert_eq!(List::parse("# x\na = 1\nb\n"), Err(3));
         assert_eq!(List::parse("a = 1\na = 2\n"), Err(2));
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gates that keep the cached calls free of shared writes, by count and never by time.
+//! Checks that cached calls make no shared writes, by counts and never by time.
 //!
-//! | gate | wants | how |
+//! | gate | requires | how |
 //! |---|---|---|
 //! | `arena` | no store to shared memory | it is read-only meanwhile |
-//! | `lines` | no cache line written by one task and touched by another | a trace of memory |
+//! | `lines` | no cache line written by one task and accessed by another | a trace of memory |
 //! | `allocations` | none | a counting allocator |
 //! | `instructions` | at most 1 % more than the budget | callgrind |
 //! | `locked` | no locked instruction more than the budget | single steps |
 //!
 //! `docs/GATES.md` says what each proves and what it does not see. The `openpath-bench` program
-//! makes the calls; here are the judges.
+//! makes the calls; the checks are here.
 
 mod budget;
 mod counts;
@@ -44,7 +44,7 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// All of them; those that take long first.
+    /// All gates; those that take long first.
     pub const ALL: [Gate; 5] = [
         Gate::Lines,
         Gate::Arena,
@@ -53,7 +53,7 @@ impl Gate {
         Gate::Allocations,
     ];
 
-    /// What `--only` calls it.
+    /// Its name for `--only`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,22 +73,22 @@ pub struct Plan {
     pub program: PathBuf,
     /// The folder of the budgets.
     pub budgets: PathBuf,
-    /// A fault to commit, and which rows show it.
+    /// A fault to plant, and the rows that show it.
     pub plant: Option<&'static Planted>,
     /// Rewrite the budgets.
     pub update: bool,
 }
 
-/// What a gate found.
+/// The result of a gate.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Which gate.
     pub gate: Gate,
-    /// How much was looked at.
+    /// How much was checked.
     pub checked: String,
-    /// Why it is red; green if there is nothing.
+    /// Why it is red; green if empty.
     pub failures: Vec<String>,
-    /// What is worth saying all the same.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ impl Report {
         }
     }
 
-    /// Whether nothing was found.
+    /// Whether it is green.
     #[must_use]
     pub fn green(&self) -> bool {
         self.failures.is_empty()
@@ -137,7 +137,8 @@ pub fn run(gate: Gate, plan: &Plan) -> io::Result<Report> {
     }
 }
 
-/// Does the jobs on as many threads as there are processors; the answers in the jobs' order.
+/// Runs the jobs on as many threads as there are processors; returns the results in the jobs'
+/// order.
 pub fn in_parallel<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let left = Mutex::new(jobs.iter().enumerate());
@@ -171,7 +172,7 @@ mod tests {
     use super::in_parallel;
 
     #[test]
-    fn answers_come_in_the_jobs_order() {
+    fn results_keep_order_of_jobs() {
         let jobs: Vec<u32> = (0..50).collect();
         let doubled: Vec<u32> = jobs.iter().map(|job| 2 * job).collect();
         assert_eq!(in_parallel(&jobs, |job| 2 * job), doubled);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The faults that have to turn a gate red, and what it must say then.
+//! Lists the faults that must turn a gate red, and the text of its report.
 
 use super::Gate;
 
-/// A fault, a gate that must see it, and by what.
+/// A fault, the gate that must see it, and how it reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted {
-    /// What `--plant` calls it, here and in the `openpath-bench` program.
+    /// Its name for `--plant`, here and in the `openpath-bench` program.
     pub name: &'static str,
     /// The gate.
     pub gate: Gate,
-    /// The rows or pairs that it is planted in.
+    /// The rows or pairs with the fault.
     pub rows: &'static str,
-    /// What the gate must say: that the fault is what it found.
+    /// Text in the gate's report that identifies the fault.
     pub sign: &'static str,
 }
 
@@ -36,13 +36,13 @@ const fn in_rows(name: &'static str, gate: Gate, rows: &'static str) -> Planted 
     }
 }
 
-/// All of them. A fault that two gates see is there twice.
+/// All faults. A fault that two gates see is listed twice.
 pub const PLANTS: &[Planted] = &[
     in_rows("shared-counter", Gate::Arena, "shared-stores open-close d1"),
-    in_lines("shared-counter", "strike"),
+    in_lines("shared-counter", "commit_fault"),
     in_rows("visited-bit", Gate::Arena, "shared-stores open-close d1"),
-    in_lines("visited-bit", "strike"),
-    in_lines("false-sharing", "strike"),
+    in_lines("visited-bit", "commit_fault"),
+    in_lines("false-sharing", "commit_fault"),
     in_lines("adjacent-line", "0 lines of 64"),
     in_lines("remote-free", "free"),
     in_rows("allocation", Gate::Allocations, "allocations open-close d1"),

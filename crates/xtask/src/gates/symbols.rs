@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names for addresses: of data by the spans that the program told, of code by `addr2line`.
+//! Names addresses: data by the spans that the program reported, code by `addr2line`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ struct Object {
     file: PathBuf,
 }
 
-/// What the program said about its memory.
+/// The program's report about its memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Map {
     spans: Vec<(String, u64, u64)>,
@@ -23,7 +23,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Reads what the program said; the first object is `program` itself.
+    /// Parses the program's report; the first object is `program` itself.
     pub(super) fn parse(text: &str, program: &Path) -> Self {
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut map = Self::default();
@@ -60,7 +60,7 @@ impl Map {
         map
     }
 
-    /// A name for a place in memory.
+    /// The name of an address of data.
     pub(super) fn data(&self, at: u64) -> String {
         let inside = |span: &&(String, u64, u64)| (span.1..span.1 + span.2).contains(&at);
         match self.spans.iter().find(inside) {
@@ -69,7 +69,7 @@ impl Map {
         }
     }
 
-    /// Function and line of an instruction, with those it is inlined into.
+    /// Function and line of an instruction, with the functions that it is inlined into.
     pub(super) fn code(&self, at: u64) -> String {
         const CALLERS: usize = 3;
         let inside = |object: &&Object| (object.start..object.end).contains(&at);
@@ -100,7 +100,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// `name (crates/x/src/y.rs:7)` of a name and a place.
+/// `name (crates/x/src/y.rs:7)` from a name and a place.
 fn caller(pair: &[&str]) -> String {
     let place = pair.get(1).copied().unwrap_or_default();
     let place = place.split(" (").next().unwrap_or_default();
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_program_says_is_read() {
+    fn program_report_is_parsed() {
         let text = "span dentries 1000 100\nobject 400000 401000 402000 \n\
                     object 7000 8000 9000 /lib/c.so\npair a | b, same d1\n";
         let map = Map::parse(text, Path::new("/bin/openpath-bench"));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_told_shortly() {
+    fn caller_is_named_briefly() {
         let pair = ["take", "/x/crates/vfs/src/a.rs:7 (discriminator 2)"];
         assert_eq!(caller(&pair), "take (crates/vfs/src/a.rs:7)");
         assert_eq!(

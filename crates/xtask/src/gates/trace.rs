@@ -1,41 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trace of memory, as valgrind's lackey writes it, and the lines two threads disturb each other
-//! on.
+//! Reads a memory trace of valgrind's lackey, and finds the lines on which two threads conflict.
 //!
 //! # Format
-//! `I  ADDRESS,SIZE` for an instruction, then ` L`, ` S` or ` M` for what it loads, stores or does
-//! both to. Failed compare-and-swaps store too, as they do on the machine. There are no threads in
-//! it: stores to known words, the marks, say whose turn it is (`openpath-bench two`).
+//! `I  ADDRESS,SIZE` for an instruction, then ` L`, ` S` or ` M` for each load, store or both. A
+//! failed compare-and-swap stores too, as it does on the machine. The trace has no threads: stores
+//! to known words, the marks, tell which thread has the turn (`openpath-bench two`).
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
-/// Bytes of a cache line, and of the pair that is fetched together.
+/// Bytes of a cache line, and of the pair of lines that is fetched together.
 pub(super) const WIDTHS: [u64; 2] = [64, 128];
 const MARKS: u64 = 8;
 
-/// An access: which instruction, to which address.
+/// An access: the instruction and the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) code: u64,
     pub(super) data: u64,
 }
 
-/// What one thread did to one line, the first time each.
+/// The first accesses of one thread to one line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touched {
     loaded: Option<Access>,
     stored: Option<Access>,
 }
 
-/// A line that one thread wrote and the other touched.
+/// A line that one thread wrote and the other accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub(super) stored: Access,
     pub(super) touched: Access,
 }
 
-/// What one round showed.
+/// The results of one round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round {
     /// Turns of each thread.
@@ -47,7 +46,7 @@ pub(super) struct Round {
 /// Reads a trace with marks at this address to its end.
 ///
 /// # Errors
-/// What reading says.
+/// Those of reading.
 pub(super) fn rounds(trace: &mut impl BufRead, marks: u64) -> io::Result<Vec<Round>> {
     let mut reader = Reader::new(marks);
     let mut line = Vec::new();
@@ -148,7 +147,7 @@ impl Reader {
     }
 }
 
-/// The conflicts on lines that are so many narrow ones wide.
+/// The conflicts on lines that are `narrow` narrow lines wide.
 fn conflicts(lines: &HashMap<u64, [Touched; 2]>, narrow: u64) -> Vec<Conflict> {
     let mut wide: HashMap<u64, [Touched; 2]> = HashMap::new();
     for (number, both) in lines {
@@ -172,7 +171,7 @@ fn conflicts(lines: &HashMap<u64, [Touched; 2]>, narrow: u64) -> Vec<Conflict> {
     found.into_iter().map(|(_, conflict)| conflict).collect()
 }
 
-/// A hexadecimal number at the beginning, and how many digits it has.
+/// A hexadecimal number at the beginning, and the number of its digits.
 fn number(text: &[u8]) -> (u64, usize) {
     let mut value = 0;
     for (at, &byte) in text.iter().enumerate() {
@@ -211,7 +210,7 @@ mod tests {
     const ROUND: &str = " S MARK00,8";
 
     #[test]
-    fn a_line_written_by_one_and_read_by_the_other_is_found_with_its_code() {
+    fn conflicting_line_is_found_with_its_code() {
         let lines = [
             "==1== Lackey",
             ROUND,
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_on_both_sides_and_lines_of_ones_own_are_fine() {
+    fn shared_reads_and_own_lines_are_no_conflict() {
         let lines = [
             ROUND,
             BEGIN_A,
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_told_from_the_same_line() {
+    fn adjacent_lines_conflict_only_as_a_pair() {
         let lines = [
             ROUND,
             BEGIN_A,
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_over_the_edge_touches_both_lines() {
+    fn access_across_lines_touches_both() {
         let lines = [
             ROUND,
             BEGIN_A,
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_the_turns_does_not_count() {
+    fn accesses_outside_turns_do_not_count() {
         let lines = [
             " S 1000,8",
             ROUND,

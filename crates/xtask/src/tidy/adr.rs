@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `adr`: every decision is in the index, is short, and has a date and the four headings.
+//! Checks rule `adr`: every decision is in the index, is short, and has a date and the four
+//! headings.
 
 use super::{Report, Source, Tree};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ fn check_shape(file: &Source, report: &mut Report) {
     }
 }
 
-/// Is it a date as `2026-11-24`?
+/// Whether it is a date like `2026-11-24`.
 fn is_date(text: &str) -> bool {
     let shape = text
         .chars()
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_in_the_index_is_fine() {
+    fn indexed_decision_is_accepted() {
         let files = [
             ("docs/adr/0001-a.md", page()),
             (INDEX, "[A](0001-a.md)\n".to_owned()),
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_that_is_not_listed_is_reported() {
+    fn unlisted_decision_is_reported() {
         let page = page();
         assert_eq!(planted(check, &[("docs/adr/0001-a.md", &page)]).len(), 1);
         assert_eq!(
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_is_reported() {
+    fn dead_link_is_reported() {
         let index = "# Index\n[A](0001-a.md) [B](https://example.org/b.md)\n";
         assert_eq!(planted(check, &[(INDEX, index)])[0].0, 2);
     }

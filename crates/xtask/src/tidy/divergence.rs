@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `divergence`: every difference from Linux has a heading on a page of `docs/linux`, and the
-//! index in `docs/LINUX.md` lists all of them.
+//! Checks rule `divergence`: every difference from Linux has a heading on a page of `docs/linux`,
+//! and the index in `docs/LINUX.md` lists all of them.
 //!
 //! # Form
 //! A heading is `## L44: stat of a file`. Below it are the items `* **Linux:**`, `* **openpath:**`,
@@ -19,9 +19,9 @@ const FOLDER: &str = "docs/linux/";
 const BEGIN: &str = "<!-- `cargo xtask index` writes the lines from here to the end mark. -->\n";
 const END: &str = "<!-- end of the index -->";
 const ITEMS: &[&str] = &["Linux", "openpath", "Why", "Test"];
-/// What stands before the numbers in code.
+/// The text before the numbers in code.
 const MARK: &str = "Divergence: ";
-/// What a command of a test item begins with.
+/// How a command in a test item begins.
 const COMMAND: &str = "cargo xtask ";
 
 /// One difference.
@@ -71,7 +71,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// The path and the text of the index as it should be; none where its page or a mark is missing.
+/// The path and the right text of the index; none where its page or a mark is missing.
 #[must_use]
 pub fn index(tree: &Tree) -> Option<(&'static str, String)> {
     let page = tree.get(INDEX)?;
@@ -96,7 +96,7 @@ pub fn index(tree: &Tree) -> Option<(&'static str, String)> {
     Some((INDEX, text))
 }
 
-/// The anchor that a heading gets where the pages are shown.
+/// The anchor of a heading on the rendered pages.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter_map(|c| match c {
         ' ' => Some('-'),
@@ -140,7 +140,7 @@ fn entries(page: &Source) -> Vec<Entry<'_>> {
     all
 }
 
-/// Whether what a test item names exists: files, each followed by its tests, or a command.
+/// Checks that the files and tests, or the command, of a test item exist.
 fn check_test(tree: &Tree, text: &str) -> Result<(), String> {
     let mut file: Option<&Source> = None;
     let mut named = false;
@@ -165,7 +165,7 @@ fn check_test(tree: &Tree, text: &str) -> Result<(), String> {
     if named { Ok(()) } else { Err(none) }
 }
 
-/// The path of a file that may be named without its folder, if it is beside the last one.
+/// The path of a file that may be named without its folder, if it is in that of the last one.
 fn beside(file: Option<&Source>, path: &str) -> String {
     match file.and_then(|file| file.path.rsplit_once('/')) {
         Some((folder, _)) if !path.contains('/') => format!("{folder}/{path}"),
@@ -187,7 +187,7 @@ fn check_marks(file: &Source, known: &BTreeSet<&str>, report: &mut Report) {
     }
 }
 
-/// The number that `text` begins with, as `L7`.
+/// The number that `text` begins with, such as `L7`.
 fn number(text: &str) -> Option<&str> {
     let digits = text.strip_prefix('L')?;
     let more = digits.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -209,7 +209,7 @@ mod tests {
         )
     }
 
-    /// What the rule finds on a page beside an index that is right, and in code.
+    /// The findings for a page beside a right index, and for code.
     fn found(page: &str, code: &str) -> Vec<(usize, String)> {
         let path = format!("{FOLDER}a.md");
         let empty = format!("# Index\n\n{BEGIN}{END}\n");

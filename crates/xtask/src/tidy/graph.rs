@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `graph`: dependencies point down, outside crates are on a list, one lint table rules all.
+//! Checks rule `graph`: dependencies point down, external crates are on a list, all crates have one
+//! lint table.
 //!
 //! `abi <- sync <- vfs <- {mem, uring <- {host, fuse}, overlay, ring} <- {testkit, bench, cli} <-
-//! xtask`; `conformance` stands alone. What is built for tests may use any library of the tree;
-//! what ships may not.
+//! xtask`; `conformance` is separate. Tests may depend on any library of the tree; shipped code may
+//! not.
 
 use super::{Report, Source, Tree};
 
 const RULE: &str = "graph";
 
-/// One crate: what it may depend on.
+/// One crate and its permitted dependencies.
 struct Node {
     name: &'static str,
     /// Crates of this tree.
     own: &'static [&'static str],
-    /// Crates of others.
+    /// External crates.
     outside: &'static [&'static str],
 }
 
@@ -165,7 +166,7 @@ const GRAPH: &[Node] = &[
     },
 ];
 
-/// What tests may use.
+/// Crates that tests may use.
 const FOR_TESTS: &[&str] = &[
     ABI,
     SYNC,
@@ -219,7 +220,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// What the rule needs of a manifest.
+/// The parts of a manifest that the rule needs.
 #[derive(Default)]
 struct Manifest {
     name: String,
@@ -234,7 +235,7 @@ struct Dependency {
 }
 
 impl Manifest {
-    /// Reads a manifest by its lines: tables, keys, and `package` in a renamed dependency.
+    /// Parses a manifest by its lines: tables, keys, and `package` in a renamed dependency.
     fn read(file: &Source) -> Manifest {
         let mut manifest = Manifest::default();
         let mut table = String::new();
@@ -284,7 +285,7 @@ fn is_dependency_table(kind: &str) -> bool {
     )
 }
 
-/// Kind and name of a table that is one dependency: `[dependencies.name]`.
+/// Kind and name of a table for one dependency: `[dependencies.name]`.
 fn named_table(table: &str) -> Option<(&str, &str)> {
     let (before, name) = table.rsplit_once('.')?;
     let kind = before.rsplit('.').next().unwrap_or(before);
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_that_points_up_is_reported() {
+    fn upward_dependency_is_reported() {
         let down = "openpath-abi.workspace = true\nopenpath-sync = { workspace = true }\n";
         assert_eq!(found("openpath-vfs", down), []);
         for up in [
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_what_lies_above() {
+    fn tests_may_depend_upward() {
         assert_eq!(
             found("openpath-vfs", "[dev-dependencies]\nopenpath-mem = \"1\"\n"),
             []
@@ -347,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn an_outside_crate_that_is_not_listed_is_reported() {
+    fn unlisted_external_crate_is_reported() {
         assert_eq!(found("openpath-sync", "libc.workspace = true\n"), []);
         assert_eq!(found("openpath-vfs", "libc.workspace = true\n").len(), 1);
         assert_eq!(found("openpath-cli", "tokio = \"1\"\n").len(), 1);
     }
 
     #[test]
-    fn an_unknown_crate_and_a_crate_with_its_own_lints_are_reported() {
+    fn unknown_crate_and_own_lint_table_are_reported() {
         assert_eq!(found("openpath-new", "").len(), 1);
         let text = "[package]\nname = \"openpath-abi\"\n[lints.rust]\nmissing_docs = \"allow\"\n";
         assert_eq!(planted(check, &[("crates/abi/Cargo.toml", text)]).len(), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `head`: the licence line first, then a `//!` head, in every Rust file.
+//! Checks rule `head`: every Rust file begins with the licence line, then a `//!` head.
 
 use super::{Report, Tree};
 
@@ -36,7 +36,7 @@ mod tests {
     use super::{LICENCE, check};
 
     #[test]
-    fn a_file_without_licence_or_head_is_reported() {
+    fn file_without_licence_or_head_is_reported() {
         let good = format!("{LICENCE}\n//! Head.\n");
         assert_eq!(planted(check, &[("crates/a/src/lib.rs", &good)]), []);
         let bare = format!("{LICENCE}\nfn f() {{}}\n");

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes a Rust file apart: code, comments, and what is test.
+//! Splits a Rust file into code and comments, and marks tests.
 //!
-//! No parser: enough of the grammar to tell code from comments and from the bodies of literals,
-//! so that a rule never trips over a word in a string.
+//! It is no parser. It knows enough of the grammar to tell code from comments and from the contents
+//! of literals, so that no rule mistakes a word in a string for code.
 
-/// One line, taken apart. Columns are kept: what is not of a kind is a space there.
+/// One line, split. Columns are kept: the other kind's characters are spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The code, without comments and without the bodies of strings and characters.
+    /// The code, without comments and without the contents of strings and characters.
     pub code: String,
-    /// The comments, with their marks.
+    /// The comments, with their markers.
     pub comment: String,
-    /// Is it part of an item under `#[cfg(test)]`?
+    /// Whether it is part of an item under `#[cfg(test)]`.
     pub test: bool,
 }
 
@@ -23,7 +23,7 @@ enum State {
     RawText(usize),
 }
 
-/// Takes a file apart into its lines.
+/// Splits a file into its lines.
 pub(super) fn scan(text: &str) -> Vec<Line> {
     let mut scanner = Scanner {
         chars: text.chars().collect(),
@@ -123,7 +123,7 @@ impl Scanner {
                 self.state = State::Text;
             }
             ('\'', '\\') => {
-                // The quote, the backslash and what it escapes; then up to the closing quote.
+                // The quote, the backslash and the escaped character; then up to the closing quote.
                 self.take(1, true, false);
                 self.take(2, false, false);
                 while !matches!(self.peek(0), '\'' | '\n' | '\0') {
@@ -184,7 +184,7 @@ fn mark_tests(lines: &mut [Line]) {
     }
 }
 
-/// The line where the item ends whose first attribute starts at this line and column.
+/// The last line of the item with its first attribute at this line and column.
 fn item_end(lines: &[Line], start: usize, column: usize) -> usize {
     let (mut braces, mut brackets) = (0_usize, 0_usize);
     for (at, line) in lines.iter().enumerate().skip(start) {
@@ -204,12 +204,12 @@ fn item_end(lines: &[Line], start: usize, column: usize) -> usize {
     lines.len() - 1
 }
 
-/// Can this character be part of a name?
+/// Whether this character can be part of a name.
 pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Does `text` have `word` as a whole word, not as a part of another?
+/// Whether `text` has `word` as a whole word.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();

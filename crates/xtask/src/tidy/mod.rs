@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules of the house that neither the compiler nor clippy knows.
+//! Checks the rules of the house that neither the compiler nor clippy knows.
 //!
 //! A rule is a function over the whole tree; it reports, it never repairs. Every rule has a unit
-//! test beside it that plants the fault and wants it reported.
+//! test beside it that plants the fault and requires a report.
 //!
 //! # Rules
-//! | rule | what it wants |
+//! | rule | what it requires |
 //! |---|---|
 //! | `head` | the licence line first, then a `//!` head, in every file |
 //! | `size` | 500 lines a file, 800 at most, tests apart; 100 columns |
@@ -13,7 +13,7 @@
 //! | `ordering` | memory orderings in `sync` only |
 //! | `words` | no postponed work, no debugging aids, no printing from libraries |
 //! | `static` | no state outside a value in `vfs` |
-//! | `graph` | dependencies point down; outside crates by list; one lint table |
+//! | `graph` | dependencies point down; external crates by list; one lint table |
 //! | `modules` | imports inside a crate point down, by one table |
 //! | `adr` | every decision is in the index and has a date and the four headings |
 //! | `divergence` | every difference from Linux has a heading, a test or a command; its index |
@@ -46,7 +46,7 @@ pub use tree::{Source, Tree};
 
 use std::fmt;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Printed only.
@@ -55,7 +55,7 @@ pub enum Level {
     Fail,
 }
 
-/// One thing that breaks a rule.
+/// One violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// File, relative to the root of the tree.
@@ -66,7 +66,7 @@ pub struct Finding {
     pub rule: &'static str,
     /// What is wrong.
     pub text: String,
-    /// How bad it is.
+    /// Its severity.
     pub level: Level,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Where the rules put what they find.
+/// Collects the findings of the rules.
 #[derive(Debug, Default)]
 pub struct Report {
     findings: Vec<Finding>,
@@ -129,7 +129,7 @@ const RULES: &[fn(&Tree, &mut Report)] = &[
     prose::check,
 ];
 
-/// What all rules find in a tree, by path and line.
+/// The findings of all rules in a tree, by path and line.
 #[must_use]
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut report = Report::default();
@@ -142,7 +142,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     report.findings
 }
 
-/// What one rule finds in a planted tree: for the tests of the rules.
+/// The findings of one rule in a planted tree, for the tests of the rules.
 #[cfg(test)]
 fn planted(rule: fn(&Tree, &mut Report), files: &[(&str, &str)]) -> Vec<(usize, String)> {
     let mut report = Report::default();
@@ -159,7 +159,7 @@ mod tests {
     use super::{Level, Tree, check};
 
     #[test]
-    fn every_rule_is_run_and_findings_are_in_order() {
+    fn every_rule_runs_and_findings_are_sorted() {
         let head = "// SPDX-License-Identifier: MIT OR Apache-2.0\n//! Head.\n";
         let faults = [
             (

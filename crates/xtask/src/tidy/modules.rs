@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `modules`: inside a crate, imports point from later modules to earlier ones.
+//! Checks rule `modules`: inside a crate, imports point from later modules to earlier ones.
 //!
 //! # Order
 //! [`ORDERS`] lists the top modules of a crate, the lowest first. A module may use the modules
-//! before it, so no circle is possible. The crate's root may use all of them. Code that is built
-//! for tests may use anything.
+//! before it, so no cycle is possible. The crate's root may use all of them. Test code may use
+//! anything.
 //!
 //! # Pending
 //! An upward import that is not resolved yet is listed with its crate. A listed import that no
@@ -41,7 +41,7 @@ const ORDERS: &[Order] = &[
             "cred",
             "name",
             "pressure",
-            // What the objects are made of: lists, locks, leases, pipes and marks of one file.
+            // The parts of objects: lists, locks, leases, pipes and marks of one file.
             "acl",
             "reason",
             "absent",
@@ -62,7 +62,7 @@ const ORDERS: &[Order] = &[
             "object",
             "perm",
             "story",
-            // What finds and keeps them.
+            // Their lookup and storage.
             "atime",
             "dcache",
             "path_cache",
@@ -71,7 +71,7 @@ const ORDERS: &[Order] = &[
             "notify",
             "fd_table",
             "instance",
-            // What happens to them in a `Vfs`, for any caller.
+            // Their changes in a `Vfs`, for any caller.
             "events",
             "file_locks",
             "namespace",
@@ -87,7 +87,7 @@ const ORDERS: &[Order] = &[
             "open",
             "io",
             "ops",
-            // What stands around the calls.
+            // The surroundings of the calls.
             "vfs",
             "shrinker",
             "interrupt",
@@ -305,7 +305,7 @@ fn check_file(
     }
 }
 
-/// The modules that a file of the crate is in, from the top; none for the crate's root.
+/// The modules around a file of the crate, from the top; none for the crate's root.
 fn module_path<'a>(src: &str, path: &'a str) -> Option<Vec<&'a str>> {
     let rest = path.strip_prefix(src)?.strip_prefix('/')?;
     let mut parts: Vec<&str> = rest.split('/').collect();
@@ -341,8 +341,8 @@ fn imports(file: &Source, path: &[&str]) -> Vec<(usize, String)> {
     found
 }
 
-/// The name that begins at a token, or the first names of the group that does; returns where to
-/// go on.
+/// The name that begins at a token, or the first names of the group that begins there; returns the
+/// next token.
 fn first_names(
     tokens: &[(usize, String)],
     start: usize,
@@ -378,7 +378,7 @@ fn first_names(
     tokens.len()
 }
 
-/// The words, `::` and other marks of the code that is not for tests.
+/// The words, `::` and other marks of the code outside tests.
 fn tokens(file: &Source) -> Vec<(usize, String)> {
     let mut all: Vec<(usize, String)> = Vec::new();
     for (at, line) in file.code() {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upward_import_is_reported_in_each_form() {
+    fn upward_import_is_reported_in_each_form() {
         for text in [
             "use crate::high::Thing;\n",
             "use crate::high;\n",
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_by_way_of_the_root_is_reported() {
+    fn import_through_root_is_reported() {
         assert_eq!(found(&[], &[("high.rs", "use crate::Thing;\n")]).len(), 1);
         assert_eq!(
             found(&[], &[("lib.rs", "pub use crate::high::Thing;\n")]),
@@ -458,13 +458,13 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_comments_may_name_anything() {
+    fn tests_and_comments_may_name_any_module() {
         let text = "// crate::high\n#[cfg(test)]\nmod tests {\n    use crate::high::A;\n}\n";
         assert_eq!(found(&[], &[("low.rs", text), ("low/tests.rs", text)]), []);
     }
 
     #[test]
-    fn an_exception_holds_for_its_import_and_must_be_in_use() {
+    fn exception_covers_its_import_and_must_be_used() {
         let text = "use crate::high::A;\n";
         let pending = &[("low", "high")];
         assert_eq!(found(pending, &[("low.rs", text)]), []);
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_a_place_is_reported() {
+    fn module_without_place_is_reported() {
         assert_eq!(found(&[], &[("other.rs", "")]).len(), 1);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `orphan`: a source file that no module names is not compiled, and its tests never run.
+//! Checks rule `orphan`: every source file belongs to a module, because otherwise it is not
+//! compiled and its tests never run.
 
 use super::lexer::has_word;
 use super::{Report, Tree};
@@ -37,7 +38,8 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Folder of the parent and name of the module that this path is; `None` for the root of a crate.
+/// The folder of the parent and the name of the module of this path; `None` for the root of a
+/// crate.
 fn module_of(path: &str) -> Option<(&str, &str)> {
     let (_, inside) = path.split_once("/src/")?;
     if inside.starts_with("bin/") {
@@ -57,7 +59,7 @@ mod tests {
     use super::check;
 
     #[test]
-    fn a_file_that_no_module_names_is_reported() {
+    fn file_without_module_is_reported() {
         let lost = [
             ("crates/a/src/lib.rs", "mod y;\n// mod x;\n"),
             ("crates/a/src/x.rs", ""),
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_lay_out_modules_are_fine() {
+    fn both_module_layouts_are_accepted() {
         let files = [
             ("crates/a/src/lib.rs", "pub mod x;\nmod y;\n"),
             ("crates/a/src/x/mod.rs", "pub(crate) mod one;\n"),

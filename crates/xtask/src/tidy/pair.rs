@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `pair`: a barrier works only with its other end, so every named pair has at least two.
+//! Checks rule `pair`: a barrier works only with its other end, so every named pair has at least
+//! two.
 //!
 //! The mark is the word in capitals, the name in parentheses, a colon and what this end does. The
 //! name has small letters, digits, dots, dashes and underscores.
@@ -52,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_its_other_is_reported() {
+    fn single_end_is_reported() {
         let one = end("a.b");
         assert_eq!(planted(check, &[("crates/a/src/x.rs", &one)])[0].0, 2);
         let typo = [
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ends_are_fine_wherever_they_are() {
+    fn two_ends_are_accepted_in_any_file() {
         let one = end("a.b");
         let files = [("crates/a/src/x.rs", &*one), ("crates/b/src/y.rs", &one)];
         assert_eq!(planted(check, &files), []);
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_without_a_name_or_a_text_is_reported() {
+    fn mark_without_name_or_text_is_reported() {
         for text in [
             format!("// {MARK}a.b)\n"),
             format!("// {MARK}): x\n"),

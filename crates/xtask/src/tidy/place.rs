@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules `unsafe` and `ordering`: what is delicate has one place.
+//! Checks rules `unsafe` and `ordering`: unsafe code and memory orderings have one place.
 
 use super::lexer::has_word;
 use super::{Report, Tree};
@@ -7,7 +7,7 @@ use super::{Report, Tree};
 const UNSAFE: &str = "unsafe";
 const ORDERING: &str = "ordering";
 
-/// The crates whose `lib.rs` must forbid unsafe code.
+/// The crates that must forbid unsafe code in their `lib.rs`.
 const FORBIDDING: &[&str] = &[
     "abi",
     "vfs",
@@ -21,7 +21,7 @@ const FORBIDDING: &[&str] = &[
 
 const ORDERINGS: &[&str] = &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// Crates of which the files `sys.rs` may hold unsafe code.
+/// Crates with unsafe code in files `sys.rs`.
 const HOSTS: &[&str] = &[
     "crates/testkit/src/",
     "crates/testkit-sqlite/src/",
@@ -30,7 +30,7 @@ const HOSTS: &[&str] = &[
     "crates/faces/wasi/src/",
 ];
 
-/// May this file hold unsafe code?
+/// Whether this file may hold unsafe code.
 fn may_be_unsafe(path: &str) -> bool {
     let host = HOSTS.iter().any(|part| path.starts_with(part));
     path.starts_with("crates/sync/") || (host && path.ends_with("/sys.rs"))
@@ -84,7 +84,7 @@ pub(super) fn check_ordering(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Does this line name a memory ordering, or bring the type into scope?
+/// Whether this line names a memory ordering, or imports the type.
 fn names_ordering(code: &str) -> bool {
     let named = |place: usize| {
         let after = code[place + "Ordering".len()..].trim_start();
@@ -138,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn the_word_alone_is_no_unsafe_code() {
+    fn word_unsafe_alone_is_accepted() {
         let text = "// unsafe\nconst A: &str = \"unsafe\"; /* unsafe */\n#![deny(unsafe_code)]\n";
         assert_eq!(planted(check_unsafe, &[("crates/cli/src/x.rs", text)]), []);
     }
 
     #[test]
-    fn a_crate_that_must_forbid_and_does_not_is_reported() {
+    fn missing_forbid_is_reported() {
         assert_eq!(
             planted(check_unsafe, &[("crates/vfs/src/lib.rs", "//! x\n")]).len(),
             1

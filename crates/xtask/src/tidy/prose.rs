@@ -1,46 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `prose`: pages and comments in short sentences, with lines of tables that can be read, and
-//! with "who" for people.
+//! Checks rule `prose`: short sentences and table lines in pages and comments, and few forms of
+//! "who".
 //!
 //! # Counting
-//! A sentence ends at a full stop, a question or an exclamation mark before a blank, and at the end
-//! of its paragraph, list item or table cell. Code spans and targets of links count as a word each.
-//! Words are counted for all pages together, and for the comments of each crate.
+//! A sentence ends at a full stop, a question mark or an exclamation mark before a blank, and at
+//! the end of its paragraph, list item or table cell. Code spans and targets of links count as a
+//! word each. Words are counted for all pages together, and for the comments of each crate.
 
 use super::lexer::is_word;
 use super::{Report, Source, Tree};
 use std::collections::BTreeMap;
 
 const RULE: &str = "prose";
-/// Words of a sentence.
+/// The most words of a sentence.
 const SENTENCE_MAX: usize = 40;
-/// Columns of a line of a table.
+/// The most columns of a table line.
 const ROW_MAX: usize = 200;
-/// The words for people, in 1,000 words of prose.
-const PEOPLE_MAX: usize = 1;
-/// They are few in little text, whatever their share.
-const PEOPLE_FREE: usize = 2;
-const PEOPLE: &[&str] = &["who", "whom", "whose", "whoever", "whomever"];
-/// What is not rewritten yet: the beginning of paths, and the words for people that are allowed
-/// there in 1,000.
+/// The most words for people in 1,000 words of prose.
+const WHO_MAX: usize = 1;
+/// Up to this many are allowed in a short text.
+const WHO_FREE: usize = 2;
+const WHO: &[&str] = &["who", "whom", "whose", "whoever", "whomever"];
+/// Prose that is not rewritten yet: the beginning of paths, and the words for people that are
+/// allowed there in 1,000.
 const PENDING: &[(&str, usize)] = &[
-    ("crates/backends/mem", 7),
-    ("crates/bench", 3),
     ("crates/cli", 6),
-    ("crates/conformance", 5),
     ("crates/faces/run", 4),
     ("crates/faces/wasi", 3),
-    ("crates/testkit", 13),
     ("crates/vfs", 9),
-    ("crates/xtask", 2),
-    ("docs/results", 1),
 ];
 
-/// How many words a text has, and how many of them are for people.
+/// The number of words in a text, and of words for people.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     words: usize,
-    people: usize,
+    who: usize,
 }
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -57,17 +51,17 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         measure(file, &page(&file.text), count, report);
     }
     for file in tree.rust() {
-        let count = counts.entry(room(&file.path)).or_default();
+        let count = counts.entry(crate_of(&file.path)).or_default();
         measure(file, &comments(file), count, report);
     }
-    for (room, count) in counts {
-        let allowed = pending(&room).unwrap_or(PEOPLE_MAX);
-        if count.people * 1000 > count.words * allowed && count.people > PEOPLE_FREE {
+    for (place, count) in counts {
+        let allowed = pending(&place).unwrap_or(WHO_MAX);
+        if count.who * 1000 > count.words * allowed && count.who > WHO_FREE {
             let text = format!(
                 "\"who\" and its forms stand {} times in {} words; {allowed} in 1,000 at most",
-                count.people, count.words
+                count.who, count.words
             );
-            report.fail(RULE, &room, 0, text);
+            report.fail(RULE, &place, 0, text);
         }
     }
 }
@@ -81,7 +75,7 @@ fn measure(file: &Source, parts: &[(usize, String)], count: &mut Count, report: 
             let bare = words
                 .iter()
                 .map(|word| word.trim_matches(|c| !is_word(c)).to_lowercase());
-            count.people += bare.filter(|word| PEOPLE.contains(&word.as_str())).count();
+            count.who += bare.filter(|word| WHO.contains(&word.as_str())).count();
             if words.len() > SENTENCE_MAX && pending(&file.path).is_none() {
                 let text = format!(
                     "a sentence of {} words; {SENTENCE_MAX} at most",
@@ -99,7 +93,7 @@ fn pending(path: &str) -> Option<usize> {
 }
 
 /// The crate of a file.
-fn room(path: &str) -> String {
+fn crate_of(path: &str) -> String {
     let end = ["/src/", "/tests/", "/examples/", "/benches/"].iter();
     let end = end.filter_map(|part| path.find(part)).min();
     path[..end.unwrap_or(path.len())].to_owned()
@@ -129,7 +123,7 @@ fn page(text: &str) -> Vec<(usize, String)> {
     parts.done()
 }
 
-/// The same of the comments of a file.
+/// The paragraphs, list items and cells of a file's comments, each with its first line.
 fn comments(file: &Source) -> Vec<(usize, String)> {
     let mut code = false;
     let mut parts = Parts::default();
@@ -151,7 +145,7 @@ fn comments(file: &Source) -> Vec<(usize, String)> {
     parts.done()
 }
 
-/// Text that is being put together from lines.
+/// Text that is joined from lines.
 #[derive(Default)]
 struct Parts {
     all: Vec<(usize, String)>,
@@ -188,8 +182,7 @@ impl Parts {
     }
 }
 
-/// The text of a line that begins an item of a list: after `* `, `- `, `1. `, or a rule's name as
-/// `R1. `.
+/// The text of a line that begins a list item: after `* `, `- `, `1. `, or a rule's name as `R1. `.
 fn item(text: &str) -> Option<&str> {
     let (mark, rest) = text.split_once(' ')?;
     let named = mark.strip_suffix('.').is_some_and(|name| {
@@ -243,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sentence_is_reported_in_pages_and_comments() {
+    fn long_sentence_is_reported_in_pages_and_comments() {
         let long = format!("Fine.\n\n{}\n{}.\n", words(20), words(21));
         assert_eq!(planted(check, &[(PAGE, &long)])[0].0, 3);
         let comment = format!("//! Fine.\n//!\n//! {}\n//! {}.\n", words(20), words(21));
@@ -264,18 +257,18 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_line_of_a_table_is_reported() {
+    fn wide_table_line_is_reported() {
         let table = |cell: usize| format!("| a |\n|---|\n| {} |\n", "x".repeat(cell));
         assert_eq!(planted(check, &[(PAGE, &table(197))])[0].0, 3);
         assert_eq!(planted(check, &[(PAGE, &table(196))]), []);
     }
 
     #[test]
-    fn words_for_people_are_counted_for_pages_and_for_each_crate() {
-        let text = |people: usize| {
+    fn forms_of_who_are_counted_for_pages_and_each_crate() {
+        let text = |who: usize| {
             format!(
                 "{}.\n",
-                "A line of ten words has Whom in its midst. ".repeat(people)
+                "A line of ten words has Whom in its midst. ".repeat(who)
             )
         };
         for (path, text) in [(PAGE, text(3)), (CODE, format!("// {}", text(3)))] {
@@ -291,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_links_cells_and_items_are_told_apart() {
+    fn spans_links_cells_and_items_are_split() {
         assert_eq!(
             sentences("`a b c` is [it](http://x/y). So"),
             [" x is [it.", " So"]

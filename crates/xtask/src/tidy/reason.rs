@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `reason`: every lint exception and every skipped test says why.
+//! Checks rule `reason`: every lint exception and every skipped test says why.
 //!
-//! `expect` is preferred to `allow`, since the compiler reports it once it is no longer needed.
+//! `expect` is better than `allow`, because the compiler reports it once it is not needed.
 
 use super::lexer::has_word;
 use super::{Report, Source, Tree};
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_without_a_reason_is_reported() {
+    fn exception_without_reason_is_reported() {
         assert_eq!(lines("\n#[allow(dead_code)]\n"), [2]);
         assert_eq!(lines("#![allow(dead_code)]\n"), [1]);
         assert_eq!(lines("#[expect(dead_code)]\n"), [1]);
@@ -83,14 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_with_a_reason_is_fine() {
+    fn exception_with_reason_is_accepted() {
         assert!(lines("#[expect(dead_code, reason = \"used by loom\")]\n").is_empty());
         assert!(lines("#[allow(\n    dead_code,\n    reason = \"x\"\n)]\n").is_empty());
         assert!(lines("let a = b.expect(\"c\")[0]; vec![allow(1)];\n// #[allow(x)]\n").is_empty());
     }
 
     #[test]
-    fn a_skipped_test_without_a_reason_is_reported() {
+    fn skipped_test_without_reason_is_reported() {
         assert_eq!(lines("#[test]\n#[ignore]\nfn f() {}\n"), [2]);
         assert!(lines("#[test]\n#[ignore = \"takes an hour\"]\nfn f() {}\n").is_empty());
         assert!(lines("//! ```\n//! #[ignore]\n").is_empty());

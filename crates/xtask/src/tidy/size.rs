@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `size`: 500 lines a file, 800 at most, tests apart; 100 columns.
+//! Checks rule `size`: 500 lines a file, 800 at most, tests apart; 100 columns.
 
 use super::{Report, Tree};
 
@@ -35,7 +35,7 @@ mod tests {
     const PATH: &str = "crates/a/src/x.rs";
 
     #[test]
-    fn a_long_file_warns_and_a_longer_one_fails() {
+    fn long_file_warns_and_longer_one_fails() {
         let level = |text: &str| {
             let mut report = Report::default();
             check(&Tree::of(&[(PATH, text)]), &mut report);
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_line_is_reported() {
+    fn wide_line_is_reported() {
         let wide = format!("x\n{}\n", "\u{e9}".repeat(101));
         assert_eq!(planted(check, &[(PATH, &wide)])[0].0, 2);
         assert_eq!(planted(check, &[(PATH, &"\u{e9}".repeat(100))]), []);

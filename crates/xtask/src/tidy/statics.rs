@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `static`: `vfs` has no state outside its values, so a process can hold many of them.
+//! Checks rule `static`: `vfs` has no state outside its values, so a process can hold many of them.
 
 use super::lexer::is_word;
 use super::{Report, Tree};
 
 const RULE: &str = "static";
 
-/// Names that a type without state is made of.
+/// Names in types without state.
 const PLAIN: &[&str] = &[
     "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "bool",
     "char", "str", "static",
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_no_state() {
+    fn constant_tables_are_accepted() {
         for text in [
             "static A: [u8; 256] = x();\n",
             "pub static A: &[(&'static str, u32)] = &[];\n",

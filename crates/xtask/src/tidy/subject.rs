@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `subject`: a commit's subject is `area: verb ...`.
+//! Checks rule `subject`: a commit's subject is `area: verb ...`.
 
-/// Of a longer one `git log --oneline` shows the beginning.
+/// `git log --oneline` cuts a longer one.
 const COLUMNS_MAX: usize = 90;
 
-/// Whether a subject is as it should be.
+/// Checks a subject.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message about the fault.
 pub fn check_subject(subject: &str) -> Result<(), String> {
     let Some((areas, what)) = subject.split_once(": ") else {
         return Err("it names no area: write `area: verb ...`".to_owned());
@@ -34,7 +34,7 @@ mod tests {
     use super::check_subject;
 
     #[test]
-    fn subjects_name_an_area_and_what_is_done() {
+    fn subjects_need_area_and_lower_case() {
         for fine in [
             "run: limit processes",
             "vfs, mem: check lists",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files that the rules look at, read once.
+//! Reads the files that the rules check.
 
 use super::lexer::{Line, scan};
 use std::fs;
@@ -13,7 +13,7 @@ pub struct Source {
     pub path: String,
     /// All of it.
     pub text: String,
-    /// Its lines, taken apart; empty unless it is a Rust file.
+    /// Its lines, split; empty unless it is a Rust file.
     pub lines: Vec<Line>,
 }
 
@@ -23,7 +23,7 @@ pub struct Tree {
     files: Vec<Source>,
 }
 
-/// The folders that are walked; of the root itself only the files count.
+/// The folders to read, besides the files in the root.
 const FOLDERS: &[&str] = &["crates", "docs"];
 
 impl Tree {
@@ -45,7 +45,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A tree of paths and texts, for tests.
+    /// A tree from paths and texts, for tests.
     #[must_use]
     pub fn of(files: &[(&str, &str)]) -> Tree {
         let files = files
@@ -86,7 +86,7 @@ impl Tree {
         self.files.len()
     }
 
-    /// Is there no file?
+    /// Whether there is no file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
@@ -139,13 +139,13 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// The last part of the path.
+    /// The last component of the path.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Is all of it test, benchmark or example?
+    /// Whether all of it is test, benchmark or example.
     #[must_use]
     pub fn is_test(&self) -> bool {
         let inside = |folder: &str| self.path.contains(folder);
@@ -155,7 +155,7 @@ impl Source {
             || self.name() == "tests.rs"
     }
 
-    /// The lines that are not test, with their numbers.
+    /// The lines outside tests, with their numbers.
     pub fn code(&self) -> impl Iterator<Item = (usize, &Line)> {
         let all_test = self.is_test();
         self.numbered()
@@ -177,7 +177,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn loads_the_tree_it_is_part_of() {
+    fn own_repository_is_loaded() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let tree = Tree::load(&root).expect("the tree can be read");
         assert!(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_tests_from_code() {
+    fn tests_are_told_from_code() {
         let tree = Tree::of(&[
             (
                 "crates/a/src/x.rs",

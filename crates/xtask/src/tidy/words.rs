@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `words`: no postponed work, no debugging aids, no printing from libraries.
+//! Checks rule `words`: no postponed work, no debugging aids, no printing from libraries.
 
 use super::lexer::has_word;
 use super::{Report, Source, Tree};
@@ -59,7 +59,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Is the macro, with its `!`, called here?
+/// Whether the macro, with its `!`, is called here.
 fn calls(code: &str, name: &str) -> bool {
     let bare = name.trim_end_matches('!');
     code.contains(name) && has_word(code, bare)
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_prints_is_reported() {
+    fn printing_library_is_reported() {
         for call in ["println!(\"x\");", "eprint!(\"x\");"] {
             assert_eq!(planted(check, &[(LIBRARY, call)]).len(), 1, "{call}");
             assert_eq!(
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_that_is_not_compiled_is_reported() {
+    fn uncompiled_example_is_reported() {
         assert_eq!(
             planted(check, &[(LIBRARY, "//! a\n//! ```ignore\n")])[0].0,
             2

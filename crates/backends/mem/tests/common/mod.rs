@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What these tests share: a clock that ticks, and the backend's operations with less to write.
+//! Provides a clock that ticks and short calls of the back end's operations for tests.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -67,7 +67,7 @@ impl Fs {
     }
 }
 
-/// The operations of a directory, or of what is in it.
+/// The operations of a directory, or of its entries.
 pub(crate) trait Dir {
     fn find(&self, name: &str) -> Option<Arc<Inode>>;
     fn get(&self, name: &str) -> Arc<Inode> {
@@ -133,7 +133,7 @@ impl Dir for Arc<Inode> {
     }
 }
 
-/// A request to rename `from`, which is `source`, to `to`, which is `target`.
+/// A request to rename `source` from the name `from` to `to`, which `target` has.
 pub(crate) fn request<'a>(
     from: (&'a Arc<Inode>, &'a str),
     source: &'a Arc<Inode>,
@@ -179,7 +179,7 @@ pub(crate) fn read(file: &Inode, len: usize, offset: u64) -> Vec<u8> {
     buf
 }
 
-/// As the core asks for it: with the times.
+/// Truncates as the core does: with the times.
 pub(crate) fn truncate(file: &Inode, size: u64, now: i64) -> Result<(), Errno> {
     let change = SetAttr {
         size: Some(size),

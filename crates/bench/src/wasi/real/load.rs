@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the programs do. `cargo xtask wasi-programs` builds them.
+//! Defines the loads of the programs, which `cargo xtask wasi-programs` builds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,25 +9,25 @@ use crate::error::Error;
 
 /// A part of the Go tree, of more than 200 files.
 const GO_FILES: &str = "src/os";
-/// Turns of SQLite's statements.
+/// How many turns of SQLite's statements run.
 const TURNS: usize = 10;
 
-/// A program, and what it is run with.
+/// A program, and its input.
 pub(super) struct Load {
-    /// What its rows begin with.
+    /// The beginning of its row names.
     pub(super) name: String,
     /// The process' file; the guest's ends with `.wasm`.
     pub(super) program: &'static str,
     pub(super) args: &'static [&'static str],
     pub(super) input: String,
-    /// What it finds where it begins.
+    /// Its first files.
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
-    /// What a run leaves and the next must not find.
+    /// A file that a run leaves and the next must not find.
     pub(super) leaves: Option<&'static str>,
 }
 
 impl Load {
-    /// All of them.
+    /// All loads.
     pub(super) fn all() -> Result<[Self; 2], Error> {
         Ok([
             Self {
@@ -50,7 +50,7 @@ impl Load {
     }
 }
 
-/// Inserts, changes and questions, each turn some transactions, and a check of all.
+/// Inserts, updates and queries, some transactions each turn, and a check of all.
 fn statements() -> String {
     let mut script = String::from(
         "pragma journal_mode=delete; create table t (a integer primary key, b text, c real);
@@ -68,7 +68,7 @@ fn statements() -> String {
     script + "select count(*), sum(a), max(b) from t; vacuum; pragma integrity_check;"
 }
 
-/// Files of the Go that is here, which have lost their indentation, and so their format.
+/// Files of the installed Go without their indentation, and so unformatted.
 fn go_files() -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
     let asked = Command::new("go").args(["env", "GOROOT"]).output();
     let asked = asked.map_err(|why| Error::setup("ask for the Go tree", why))?;

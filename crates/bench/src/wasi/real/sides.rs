@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ways to run a program, each with files of its own kind and the same in them.
+//! Runs a program in each way, with the same files, of the kind that each way uses.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use wasmtime_wasi::{FsPerms, I32Exit, WasiCtxBuilder};
 
 use super::load::Load;
 use crate::error::Error;
+use crate::scratch::Scratch;
 use crate::wasi::peer::{self, Blocking};
-use crate::wasi::tree::Scratch;
-use crate::wasi::{engine, ours};
+use crate::wasi::{engine, ours, scratch};
 
-/// What the process is called.
+/// The label of the process.
 pub(super) const NATIVE: &str = "native";
-/// What a program may say, in bytes.
+/// The most output of a program, in bytes.
 const SAID_MAX: usize = 1 << 20;
-/// What a guest is given its directory as: absolute paths and relative ones begin there.
+/// The names of a guest's directory: absolute and relative paths begin there.
 const NAMES: [&str; 2] = [".", "/"];
 /// Where Go begins relative paths.
 const PWD: (&str, &str) = ("PWD", "/");
 
-/// How a run ended: its exit status, and what it said.
+/// The end of a run: its exit status, and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) status: i64,
@@ -41,12 +41,12 @@ type Step<'a, T> = Box<dyn Fn() -> Result<T, Error> + 'a>;
 /// One way to run a program.
 pub(super) struct Side<'a> {
     pub(super) label: &'static str,
-    /// Removes what the last run left.
+    /// Removes the files of the last run.
     pub(super) clear: Step<'a, ()>,
     pub(super) run: Step<'a, Ended>,
 }
 
-/// All that the sides of one program need.
+/// The data for all sides of one program.
 pub(super) struct Program<'a> {
     load: &'a Load,
     mine: InstancePre<Guest>,
@@ -70,7 +70,7 @@ impl<'a> Program<'a> {
         let theirs = peer::linker(&of)?.instantiate_pre(&module);
         let vfs = crate::ours::instance()?;
         let task = crate::ours::task(&vfs)?;
-        let dir = Scratch::new(folder)?;
+        let dir = scratch(folder)?;
         let program = Self {
             load,
             mine: mine.map_err(&failed)?,
@@ -85,7 +85,7 @@ impl<'a> Program<'a> {
         Ok(program)
     }
 
-    /// Where the files on the host lie, beside the input.
+    /// The folder of the files on the host, beside the input.
     fn tree(&self) -> PathBuf {
         self.dir.path().join("tree")
     }
@@ -198,7 +198,7 @@ impl<'a> Program<'a> {
     fn run_theirs(&self, way: Blocking) -> Result<Ended, Error> {
         let said = MemoryOutputPipe::new(SAID_MAX);
         let mut builder = WasiCtxBuilder::new();
-        // What is opened before this stays as it was.
+        // Directories that are opened before this call keep the old setting.
         builder.allow_blocking_current_thread(way == Blocking::InPlace);
         builder
             .arg(self.load.program)
@@ -241,7 +241,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// A path of the program's in the tree in memory.
+/// A program's path in the tree in memory.
 fn in_memory(name: &Path) -> Vec<u8> {
     let root = Path::new("/");
     root.join(name).into_os_string().into_encoded_bytes()

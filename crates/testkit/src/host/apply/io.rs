@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on data: reading, writing, positions, space.
+//! Applies data operations on the host: reads, writes, positions, space.
 
 use openpath_abi::{Errno, fcntl as f, mode};
 
@@ -14,7 +14,7 @@ fn lengths(lens: &Lens) -> Vec<usize> {
     lens.0.iter().map(|l| size(*l)).collect()
 }
 
-/// Bytes of a file; of what is no file they say too much.
+/// The bytes read; for an object in no file system only that the read succeeded.
 fn bytes(fd: i32, r: Result<Vec<u8>, Errno>) -> Done {
     r.map(|data| match sys::fstat(fd) {
         Ok(s) if mode::file_type(s.mode) == 0 => Outcome::Ok,
@@ -29,7 +29,7 @@ fn copied(r: sys::Ret, offsets: [Option<i64>; 2]) -> Done {
     })
 }
 
-/// lseek(2), but of a directory.
+/// lseek(2), except of a directory.
 fn seek(fd: i32, off: i64, whence: i64) -> Done {
     match sys::fstat(fd) {
         Ok(s) if mode::is_dir(s.mode) => Ok(Outcome::Skip(skips::LSEEK_DIRECTORY)),
@@ -37,7 +37,7 @@ fn seek(fd: i32, off: i64, whence: i64) -> Done {
     }
 }
 
-/// Would sendfile(2) copy a part of a file over another part of it that it reads?
+/// Whether sendfile(2) would copy part of a file over another part that it reads.
 fn overlaps(to: i32, from: i32, off: Option<i64>, len: i64) -> bool {
     let (Ok(a), Ok(b)) = (sys::fstat(to), sys::fstat(from)) else {
         return false;

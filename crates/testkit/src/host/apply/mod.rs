@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One operation, on the host: the system call it names and nothing else.
+//! Applies one operation on the host, by the system call that it names and nothing else.
 
 use openpath_abi::{Errno, fcntl as f, time};
 
 use super::actor::{Raw, Stage};
 use super::{fd, look};
 use crate::op::{Keep, Obj, Op, Time, how, raw_how, size};
+use crate::op::{id, low};
 use crate::outcome::Outcome;
 use crate::scan;
 use crate::skips;
@@ -18,21 +19,9 @@ mod table;
 type Done = Result<Outcome, Errno>;
 type Given = Result<Raw, Errno>;
 
-/// A call that gives nothing but success.
+/// The outcome of a call that returns nothing but success.
 fn plain(r: sys::Ret) -> Done {
     r.map(|_| Outcome::Ok)
-}
-
-fn id(v: i64) -> u32 {
-    if v < 0 {
-        u32::MAX
-    } else {
-        u32::try_from(v).unwrap_or(u32::MAX)
-    }
-}
-
-fn low(v: u64) -> u32 {
-    (v & 0xffff_ffff) as u32
 }
 
 fn pair(t: Time) -> (i64, i64) {
@@ -69,7 +58,7 @@ impl Stage {
         })
     }
 
-    /// What becomes of what was opened.
+    /// Keeps, closes or moves a new descriptor.
     pub(super) fn opened(keep: Keep, r: sys::Ret) -> Given {
         let n = fd(r)?;
         let look = || sys::fcntl(n, f::F_GETFL, 0);
@@ -308,7 +297,7 @@ fn target(obj: &Obj) -> XattrOf<'_> {
     }
 }
 
-/// What `scan` needs to read a descriptor.
+/// Lets `scan` read a descriptor.
 struct Reader(i32);
 
 impl scan::Readable for Reader {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on mounts and on namespaces of them.
+//! Applies mount and mount namespace operations on the host.
 
 use openpath_abi::{Errno, fcntl as f, mount as m};
 
@@ -37,7 +37,7 @@ fn fsmount(flags: u32, attr: u32) -> sys::Ret {
 }
 
 impl Stage {
-    /// Does it take a mount away, by someone who stands below the case (R3)?
+    /// Whether the operation unmounts something while the task stands below the case (R3).
     fn uncovers(&self, op: &Op) -> bool {
         let at = match op {
             Op::Umount { .. } | Op::Move { .. } | Op::Pivot { .. } => f::AT_FDCWD,
@@ -79,7 +79,7 @@ impl Stage {
             Op::Move { source, target } => {
                 plain(sys::mount(&source.0, &target.0, b"", m::MS_MOVE, b""))
             }
-            // Without one of these it would be another call.
+            // Without one of these flags mount(2) would do something else.
             Op::Spread { flags, .. } if flags.0 & KINDS == 0 => Err(Errno::EINVAL),
             Op::Spread { path, flags } => plain(sys::mount(b"none", &path.0, b"", flags.0, b"")),
             Op::Umount { path, flags } => plain(sys::umount2(&path.0, flags.low())),
@@ -132,7 +132,7 @@ impl Stage {
     }
 }
 
-/// listmount(2) after the first few, as the places of what it gives.
+/// listmount(2) after the first `skip` mounts, with places instead of numbers.
 fn list(id: u64, skip: i64, max: i64) -> Done {
     let few = usize::try_from(skip.clamp(0, 16)).unwrap_or(0);
     let last = match few {

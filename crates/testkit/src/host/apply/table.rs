@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on the table of descriptors, and on tasks.
+//! Applies operations on descriptor tables and tasks on the host.
 
 use openpath_abi::{Errno, fcntl as f, mode};
 
@@ -23,7 +23,7 @@ fn done(r: sys::Ret) -> Given {
     plain(r).map(Raw::Done)
 }
 
-/// A process that owns signals: ours stands for a number that every face knows.
+/// Replaces the number that stands for this process, which every side knows, by our pid.
 fn own_in(arg: i64) -> i64 {
     let own = sys::getpid().unwrap_or(0);
     if arg == OWN { own } else { arg }
@@ -34,7 +34,7 @@ fn own_out(arg: i64) -> i64 {
     if arg == own { OWN } else { arg }
 }
 
-/// All events that wait; of what is no queue of them, bytes.
+/// Reads all waiting events; from anything but an event queue, bytes.
 fn events(fd: i32) -> Given {
     let data = sys::read(fd, 1 << 16)?;
     if mode::file_type(sys::fstat(fd)?.mode) != 0 {
@@ -63,9 +63,13 @@ impl Stage {
             Op::GetOwnEx { fd } => sys::getown_ex(fd.0).map(|[kind, id]| {
                 Raw::Done(Outcome::Nums(vec![i64::from(kind), own_out(id.into())]))
             }),
-            Op::SetOwnEx { fd, kind, id: who } => {
-                let who = id(own_in(*who)).cast_signed();
-                done(sys::setown_ex(fd.0, id(*kind).cast_signed(), who))
+            Op::SetOwnEx {
+                fd,
+                kind,
+                id: owner,
+            } => {
+                let owner = id(own_in(*owner)).cast_signed();
+                done(sys::setown_ex(fd.0, id(*kind).cast_signed(), owner))
             }
             Op::Pipe2 { flags } => sys::pipe2(flags.low()).map(Raw::Paired),
             Op::InotifyInit { flags } => made(sys::inotify_init1(flags.low())),
@@ -119,7 +123,7 @@ impl Stage {
     }
 }
 
-/// What execve(2) does to the table: a child really executes, and what it lost is closed here.
+/// Does to the table what execve(2) does: a child executes, and this closes what the child lost.
 fn exec() -> Given {
     sys::unshare(CLONE_FILES)?;
     let open = |n: &u32| sys::fcntl(n.cast_signed(), f::F_GETFD, 0).is_ok();
@@ -136,7 +140,7 @@ fn exec() -> Given {
             lost.push(n.cast_signed());
         }
     }
-    // The kernel ends what one call closes with the last one first.
+    // The kernel closes the descriptors of one call in descending order.
     for n in lost.into_iter().rev() {
         sys::close(n)?;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on data: reading, writing, positions, space.
+//! Applies data operations on openpath: reads, writes, positions, space.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -11,7 +11,7 @@ use crate::op::{Lens, Op, content, pieces, size, space};
 use crate::ours::Ours;
 use crate::outcome::Outcome;
 
-/// Reads with a buffer of this length; of what is no file the bytes say too much.
+/// Reads with a buffer of this length; for an object in no file system the bytes are dropped.
 fn bytes(
     task: &Task,
     fd: i32,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One operation, on openpath: the method it names and nothing else.
+//! Applies one operation on openpath, by the method that it names and nothing else.
 
 use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, stat};
 
-use super::{Ours, Reader, look, low};
+use super::{Ours, Reader, look};
 use crate::op::{Fd, Keep, Obj, Op, Time, how, raw_how, size};
+use crate::op::{id, low};
 use crate::outcome::{Outcome, StatView, StatxView};
 use crate::scan;
 use crate::skips;
@@ -24,17 +25,9 @@ fn number(n: usize) -> Outcome {
     Outcome::Num(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// What fcntl(2) gives.
+/// The outcome of an fcntl(2) that returns flags.
 fn flags(n: u64) -> Outcome {
     Outcome::Num(n.cast_signed())
-}
-
-fn id(v: i64) -> u32 {
-    if v < 0 {
-        u32::MAX
-    } else {
-        u32::try_from(v).unwrap_or(u32::MAX)
-    }
 }
 
 fn time(t: Time) -> TimeSet {
@@ -92,7 +85,7 @@ impl Ours<'_> {
         }
     }
 
-    /// What becomes of what was opened.
+    /// Keeps, closes or moves a new descriptor.
     pub(super) fn opened(&self, keep: Keep, r: Result<i32, Errno>) -> Done {
         let (task, n) = (self.task(), r?);
         let look = || task.fcntl(n, f::F_GETFL, 0).map(flags);
@@ -306,7 +299,7 @@ impl Ours<'_> {
 
     fn dir_read(&mut self, at: Fd, bytes: usize) -> Done {
         if self.scans.starts(at) {
-            let there = look::list(self.task(), self.eye, at.0);
+            let there = look::list(self.task(), self.inspector, at.0);
             self.renew();
             if let Ok(there) = there {
                 self.scans.start(at, there);

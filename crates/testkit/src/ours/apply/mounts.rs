@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on mounts and on namespaces of them.
+//! Applies mount and mount namespace operations on openpath.
 
 use openpath_abi::{Errno, fcntl as f, mount as m};
 use openpath_vfs::{MountAttr, MountFlags, MountInfo};
@@ -114,14 +114,14 @@ impl Ours<'_> {
         })
     }
 
-    /// The unique number of the mount that a path leads to.
+    /// The unique number of the mount at a path.
     fn mount_at(&self, path: &[u8]) -> Result<u64, Errno> {
         let mask = openpath_abi::statx::STATX_MNT_ID_UNIQUE;
         let stat = self.task().statx(f::AT_FDCWD, path, 0, mask)?;
         Ok(stat.mnt_id)
     }
 
-    /// listmount(2) after the first few, as the places of what it gives.
+    /// listmount(2) after the first `skip` mounts, with places instead of numbers.
     fn list(&self, id: u64, skip: i64, max: i64) -> Done {
         let task = self.task();
         let few = usize::try_from(skip.clamp(0, 16)).unwrap_or(0);
@@ -143,7 +143,7 @@ impl Ours<'_> {
     }
 }
 
-/// Flags of a mount as they are told apart by statmount(2), without those of access times.
+/// The flags of a mount that statmount(2) reports, except access times.
 const ATTRS: [(MountFlags, u64); 6] = [
     (MountFlags::READ_ONLY, m::MOUNT_ATTR_RDONLY),
     (MountFlags::NO_SUID, m::MOUNT_ATTR_NOSUID),
@@ -153,7 +153,7 @@ const ATTRS: [(MountFlags, u64); 6] = [
     (MountFlags::NO_SYM_FOLLOW, m::MOUNT_ATTR_NOSYMFOLLOW),
 ];
 
-/// What statmount(2) would say, of what the mask asks for.
+/// The fields of statmount(2) that the mask requests.
 fn raw_statmount(info: &MountInfo, mask: u64) -> RawStatMount {
     let mut said = RawStatMount {
         mask,
@@ -195,7 +195,7 @@ fn raw_statmount(info: &MountInfo, mask: u64) -> RawStatMount {
     }
     match &info.path {
         Some(path) if mask & sys::MNT_POINT != 0 => said.point.clone_from(path),
-        // What the root does not lead to is nowhere.
+        // A mount that the root does not lead to has no mount point.
         _ => said.mask &= !sys::MNT_POINT,
     }
     said

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on the table of descriptors, and on tasks.
+//! Applies operations on descriptor tables and tasks on openpath.
 
 use openpath_abi::{Errno, fcntl as f, mode};
 use openpath_vfs::{OwnerEx, Task};
 
 use super::{Done, flags, id, low, plain};
-use crate::face;
 use crate::op::Op;
 use crate::ours::{Ours, cred};
 use crate::outcome::{Outcome, raw_events};
+use crate::side;
 use crate::sys;
 
 fn made(r: Result<i32, Errno>) -> Done {
@@ -53,11 +53,15 @@ impl Ours<'_> {
             Op::GetOwnEx { fd } => task
                 .getown_ex(fd.0)
                 .map(|o| Outcome::Nums(vec![i64::from(o.kind), i64::from(o.pid)])),
-            Op::SetOwnEx { fd, kind, id: who } => plain(task.setown_ex(
+            Op::SetOwnEx {
+                fd,
+                kind,
+                id: owner,
+            } => plain(task.setown_ex(
                 fd.0,
                 OwnerEx {
                     kind: id(*kind),
-                    pid: id(*who).cast_signed(),
+                    pid: id(*owner).cast_signed(),
                 },
             )),
             _ => return None,
@@ -99,10 +103,10 @@ impl Ours<'_> {
                 Ok(Outcome::Ok)
             }
             Op::Rlimit { soft } => {
-                self.task().set_rlimit_nofile(face::limit(*soft));
+                self.task().set_rlimit_nofile(side::limit(*soft));
                 Ok(Outcome::Ok)
             }
-            Op::Fork {} | Op::Clone {} if self.tasks.len() >= face::TASKS => Err(Errno::EAGAIN),
+            Op::Fork {} | Op::Clone {} if self.tasks.len() >= side::TASKS => Err(Errno::EAGAIN),
             Op::Fork {} => {
                 let child = self.task().fork();
                 self.born(child)
@@ -123,7 +127,7 @@ impl Ours<'_> {
             }
             Op::Run { fd } => self.task().deny_write(fd.0).and_then(|running| {
                 self.running.push(running);
-                // Executing reads the file.
+                // execve(2) reads the file.
                 plain(self.task().pread(fd.0, &mut [0], 0).map(drop))
             }),
             Op::Halt {} => {
@@ -136,14 +140,14 @@ impl Ours<'_> {
                 self.acting = 0;
                 Ok(Outcome::Ok)
             }
-            Op::Task { task } => match face::other(&self.tasks, *task) {
+            Op::Task { task } => match side::other(&self.tasks, *task) {
                 Some(number) => {
                     self.acting = number;
                     Ok(Outcome::Ok)
                 }
                 None => Err(Errno::ESRCH),
             },
-            Op::Pass { task, fd } => match face::other(&self.tasks, *task) {
+            Op::Pass { task, fd } => match side::other(&self.tasks, *task) {
                 Some(number) => self.take(number, fd.0),
                 None => Err(Errno::ESRCH),
             },
@@ -158,7 +162,7 @@ impl Ours<'_> {
         made(self.task().install(&file, f::O_CLOEXEC))
     }
 
-    /// There is one task more.
+    /// Adds a task.
     fn born(&mut self, child: Result<Task, Errno>) -> Done {
         let (child, uid) = (child?, self.uids[self.acting]);
         if uid != 0 {
@@ -166,7 +170,7 @@ impl Ours<'_> {
         }
         self.tasks.push(Some(child));
         self.uids.push(uid);
-        self.scans.blind();
+        self.scans.stop_following();
         Ok(Outcome::Num(
             i64::try_from(self.tasks.len() - 1).unwrap_or(0),
         ))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random operations on files and names beneath mounts.
+//! Makes random operations on files and names beneath mounts.
 
 use openpath_abi::{fcntl as f, rename as rn, resolve as r};
 
@@ -13,7 +13,7 @@ impl Gen {
         Fd(*self.rng.pick(&all))
     }
 
-    /// Where a relative path starts, and a directory's path.
+    /// A start for a relative path, and a directory's path.
     fn from(&mut self) -> (Dir, Path) {
         if self.rng.one_in(6) {
             let below = ["x", "y", "..", "../..", ".", "x/..", "f", "../b/x"];
@@ -135,7 +135,7 @@ impl Gen {
         let (at, old) = if files { self.file() } else { self.from() };
         let (at2, new) = match self.rng.below(4) {
             _ if files => self.file(),
-            // Out of the part of a tree that a mount shows.
+            // Outside the part of a tree that a mount shows.
             0 => (CWD, path(self.rng.pick(&["out", "/out", "a/out", "b/out"]))),
             1 => (
                 CWD,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random operations on detached trees, and on flags of whole trees.
+//! Makes random operations on detached trees, and on flags of whole trees.
 
 use openpath_abi::mount as m;
 
@@ -15,7 +15,7 @@ impl Gen {
         Dir(*self.rng.pick(&self.trees))
     }
 
-    /// A detached tree, or a place.
+    /// A detached tree or a path.
     fn tree_or_path(&mut self) -> (Dir, Path) {
         if self.rng.below(3) == 0 {
             let tree = self.tree();
@@ -33,7 +33,7 @@ impl Gen {
             0 => set = AttrFlags(0),
             1 => clear = AttrFlags(0),
             2 => (set, clear) = (AttrFlags(1), AttrFlags(0)),
-            // Another way of access times takes the old one away.
+            // A new access time mode clears the old one.
             3 if set.0 & 0x30 != 0 => clear = AttrFlags(0x70),
             _ => {}
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wrong rules of access control lists.
+//! Lists wrong rules of access control lists.
 
 use super::Mutant;
 
-/// All of them.
+/// All rules.
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "acl-unmasked",
@@ -21,7 +21,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "acl-groups-fall-through",
-        wrong: "a user whose groups give too little is one of the others",
+        wrong: "a user with group entries that grant too little gets the rights of others",
         file: "acl/check.rs",
         right: "in_group |= applies;",
         planted: "in_group |= applies && asked > 7;",
@@ -35,7 +35,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "acl-umask",
-        wrong: "the umask counts where a default list does",
+        wrong: "the umask applies despite a default list",
         file: "perm/new_file.rs",
         right: "let (list, bits) = default.inherited(mode);",
         planted: "let (list, bits) = default.inherited(mode & !(umask & 0o777));",

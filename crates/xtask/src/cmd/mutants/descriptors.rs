@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wrong rules of descriptors and of reading and writing.
+//! Lists wrong rules of descriptors, reads and writes.
 
 use super::Mutant;
 
-/// All of them.
+/// All rules.
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "dup2-keeps-the-mark",
-        wrong: "dup2 leaves the close-on-exec mark of what was there",
+        wrong: "dup2 keeps the close-on-exec mark of the replaced descriptor",
         file: "fd/calls.rs",
         right: "        map.set_cloexec(slot, cloexec);\n",
         planted: "        if cloexec {\n            map.set_cloexec(slot, true);\n        }\n",
     },
     Mutant {
         name: "lowest-forgotten",
-        wrong: "closing a descriptor does not make its number the lowest free one",
+        wrong: "a closed number does not become the lowest free one",
         file: "fd_table/map.rs",
         right: "        if fd < self.next {\n            self.next = fd;\n        }\n        true",
         planted: "        true",
@@ -28,7 +28,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "pwrite-at-offset",
-        wrong: "pwrite heeds its offset in spite of O_APPEND",
+        wrong: "pwrite uses its offset despite O_APPEND",
         file: "io/write.rs",
         right: "file.write(data, place)?",
         planted: "file.write_pieces(&[IoSlice::new(data)], place, RWF_NOAPPEND)?",
@@ -56,14 +56,14 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "dup2-at-the-limit",
-        wrong: "dup2 reaches the limit itself",
+        wrong: "dup2 accepts the limit itself as a number",
         file: "fd/calls.rs",
         right: "if slot >= core.fd_end() {",
         planted: "if slot > core.fd_end() {",
     },
     Mutant {
         name: "dupfd-at-the-limit",
-        wrong: "F_DUPFD from the limit on says EMFILE, not EINVAL",
+        wrong: "F_DUPFD from the limit on returns EMFILE, not EINVAL",
         file: "ops/fcntl.rs",
         right: "if start >= end {",
         planted: "if start > end {",
@@ -77,14 +77,14 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "full-table-last",
-        wrong: "an open without a free descriptor says first that there is no such file",
+        wrong: "an open without a free descriptor returns ENOENT first",
         file: "open/mod.rs",
         right: "if !core.fds().has_room(core.fd_end()) {",
         planted: "if core.fd_end() == 0 && !core.fds().has_room(core.fd_end()) {",
     },
     Mutant {
         name: "opened-unmarked",
-        wrong: "O_CLOEXEC is forgotten by a cached open",
+        wrong: "a cached open ignores O_CLOEXEC",
         file: "open/mod.rs",
         right: "return core.add_fd(file?, op.has(O_CLOEXEC));",
         planted: "return core.add_fd(file?, false);",

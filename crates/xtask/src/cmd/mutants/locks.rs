@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wrong rules of locks of files.
+//! Lists wrong rules of file locks.
 
 use super::Mutant;
 
-/// All of them.
+/// All rules.
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "unlock-to-the-end",
-        wrong: "an unlock within a lock ends what is behind it too",
+        wrong: "an unlock within a lock also ends the part behind it",
         file: "lock/spans.rs",
         right: "[left, set, right].into_iter()",
         planted: "[left, set, right.filter(|_| kind.is_some())].into_iter()",
     },
     Mutant {
         name: "beside-is-apart",
-        wrong: "locks that lie side by side do not become one",
+        wrong: "adjacent locks are not merged",
         file: "lock/spans.rs",
         right: "self.within(start.saturating_sub(1).max(0), end.saturating_add(1))",
         planted: "self.within(start, end)",
@@ -29,21 +29,21 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "last-close-keeps",
-        wrong: "the last close of an open file leaves its locks of ranges",
+        wrong: "the last close of an open file leaves its range locks",
         file: "file_locks/close.rs",
         right: "            self.end_locks(inode, LockOwner::File(last.id()));\n",
         planted: "",
     },
     Mutant {
         name: "write-beside-read",
-        wrong: "who wants to write alone is let in beside one who reads",
+        wrong: "an exclusive lock is granted beside a shared one",
         file: "lock/ranges.rs",
         right: "held.kind == LockKind::Write || kind == LockKind::Write",
         planted: "held.kind == LockKind::Write",
     },
     Mutant {
         name: "flock-keeps",
-        wrong: "a flock of the other kind that is refused leaves the one there was",
+        wrong: "a refused conversion of a flock keeps the old lock",
         file: "lock/context.rs",
         right: "if had == Some(kind) {\n                return Ok(None);",
         planted: "let other = self.ranges.conflict(Some(owner), range, kind);\n\
@@ -52,28 +52,28 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "place-kept",
-        wrong: "an owner that has let go of all is found where it was when it locks again",
+        wrong: "an owner without locks is found at its old place when it locks again",
         file: "lock/many.rs",
         right: ".is_some_and(|g| g.spans.is_empty())",
         planted: ".is_some_and(|g| g.spans.is_empty() && self.groups.len() == 1)",
     },
     Mutant {
         name: "back-to-itself",
-        wrong: "a range of negative length ends with the byte that it is before",
+        wrong: "a range of negative length includes the byte at its start",
         file: "ops/locks/args.rs",
         right: "(start.checked_add(len).ok_or(Errno::EINVAL)?, start - 1)",
         planted: "(start.checked_add(len).ok_or(Errno::EINVAL)?, start)",
     },
     Mutant {
         name: "one-hop-more",
-        wrong: "a circle of thirteen is seen",
+        wrong: "a circle of thirteen waits is detected",
         file: "config.rs",
         right: "pub fn deadlock_hops(self) -> u32 {\n        10\n",
         planted: "pub fn deadlock_hops(self) -> u32 {\n        11\n",
     },
     Mutant {
         name: "first-wait",
-        wrong: "of several waits of one process the first is followed, not the last",
+        wrong: "the check follows the first wait of a process, not the last",
         file: "lock/graph.rs",
         right: "self.waits.get(&owner)?.by_age.values().rev();",
         planted: "self.waits.get(&owner)?.by_age.values();",

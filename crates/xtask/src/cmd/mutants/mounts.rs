@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wrong rules of mounts and namespaces.
+//! Lists wrong rules of mounts and namespaces.
 
 use super::Mutant;
 
-/// All of them.
+/// All rules.
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "slave-deaf",
-        wrong: "what is mounted does not reach a slave",
+        wrong: "a mount does not propagate to a slave",
         file: "namespace/graft.rs",
         right: "group if group == 0 || moves => {",
         planted: "group if group == 0 && moves => {",
@@ -22,21 +22,21 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unbindable-inside",
-        wrong: "a recursive bind takes along what cannot be bound",
+        wrong: "a recursive bind includes unbindable mounts",
         file: "namespace/make.rs",
         right: "depth == Depth::Bindable && topology",
         planted: "depth == Depth::One && topology",
     },
     Mutant {
         name: "unbindable-into-shared",
-        wrong: "of a tree that moves into a shared mount only the top must be bindable",
+        wrong: "a tree may move into a shared mount if only its top is bindable",
         file: "ops/mounts/move_mount.rs",
         right: "topology.tree(old).iter().any(unbindable)",
         planted: "[old].iter().any(unbindable)",
     },
     Mutant {
         name: "move-from-shared",
-        wrong: "a mount moves out of a shared one",
+        wrong: "a mount may move out of a shared one",
         file: "ops/mounts/move_mount.rs",
         right: "if topology.group_of(from) != 0 || theirs != own {",
         planted: "if theirs != own {",
@@ -50,21 +50,21 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "pivot-moves-all",
-        wrong: "who stands anywhere in the old root's mount follows an exchange of roots",
+        wrong: "pivot_root moves every task in the old root's mount, wherever it stands",
         file: "task/pivots.rs",
         right: "if *place == pivot.from {",
         planted: "if place.mount == pivot.from.mount {",
     },
     Mutant {
         name: "umount-in-use",
-        wrong: "a mount goes though its copy in a peer is in use",
+        wrong: "a mount is unmounted though its copy in a peer is in use",
         file: "namespace/uproot.rs",
         right: "if topology.children(cognate).len() == covered {",
         planted: "if topology.children(cognate).len() < covered {",
     },
     Mutant {
         name: "umount-here-only",
-        wrong: "what was mounted elsewhere because of a mount stays when that goes",
+        wrong: "propagated copies of a mount stay when it is unmounted",
         file: "namespace/uproot.rs",
         right: "Uproot::Everywhere => self.with_cognates(topology, top),\n            \
                 Uproot::Here | Uproot::Together =>",
@@ -72,7 +72,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "cognate-with-guests",
-        wrong: "what was mounted elsewhere goes though something else is mounted in it",
+        wrong: "a propagated copy is unmounted though something else is mounted in it",
         file: "namespace/uproot.rs",
         right: "fates.candidates.contains(&mount) && inside.all(whole);",
         planted: "fates.candidates.contains(&mount) && inside.all(|_| true);",
@@ -86,7 +86,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "expiry-moves-along",
-        wrong: "a mount that moves keeps the mark of its first MNT_EXPIRE",
+        wrong: "a moved mount keeps the mark of its first MNT_EXPIRE",
         file: "ops/mounts/move_mount.rs",
         right: "node.data.expiring.set(0);",
         planted: "node.data.expiring.set(node.data.expiring.get());",
@@ -100,14 +100,14 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "detached-tree-apart",
-        wrong: "a detached tree falls apart with its last descriptor, in use or not",
+        wrong: "a detached tree is dissolved with its last descriptor, even in use",
         file: "namespace/mod.rs",
         right: "self.uproot(topology, top, Uproot::Together);",
         planted: "self.uproot(topology, top, Uproot::Here);",
     },
     Mutant {
         name: "remount-resets-atime",
-        wrong: "a remount without flags of access times makes them relative",
+        wrong: "a remount without access time flags sets relatime",
         file: "mount/flags.rs",
         right: "Self(new.0 & !ATIME | self.0 & ATIME)",
         planted: "new",
@@ -121,7 +121,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "orphans-forgotten",
-        wrong: "slaves of a group that ends lose what its last member received from",
+        wrong: "slaves of a group that ends lose its master",
         file: "mount/group.rs",
         right: "self.receive_from(orphan, master);",
         planted: "self.receive_from(orphan, 0 & master);",
@@ -135,7 +135,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "mountpoint-anywhere",
-        wrong: "what is a mountpoint in another namespace cannot be removed",
+        wrong: "a mount point of another namespace cannot be removed",
         file: "mount/topology.rs",
         right: "covering.any(|m| self.namespace_of(m) == namespace)",
         planted: "covering.any(|m| self.namespace_of(m) | namespace != 0)",

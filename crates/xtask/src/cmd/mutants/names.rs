@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wrong rules of walks, opens, rights and names.
+//! Lists wrong rules of walks, opens, rights and names.
 
 use super::Mutant;
 
-/// All of them.
+/// All rules.
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "excl-follows",
@@ -21,7 +21,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "slash-ignored",
-        wrong: "a slash after a file's name does no harm",
+        wrong: "a slash after a file's name is ignored",
         file: "walk/run.rs",
         right: "self.flags |= lflag::FOLLOW | lflag::DIRECTORY;",
         planted: "self.flags |= lflag::FOLLOW;",
@@ -35,28 +35,28 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "sticky-unchecked",
-        wrong: "anybody removes from a sticky directory",
+        wrong: "any user may remove from a sticky directory",
         file: "perm/mod.rs",
         right: "&& cred.fsuid != victim_uid",
         planted: "&& cred.fsuid == victim_uid",
     },
     Mutant {
         name: "umask-ignored",
-        wrong: "a new file gets its mode whole",
+        wrong: "a new file gets its mode without the umask",
         file: "perm/new_file.rs",
         right: "new.mode &= !(umask & 0o777);",
         planted: "new.mode &= !(umask & 0);",
     },
     Mutant {
         name: "isdir-for-excl",
-        wrong: "O_CREAT|O_EXCL of a directory says EISDIR, not EEXIST",
+        wrong: "O_CREAT|O_EXCL of a directory returns EISDIR, not EEXIST",
         file: "open/grant.rs",
         right: "if op.has(O_EXCL) && !created {",
         planted: "if op.has(O_EXCL) && !created && !inode.is_dir() {",
     },
     Mutant {
         name: "rofs-first",
-        wrong: "a read-only bind says EROFS to who has no right either",
+        wrong: "a read-only bind returns EROFS before EACCES",
         file: "open/grant.rs",
         right: "    may_open(core, mount, mount_flags, inode, access, flags)?;\n    Ok(writing)",
         planted: "    if access & MAY_WRITE != 0 && mount_flags.has(mflag::READ_ONLY) {\n        \
@@ -65,7 +65,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "root-escape",
-        wrong: "`..` goes on above the root of a chroot",
+        wrong: "`..` leads above the root of a chroot",
         file: "walk/dotdot.rs",
         right: "if self.at == root {",
         planted: "if self.at == root && self.wants(lflag::SCOPED) {",
@@ -86,7 +86,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "nofollow-dir",
-        wrong: "O_NOFOLLOW|O_DIRECTORY of a link says ELOOP, not ENOTDIR",
+        wrong: "O_NOFOLLOW|O_DIRECTORY of a link returns ELOOP, not ENOTDIR",
         file: "open/grant.rs",
         right: "if walked & lflag::DIRECTORY != 0 && sample.has(",
         planted: "if walked & lflag::DIRECTORY != 0 && inode.kind() != mode::S_IFLNK \
@@ -94,28 +94,28 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "suid-kept",
-        wrong: "a change of data by a stranger keeps the set-user-id bit",
+        wrong: "a write by another user keeps the set-user-id bit",
         file: "target/mod.rs",
         right: "let mut kept = bits & !mode::S_ISUID;",
         planted: "let mut kept = bits;",
     },
     Mutant {
         name: "trunc-needs-no-right",
-        wrong: "O_RDONLY|O_TRUNC does not ask for the right to write",
+        wrong: "O_RDONLY|O_TRUNC needs no write permission",
         file: "open/how.rs",
         right: "    if flags & O_TRUNC != 0 {\n        access |= MAY_WRITE;",
         planted: "    if flags & O_TRUNC != 0 {\n        access |= MAY_READ;",
     },
     Mutant {
         name: "sgid-not-inherited",
-        wrong: "a directory made in a set-group-id one is not one itself",
+        wrong: "a new directory does not inherit the set-group-id bit",
         file: "perm/mod.rs",
         right: "mode_bits | mode::S_ISGID",
         planted: "mode_bits & !mode::S_ISGID",
     },
     Mutant {
         name: "noatime-anybody",
-        wrong: "O_NOATIME is for everybody",
+        wrong: "O_NOATIME is allowed for every user",
         file: "open/grant.rs",
         right: "if flags & O_NOATIME != 0 && !cred.owner_or_capable(inode.ids().0) {",
         planted: "if flags & O_NOATIME != 0 && flags & O_TRUNC != 0 {",

@@ -1,75 +1,75 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask outside`: other people's suites, and the stress of the testkit, over a mount of
-//! ours, beside the host's tmpfs.
+//! Runs `cargo xtask outside`: suites of other projects, and the stress of the testkit, on a mount
+//! of ours and on the host's tmpfs.
 //!
-//! Everything happens in a mount namespace of its own (root is needed), so that nothing stays
-//! mounted whatever ends it.
+//! Everything happens in a private mount namespace (root is needed), so that no mount stays,
+//! however it ends.
 
-mod judge;
-mod stage;
+mod mounts;
 mod tools;
+mod verdicts;
 
 use super::proof::testkit;
 use super::{Done, pass_on};
-use judge::{Verdicts, worse};
-use stage::Stage;
+use mounts::Mounts;
 use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use verdicts::{Verdicts, worse};
 
-/// Which suite.
+/// The suite.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Suite {
-    /// What POSIX says of names, modes, owners, times and links: each case that passes on tmpfs
-    /// must pass on the mount.
+    /// POSIX rules for names, modes, owners, times and links: each case that passes on tmpfs must
+    /// pass on the mount.
     Pjdfstest,
-    /// Random reads, writes, mappings and changes of length of one file, each checked.
+    /// Random reads, writes, mappings and truncations of one file, each checked.
     Fsx,
-    /// Many processes that do the same to the mount and to a tmpfs, and compare.
+    /// Many processes that do the same on the mount and on a tmpfs, and compare.
     Stress,
-    /// One after the other.
+    /// All of them in turn.
     All,
 }
 
-/// How many operations one fsx does. It never unmaps what it maps for reading, so each takes longer
-/// than the one before: 70 us in the first thousand, 10 ms after some hundred thousand.
+/// How many operations one fsx makes. It never unmaps what it maps for reading, so each takes
+/// longer than the one before: 70 us in the first thousand, 10 ms after some hundred thousand.
 const FSX_ONCE: u64 = 2000;
 
-/// What `cargo xtask outside` is told.
+/// The options of `cargo xtask outside`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which suite.
+    /// The suite to run.
     #[arg(long, value_enum, default_value = "all")]
     suite: Suite,
-    /// What is mounted, as `openpath mount` takes it; `overlay` and `overlay-dir` are of a tree
-    /// that is made for it, with changes in memory and in a directory.
+    /// What to mount, as for `openpath mount`; `overlay` and `overlay-dir` are over a tree that is
+    /// made for them, with changes in memory or in a directory.
     #[arg(long, default_value = "mem")]
     over: String,
-    /// The kernel keeps writes back.
+    /// Use the kernel's writeback cache.
     #[arg(long)]
     write_back: bool,
-    /// How many operations of fsx.
+    /// How many operations fsx makes.
     #[arg(long, default_value_t = 100_000)]
     ops: u64,
-    /// How many processes of the stress.
+    /// How many processes the stress starts.
     #[arg(long, default_value_t = 16)]
     processes: u64,
-    /// How long the stress lasts.
+    /// How many seconds the stress lasts.
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     /// Seed of fsx and of the stress.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Cases of pjdfstest, by a part of their name.
+    /// Run only cases of pjdfstest with this in their names.
     cases: Vec<String>,
-    /// In a mount namespace already.
+    /// Already in a private mount namespace; internal.
     #[arg(long, hide = true)]
     inside: bool,
 }
 
-/// Enters a mount namespace, and there runs what was asked for.
+/// Enters a mount namespace, and runs the suites there.
 pub(crate) fn run(options: &Options) -> Done {
     if !options.inside {
         let mut again = Command::new("unshare");
@@ -80,41 +80,42 @@ pub(crate) fn run(options: &Options) -> Done {
             .arg("--inside");
         return pass_on(&mut again);
     }
-    let stage = Stage::set(options)?;
+    let mounts = Mounts::set(options)?;
     let wants = |suite| options.suite == suite || options.suite == Suite::All;
     let mut well = true;
     if wants(Suite::Pjdfstest) {
-        well &= pjdfstest(&stage, &options.cases)?;
+        well &= pjdfstest(&mounts, &options.cases)?;
     }
     if wants(Suite::Fsx) {
-        well &= fsx(&stage, options.ops, options.seed)?;
+        well &= fsx(&mounts, options.ops, options.seed)?;
     }
     if wants(Suite::Stress) {
-        well &= stress(&stage, options)?;
+        well &= stress(&mounts, options)?;
     }
-    well &= stage.strike()?;
+    well &= mounts.unmount()?;
     Ok(ExitCode::from(u8::from(!well)))
 }
 
-/// Runs pjdfstest on tmpfs and on the mount; whether the mount is as good.
-fn pjdfstest(stage: &Stage, cases: &[String]) -> io::Result<bool> {
+/// Runs pjdfstest on tmpfs and on the mount; returns whether the mount passes every case that tmpfs
+/// does.
+fn pjdfstest(mounts: &Mounts, cases: &[String]) -> io::Result<bool> {
     let program = tools::installed("pjdfstest", "0.2.2")?;
-    let settings = stage.folder().join("pjdfstest.toml");
+    let settings = mounts.folder().join("pjdfstest.toml");
     std::fs::write(&settings, tools::PJDFSTEST)?;
     let verdicts = |on: &Path| -> io::Result<Verdicts> {
         let mut run = Command::new(&program);
         run.arg("--configuration-file").arg(&settings);
         run.arg("--path").arg(on);
-        run.arg("--secondary-fs").arg(stage.second());
-        run.args(cases).current_dir(stage.folder());
+        run.arg("--secondary-fs").arg(mounts.second());
+        run.args(cases).current_dir(mounts.folder());
         Ok(Verdicts::read(&String::from_utf8_lossy(
             &run.output()?.stdout,
         )))
     };
-    let host = verdicts(stage.host())?;
-    let ours = verdicts(stage.ours())?;
+    let host = verdicts(mounts.host())?;
+    let ours = verdicts(mounts.ours())?;
     println!("pjdfstest on tmpfs: {host}");
-    println!("pjdfstest on {}: {ours}", stage.what());
+    println!("pjdfstest on {}: {ours}", mounts.what());
     let worse = worse(&host, &ours);
     for (case, verdict) in &worse {
         println!("  {case}: passes on tmpfs, here {verdict}");
@@ -125,8 +126,8 @@ fn pjdfstest(stage: &Stage, cases: &[String]) -> io::Result<bool> {
     Ok(worse.is_empty() && host.passed() > 0)
 }
 
-/// Runs fsx on the mount; whether it found nothing.
-fn fsx(stage: &Stage, ops: u64, seed: u64) -> io::Result<bool> {
+/// Runs fsx on the mount; returns whether it found nothing.
+fn fsx(mounts: &Mounts, ops: u64, seed: u64) -> io::Result<bool> {
     let program = tools::installed("fsx", "0.3.2")?;
     let mut left = ops;
     let mut seeds = seed..;
@@ -134,27 +135,27 @@ fn fsx(stage: &Stage, ops: u64, seed: u64) -> io::Result<bool> {
         let (part, seed) = (left.min(FSX_ONCE), seeds.next().unwrap_or_default());
         let mut run = Command::new(&program);
         run.args(["-q", "-N", &part.to_string(), "-S", &seed.to_string()]);
-        run.arg("-P").arg(stage.folder()).arg("fsx");
-        let ended = run.current_dir(stage.ours()).output()?;
+        run.arg("-P").arg(mounts.folder()).arg("fsx");
+        let ended = run.current_dir(mounts.ours()).output()?;
         if !ended.status.success() {
             let said = String::from_utf8_lossy(&ended.stderr);
-            println!("fsx on {}: FAILED with seed {seed}: {said}", stage.what());
+            println!("fsx on {}: FAILED with seed {seed}: {said}", mounts.what());
             return Ok(false);
         }
         left -= part;
     }
     println!(
         "fsx on {}: {ops} operations, seeds {seed} to {}: nothing wrong",
-        stage.what(),
+        mounts.what(),
         seeds.start.saturating_sub(1)
     );
     Ok(true)
 }
 
-/// Runs the stress on the mount; whether it found nothing.
-fn stress(stage: &Stage, options: &Options) -> io::Result<bool> {
-    let mut args = vec![OsString::from("--on"), stage.ours().into()];
-    args.extend([OsString::from("--beside"), stage.host().into()]);
+/// Runs the stress on the mount; returns whether it found nothing.
+fn stress(mounts: &Mounts, options: &Options) -> io::Result<bool> {
+    let mut args = vec![OsString::from("--on"), mounts.ours().into()];
+    args.extend([OsString::from("--beside"), mounts.host().into()]);
     for (name, value) in [
         ("--processes", options.processes),
         ("--seconds", options.seconds),
@@ -164,6 +165,6 @@ fn stress(stage: &Stage, options: &Options) -> io::Result<bool> {
     }
     let well = testkit("stress", &args)? == ExitCode::SUCCESS;
     let word = if well { "nothing wrong" } else { "FAILED" };
-    println!("stress on {}: {word}", stage.what());
+    println!("stress on {}: {word}", mounts.what());
     Ok(well)
 }

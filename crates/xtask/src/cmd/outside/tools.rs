@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suites as programs: built once, in a folder of their own.
+//! Builds the suites as programs, once, in a folder of their own.
 
 use crate::cmd::{cargo, target};
 use std::io;
 use std::path::PathBuf;
 
-/// How pjdfstest is set up: two users that every system has, and sleeps that are longer than a tick
-/// of the coarse clock that times are taken from.
+/// The configuration of pjdfstest: two users that every system has, and sleeps longer than a tick
+/// of the coarse clock that sets times.
 pub(super) const PJDFSTEST: &str = r#"
 [features]
 posix_fallocate = {}
@@ -22,7 +22,7 @@ allow_remount = false
 entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 "#;
 
-/// Where program `name` of this version is, which is built if it is not there.
+/// The path of program `name` of this version, which is built if missing.
 ///
 /// # Errors
 /// It cannot be built.

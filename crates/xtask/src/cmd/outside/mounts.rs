@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The three mounts that a suite is run on: the host's tmpfs, ours, and a second one beside.
+//! Makes the three mounts that a suite needs: the host's tmpfs, ours, and a second tmpfs.
 
 use super::Options;
 use crate::cmd::{proof, target};
@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 
 /// How long a mount may take to appear, and its server to end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often is looked.
+/// The interval between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is mounted, and who serves it.
-pub(super) struct Stage {
+/// The mounts, and the process that serves ours.
+pub(super) struct Mounts {
     what: String,
     folder: PathBuf,
     mounts: [PathBuf; 3],
     server: Child,
 }
 
-impl Stage {
+impl Mounts {
     /// Mounts all three.
     ///
     /// # Errors
-    /// Whatever stands in the way.
+    /// Those of the mounts and of the server.
     pub(super) fn set(options: &Options) -> io::Result<Self> {
         let what = options.over.as_str();
         let program = proof::openpath()?;
@@ -56,7 +56,7 @@ impl Stage {
                 let lower = folder.join("lower");
                 tmpfs(&lower)?;
                 fill(&lower, host, options.processes, options.seed)?;
-                // As a tmpfs, and unlike the kernel's overlay, which refuses them.
+                // A tmpfs has them too; the kernel's overlay refuses them.
                 let devices = "null-devices";
                 format!("overlay:lower={},upper={upper},{devices}", lower.display())
             }
@@ -67,18 +67,18 @@ impl Stage {
             serve.arg("--write-back");
         }
         let server = serve.arg(&what).arg(ours).spawn()?;
-        let mut stage = Self {
+        let mut mounts = Self {
             what,
             folder,
             mounts,
             server,
         };
-        stage.appear()?;
-        succeed(Command::new("chmod").arg("1777").arg(stage.ours()))?;
-        Ok(stage)
+        mounts.appear()?;
+        succeed(Command::new("chmod").arg("1777").arg(mounts.ours()))?;
+        Ok(mounts)
     }
 
-    /// Waits until ours is there.
+    /// Waits until our mount appears.
     fn appear(&mut self) -> io::Result<()> {
         let wanted = self.ours().to_string_lossy().into_owned();
         let by = Instant::now() + PATIENCE;
@@ -100,11 +100,11 @@ impl Stage {
         }
     }
 
-    /// Unmounts ours; whether its server ended well.
+    /// Unmounts ours; returns whether its server ended with success.
     ///
     /// # Errors
-    /// It does not end.
-    pub(super) fn strike(mut self) -> io::Result<bool> {
+    /// The server does not end.
+    pub(super) fn unmount(mut self) -> io::Result<bool> {
         succeed(Command::new("umount").arg(self.ours()))?;
         let by = Instant::now() + PATIENCE;
         while Instant::now() < by {
@@ -118,11 +118,11 @@ impl Stage {
         Err(io::Error::other("the server does not end"))
     }
 
-    /// What ours is of.
+    /// What our mount shows.
     pub(super) fn what(&self) -> &str {
         &self.what
     }
-    /// Where files of a run may be left.
+    /// A folder for the files of a run.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -130,7 +130,7 @@ impl Stage {
     pub(super) fn host(&self) -> &Path {
         &self.mounts[0]
     }
-    /// Another one.
+    /// The second tmpfs.
     pub(super) fn second(&self) -> &Path {
         &self.mounts[1]
     }
@@ -148,7 +148,7 @@ fn tmpfs(place: &Path) -> io::Result<()> {
     succeed(mount.arg(place))
 }
 
-/// Makes what the stress begins with, below and on the host's side.
+/// Makes the first files of the stress, in the lower layer and on the host.
 fn fill(lower: &Path, host: &Path, processes: u64, seed: u64) -> io::Result<()> {
     let mut args = vec![OsString::from("--fill"), lower.into()];
     for (name, value) in [("--processes", processes), ("--seed", seed)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A folder that all processes change at once.
+//! Changes one folder from all processes at once.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -7,25 +7,25 @@ use std::path::PathBuf;
 
 use crate::rng::Rng;
 
-/// Names that all fight for.
+/// Names that all processes use.
 const NAMES: usize = 16;
-/// What a call may meet when others change what it is about: `ENOENT`, `EEXIST`, `ENOTDIR`,
-/// `EISDIR`, `ENOTEMPTY`, `EINVAL` (a folder into itself), `ESTALE` (it went meanwhile).
+/// Errors that a call may meet when others change its objects: `ENOENT`, `EEXIST`, `ENOTDIR`,
+/// `EISDIR`, `ENOTEMPTY`, `EINVAL` (a folder into itself), `ESTALE` (it vanished meanwhile).
 const EXPECTED: [i32; 7] = [2, 17, 20, 21, 39, 22, 116];
 
 /// The folder, as one process uses it.
-pub(super) struct Crowd {
+pub(super) struct SharedFolder {
     top: PathBuf,
     number: u64,
 }
 
-impl Crowd {
+impl SharedFolder {
     pub(super) fn new(top: PathBuf, number: u64) -> io::Result<Self> {
         fs::create_dir_all(&top)?;
         Ok(Self { top, number })
     }
 
-    /// Does one thing.
+    /// Makes one random change.
     pub(super) fn step(&mut self, rng: &mut Rng, wrong: &mut Vec<String>) {
         let mut name = || self.top.join(format!("n{}", rng.below(NAMES)));
         let (one, two) = (name(), name());

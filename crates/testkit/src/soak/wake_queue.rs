@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where workers say which futures they have woken.
+//! Queues the futures that workers have woken.
 //!
-//! Made of the tree's own locks: those of the standard library, which is not built with the thread
-//! sanitizer, order what they protect by atomics that it does not see, and are reported as races.
+//! It uses the tree's own locks: the thread sanitizer would report those of the standard library,
+//! which is not built with it, as races.
 
 use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue, lock_classes};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::task::Wake;
 use std::time::{Duration, Instant};
 
 lock_classes! {
-    /// Of the soak.
+    /// The lock classes of the soak.
     const CLASSES;
     /// Futures that were woken.
     Woken;
@@ -23,12 +23,12 @@ struct State {
     asleep: WaitQueue,
 }
 
-/// Futures that were woken, by number, and who waits for more of them.
+/// Woken futures by number, and the thread that waits for more of them.
 #[derive(Clone, Default)]
-pub(super) struct Bell(Arc<Mutex<State, Woken>>);
+pub(super) struct WakeQueue(Arc<Mutex<State, Woken>>);
 
-impl Bell {
-    /// The next that was woken; none within that time.
+impl WakeQueue {
+    /// The next woken future; none if none comes within that time.
     pub(super) fn next(&self, within: Duration) -> Option<usize> {
         let until = Some(Instant::now() + within);
         let sleeper = Sleeper::default();
@@ -46,10 +46,10 @@ impl Bell {
     }
 }
 
-/// Rings for one future.
-pub(super) struct Told(pub(super) Bell, pub(super) usize);
+/// A waker of one future.
+pub(super) struct QueueWaker(pub(super) WakeQueue, pub(super) usize);
 
-impl Wake for Told {
+impl Wake for QueueWaker {
     fn wake(self: Arc<Self>) {
         let mut state = self.0.0.lock();
         state.woken.push_back(self.1);

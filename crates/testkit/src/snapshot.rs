@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Taking a picture of a tree through five questions that every face can answer.
+//! Takes a snapshot of a tree by five queries that every side can answer.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::tree::{DATA_MAX, Depth, NODES_MAX, Node, Place, RawTask, Tree};
 /// Names and values of extended attributes.
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The questions, asked as root; paths are relative to a root, whose own path is empty.
+/// The queries, made as root; a path is relative to a root, and empty for the root itself.
 ///
-/// Each answers with the error of the call that failed.
+/// Each fails with the error of its call.
 #[expect(clippy::missing_errors_doc, reason = "said once, for all of them")]
-pub trait Eye {
-    /// Attributes, the last link not followed.
+pub trait TreeReader {
+    /// Attributes, without following the last link.
     fn lstat(&mut self, path: &[u8]) -> Result<Stat, Errno>;
     /// All entries of a directory, without changing its times.
     fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, Errno>;
@@ -26,14 +26,19 @@ pub trait Eye {
     fn data(&mut self, path: &[u8], max: usize) -> Result<Vec<u8>, Errno>;
     /// The body of a link.
     fn body(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno>;
-    /// Extended attributes; all but those of `user.`, `trusted.`.
+    /// All listed extended attributes, with their values.
     fn xattrs(&mut self, path: &[u8]) -> Result<Xattrs, Errno>;
 }
 
-/// Takes a picture: with the first eye that of the case's root, with the others those of the tasks'
-/// roots; the tasks were looked at already.
-pub fn picture(
-    eyes: &mut [&mut dyn Eye],
+/// The path relative to the working directory, which becomes the root of the tree.
+pub(crate) fn relative(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"." } else { path }
+}
+
+/// Takes a snapshot: of the case's root by the first reader, of the tasks' roots by the others. The
+/// tasks themselves were inspected before.
+pub fn take_snapshot(
+    readers: &mut [&mut dyn TreeReader],
     ids: &mut Ids,
     stamps: &Stamps,
     depth: Depth,
@@ -51,16 +56,16 @@ pub fn picture(
     }
     ids.begin();
     let mut whole = Tree::default();
-    for (i, eye) in eyes.iter_mut().enumerate() {
+    for (i, reader) in readers.iter_mut().enumerate() {
         let mut taker = Taker {
-            eye: &mut **eye,
+            reader: &mut **reader,
             ids,
             stamps,
             depth,
             tree: Tree::default(),
         };
-        match taker.eye.lstat(b"") {
-            // What lies above the root of a task that changed it, its directory entry shows.
+        match taker.reader.lstat(b"") {
+            // The directory entry of a changed root shows what lies above it.
             Ok(stat) => taker.node(Vec::new(), &stat, None, (i == 0).then_some(stat.ino)),
             Err(e) => taker.tree.trouble.push(format!("stat of the root: {e}")),
         }
@@ -82,7 +87,7 @@ pub fn picture(
     whole
 }
 
-/// Where the tasks are, comparable.
+/// Places of the tasks in comparable form.
 fn places_of(
     tasks: Vec<RawTask>,
     ids: &Ids,
@@ -112,7 +117,7 @@ fn places_of(
 }
 
 struct Taker<'a> {
-    eye: &'a mut dyn Eye,
+    reader: &'a mut dyn TreeReader,
     ids: &'a mut Ids,
     stamps: &'a Stamps,
     depth: Depth,
@@ -120,8 +125,8 @@ struct Taker<'a> {
 }
 
 impl Taker<'_> {
-    /// Adds a node, and all beneath it; `up` is the inode number that its `..` shows, if
-    /// that can be told.
+    /// Adds a node and all nodes beneath it; `up` is the inode number that its `..` should show, if
+    /// known.
     fn node(&mut self, path: Vec<u8>, stat: &Stat, odd: Option<&'static str>, up: Option<u64>) {
         self.ids.meet(stat.dev, stat.ino);
         let view = StatView::new(stat, self.ids, self.stamps);
@@ -148,15 +153,15 @@ impl Taker<'_> {
             .push(format!("{what} /{}: {e}", path.escape_ascii()));
     }
 
-    /// Data and extended attributes of one node.
+    /// Reads the data and extended attributes of one node.
     fn depths(&mut self, path: &[u8], stat: &Stat) -> (Option<Vec<u8>>, Xattrs) {
         let data = match mode::file_type(stat.mode) {
-            mode::S_IFREG => Some(self.eye.data(path, DATA_MAX)),
-            mode::S_IFLNK => Some(self.eye.body(path)),
+            mode::S_IFREG => Some(self.reader.data(path, DATA_MAX)),
+            mode::S_IFLNK => Some(self.reader.body(path)),
             _ => None,
         };
         let data = data.and_then(|d| d.map_err(|e| self.trouble("read", path, e)).ok());
-        let mut xattrs = self.eye.xattrs(path).unwrap_or_else(|e| {
+        let mut xattrs = self.reader.xattrs(path).unwrap_or_else(|e| {
             self.trouble("listxattr", path, e);
             Vec::new()
         });
@@ -165,7 +170,7 @@ impl Taker<'_> {
     }
 
     fn children(&mut self, path: &[u8], stat: &Stat, up: Option<u64>) {
-        let entries = match self.eye.list(path) {
+        let entries = match self.reader.list(path) {
             Ok(entries) => entries,
             // A removed directory that another mount still shows.
             Err(Errno::ENOENT) => {
@@ -183,7 +188,7 @@ impl Taker<'_> {
                 self.tree.trouble.push(text);
             }
         }
-        // An overlay of Linux does not always list the numbers that it shows (L42).
+        // An overlay of Linux does not always list the inode numbers that stat(2) shows (L42).
         let listed = !self.stamps.stacked;
         for (dot, ino) in [(&b"."[..], Some(stat.ino)), (b"..", up)] {
             let ino = ino.filter(|_| listed);
@@ -207,7 +212,7 @@ impl Taker<'_> {
                 child.push(b'/');
             }
             child.extend_from_slice(&name);
-            match self.eye.lstat(&child) {
+            match self.reader.lstat(&child) {
                 Ok(s) => {
                     let odd = oddity(&entry, &s, stat.dev);
                     let odd = odd.filter(|odd| listed || *odd != OTHER_INODE);
@@ -220,10 +225,10 @@ impl Taker<'_> {
     }
 }
 
-/// An entry with the number of something else, as what is mounted on shows.
+/// The entry has the number of another inode, as a mount point's entry does.
 const OTHER_INODE: &str = "other inode";
 
-/// What of a directory entry does not fit the thing that its name leads to.
+/// How a directory entry contradicts the object that its name leads to.
 fn oddity(entry: &Entry, stat: &Stat, dev: u64) -> Option<&'static str> {
     if stat.dev != dev {
         Some("other device")

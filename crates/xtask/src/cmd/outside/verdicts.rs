@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What pjdfstest said of each case, and what is worse on one file system than on another.
+//! Parses the results of pjdfstest, and finds the cases that one file system fails and another
+//! passes.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Passed,
     Failed,
     Skipped,
-    /// The suite said nothing of it.
+    /// The suite did not report it.
     Missing,
 }
 
@@ -29,8 +30,8 @@ impl fmt::Display for Verdict {
 pub(super) struct Verdicts(BTreeMap<String, Verdict>);
 
 impl Verdicts {
-    /// Reads what the suite printed: a line for each case, its name and how it ended; what else
-    /// there is (why it failed, where) is passed over.
+    /// Parses the output of the suite: a line for each case, with its name and result. Other lines,
+    /// such as the reason of a failure, are ignored.
     pub(super) fn read(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| {
             let mut words = line.split_whitespace();
@@ -46,7 +47,7 @@ impl Verdicts {
         Self(lines.collect())
     }
 
-    /// How many cases ended so.
+    /// How many cases have this result.
     fn count(&self, wanted: Verdict) -> usize {
         self.0.values().filter(|&&v| v == wanted).count()
     }
@@ -65,7 +66,7 @@ impl fmt::Display for Verdicts {
     }
 }
 
-/// The cases that pass on the `host` and do not on `ours`, with how they ended there.
+/// The cases that pass on `host` but not on `ours`, with their results there.
 pub(super) fn worse<'a>(host: &'a Verdicts, ours: &Verdicts) -> Vec<(&'a str, Verdict)> {
     let of = |name: &String| ours.0.get(name).copied().unwrap_or(Verdict::Missing);
     let passed = host.0.iter().filter(|(_, v)| **v == Verdict::Passed);
@@ -91,7 +92,7 @@ open::fifo                ok
 ";
 
     #[test]
-    fn what_fails_or_is_left_out_where_the_host_passes_is_worse() {
+    fn failure_or_skip_where_host_passes_is_worse() {
         let host = Verdicts::read(HOST);
         assert_eq!(host.to_string(), "3 passed, 1 failed, 1 skipped");
         let ours = Verdicts::read("unlink::absent ok\nunlink::long FAILED\nopen::umask FAILED\n");

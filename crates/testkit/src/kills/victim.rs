@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is killed, and who is left.
+//! Kills the chosen processes of a round, and finds the processes that are left.
 
 use rustix::process::{Pid, Signal};
 use std::fs;
@@ -8,29 +8,29 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// How long what was killed may take to be gone.
+/// How long a killed process may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// The interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
-/// How the server is called.
+/// The process name of the server.
 const SERVER: &[u8] = b"run-serve";
-/// What the front says with when the server is gone.
+/// The exit status of the front when the server is gone.
 const FAILED: i32 = 125;
 
-/// Who is killed.
+/// The processes to kill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Victim {
     Server,
     Front,
     Command,
-    /// One after the other, at once.
+    /// All of them, one directly after the other.
     All,
 }
 
 impl Victim {
     pub(super) const ALL: [Victim; 4] = [Self::Server, Self::Front, Self::Command, Self::All];
 
-    /// Kills it, if it is there; `front` is.
+    /// Kills the processes if they exist; `front` is the front's pid.
     pub(super) fn kill(self, front: u32) {
         let (servers, commands): (Vec<_>, Vec<_>) =
             children(front).into_iter().partition(|pid| is_server(*pid));
@@ -46,20 +46,20 @@ impl Victim {
         }
     }
 
-    /// What is wrong about how the front ended.
-    pub(super) fn amiss(self, status: ExitStatus) -> Option<String> {
+    /// What is wrong with the exit status of the front.
+    pub(super) fn fault(self, status: ExitStatus) -> Option<String> {
         let killed = status.signal() == Some(Signal::KILL.as_raw());
         let failed = status.code() == Some(FAILED);
         let well = match self {
-            // Before it was mounted there is no view to be gone from, and no command to be killed.
+            // Before the mount there is no view that could be gone, and no command to kill.
             Self::Server => failed,
-            // Of all it is the last, and may have seen before that the server is gone.
+            // The front is killed last, and may have noticed before that the server is gone.
             Self::Command | Self::All => killed || failed,
             Self::Front => killed,
         };
-        // The load may have ended in the moment before.
+        // The load may have ended just before.
         let ended = status.code() == Some(0);
-        (!well && !ended).then(|| format!("the front ended: {status}"))
+        (!well && !ended).then(|| format!("unexpected exit status of the front: {status}"))
     }
 }
 
@@ -76,7 +76,7 @@ fn is_server(pid: i32) -> bool {
     line.split(|byte| *byte == 0).any(|word| word == SERVER)
 }
 
-/// How a process ended; `None` if it does not.
+/// Waits for a process to end; `None` if it does not.
 pub(super) fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     let by = Instant::now() + PATIENCE;
     loop {
@@ -91,7 +91,7 @@ pub(super) fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// The processes with `mark` in their environment, once they had time to go.
+/// The processes with `mark` in their environment, after they had time to end.
 pub(super) fn left(mark: &str) -> Vec<String> {
     let by = Instant::now() + PATIENCE;
     loop {
@@ -111,7 +111,7 @@ fn marked(mark: &str) -> Vec<String> {
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned());
     let numbers = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    // Of who has ended and waits to be waited for nothing can be read.
+    // Nothing can be read of a zombie.
     let ours = numbers.filter(|pid| {
         let words = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         words

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of two runs of a scene is compared, and where they may differ.
+//! Compares two runs of a scene, and decides where they may differ.
 
 use super::{Act, Answer, Entry, Scene, Step, Trace, flag};
 use openpath_abi::Errno;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Entries that are one chain, or one by itself.
+/// Splits the entries into chains; a single entry is a chain of its own.
 fn units(scene: &Scene) -> Vec<Vec<&Entry>> {
     let mut units = Vec::new();
     for step in &scene.0 {
@@ -36,13 +36,13 @@ fn by_entry(trace: &Trace) -> BTreeMap<u64, Vec<&Answer>> {
     all
 }
 
-/// When each entry was done.
+/// The order in which entries completed.
 fn places(trace: &Trace) -> BTreeMap<u64, usize> {
     let last = trace.answers.iter().enumerate().filter(|(_, a)| !a.more);
     last.map(|(at, answer)| (answer.data, at)).collect()
 }
 
-/// In which order the members of each chain were done. A linked time-out is beside its chain.
+/// The order in which the members of each chain completed. A linked time-out is beside its chain.
 fn chains(units: &[Vec<&Entry>], trace: &Trace) -> Vec<Vec<u64>> {
     let places = places(trace);
     let order = |unit: &Vec<&Entry>| {
@@ -57,7 +57,8 @@ fn chains(units: &[Vec<&Entry>], trace: &Trace) -> Vec<Vec<u64>> {
     units.iter().map(order).collect()
 }
 
-/// Of each drained chain: whether all before was done before it, and all after it afterwards.
+/// For each drained chain: whether all earlier entries completed before it, and all later ones
+/// after it.
 fn drains(units: &[Vec<&Entry>], trace: &Trace) -> Vec<[bool; 2]> {
     let places = places(trace);
     let of = |unit: &Vec<&Entry>| -> Vec<usize> {
@@ -80,7 +81,7 @@ fn drains(units: &[Vec<&Entry>], trace: &Trace) -> Vec<[bool; 2]> {
     sides.collect()
 }
 
-/// The id of the difference on purpose that explains these answers to one entry.
+/// The id of the deliberate difference that explains these answers to one entry.
 fn explained(entry: &Entry, theirs: &[&Answer], ours: &[&Answer]) -> Option<&'static str> {
     let ([theirs], [ours]) = (theirs, ours) else {
         return None;
@@ -91,7 +92,7 @@ fn explained(entry: &Entry, theirs: &[&Answer], ours: &[&Answer]) -> Option<&'st
     }
 }
 
-/// Compares; the ids of what differed on purpose.
+/// Compares; returns the ids of the deliberate differences.
 pub(super) fn compare(
     scene: &Scene,
     theirs: &Trace,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two folders to which the same is done.
+//! Makes the same random changes in two folders and compares.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
 
 use crate::rng::Rng;
 
-/// Names that there can be on each of two levels.
+/// Possible names on each of two levels.
 const NAMES: [&str; 12] = [
     "a",
     "b",
@@ -27,14 +27,14 @@ const NAMES: [&str; 12] = [
     "i",
     "j",
 ];
-/// Files held open at most, with a name or without.
+/// The most files held open, named or unnamed.
 const OPEN_MAX: usize = 8;
-/// What is tried to fill a folder.
+/// How many changes are tried to fill a folder.
 const FILL: usize = 600;
-/// Offsets go up to here, and lengths to a sixteenth of it.
+/// Offsets are below this, lengths below a sixteenth of it.
 const SIZE: usize = 1 << 18;
 
-/// What is done, on either side.
+/// A change, on either side.
 #[derive(Clone, Debug)]
 enum Act {
     Make(PathBuf, u32),
@@ -57,7 +57,7 @@ enum Act {
     Held(usize, With),
 }
 
-/// What is done with a file that is held open.
+/// A change of a file that is held open.
 #[derive(Clone, Debug)]
 enum With {
     Write(u64, usize, u8),
@@ -68,28 +68,28 @@ enum With {
     Sync,
 }
 
-/// One folder and the files of it that are held open.
+/// One folder, and its files that are held open.
 struct Side {
     top: PathBuf,
     open: Vec<File>,
 }
 
-/// The two.
-pub(super) struct Twin {
+/// The two folders.
+pub(super) struct TwoFolders {
     sides: [Side; 2],
 }
 
-/// A number that stands for bytes (FNV-1a).
+/// A checksum (FNV-1a).
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &b| {
         (sum ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
     })
 }
 
-/// What of a file's attributes must agree.
+/// The attributes of a file that must agree.
 fn shown(meta: &fs::Metadata) -> String {
     let kind = meta.file_type();
-    // A directory of an overlay has one link, whatever is in it.
+    // A directory of an overlay has one link, whatever its contents.
     let (size, links) = if kind.is_dir() {
         (0, 0)
     } else {
@@ -113,7 +113,7 @@ impl Side {
         })
     }
 
-    /// Does it; what it says, without what differs between any two file systems.
+    /// Makes a change; returns its result, without what differs between any two file systems.
     fn does(&mut self, act: &Act) -> io::Result<String> {
         let at = |path: &Path| self.top.join(path);
         let name = |n: u8| format!("user.x{n}");
@@ -185,7 +185,7 @@ impl Side {
     }
 }
 
-/// Does it; what it says.
+/// Makes a change of an open file; returns its result.
 fn with(file: &File, what: &With) -> io::Result<String> {
     match what {
         With::Write(offset, len, byte) => {
@@ -208,7 +208,7 @@ fn with(file: &File, what: &With) -> io::Result<String> {
     Ok(String::new())
 }
 
-/// The names in a folder, in their order.
+/// The sorted names in a folder.
 fn list(path: &Path) -> io::Result<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path)? {
@@ -219,7 +219,7 @@ fn list(path: &Path) -> io::Result<String> {
     Ok(names.join(", "))
 }
 
-/// A whole tree: what each name is, and what the file has.
+/// A whole tree: the type and attributes of each name.
 fn tree(top: &Path) -> io::Result<BTreeMap<PathBuf, String>> {
     let (mut all, mut left) = (BTreeMap::new(), vec![top.to_owned()]);
     while let Some(folder) = left.pop() {
@@ -240,7 +240,7 @@ fn tree(top: &Path) -> io::Result<BTreeMap<PathBuf, String>> {
     Ok(all)
 }
 
-/// An answer as it is compared: errors by their number.
+/// An answer in comparable form: errors by their number.
 fn answer(done: io::Result<String>) -> String {
     done.unwrap_or_else(|why| match why.raw_os_error() {
         Some(errno) => format!("errno {errno}"),
@@ -248,33 +248,35 @@ fn answer(done: io::Result<String>) -> String {
     })
 }
 
-impl Twin {
+impl TwoFolders {
     pub(super) fn new(on: PathBuf, beside: PathBuf) -> io::Result<Self> {
         Ok(Self {
             sides: [Side::new(on)?, Side::new(beside)?],
         })
     }
 
-    /// Makes a folder of all sorts of things, without second names.
+    /// Fills a folder with objects of all types, without hard links.
     pub(super) fn fill(top: PathBuf, rng: &mut Rng) -> io::Result<()> {
         let mut side = Side::new(top)?;
         for _ in 0..FILL {
             let act = act(rng);
             if !matches!(act, Act::Link(..)) {
-                // What cannot be done at this point is not.
+                // A change that is impossible at this point is skipped.
                 side.does(&act).ok();
             }
         }
         Ok(())
     }
 
-    /// Does one thing on both sides.
+    /// Makes one random change on both sides.
     pub(super) fn step(&mut self, rng: &mut Rng, wrong: &mut Vec<String>) {
         let act = act(rng);
         let [ours, theirs] = &mut self.sides;
         let (mine, host) = (answer(ours.does(&act)), answer(theirs.does(&act)));
         if mine != host {
-            wrong.push(format!("{act:?}: {mine}, and beside {host}"));
+            wrong.push(format!(
+                "{act:?}: {mine} on the mount, {host} on the trusted folder"
+            ));
         }
     }
 
@@ -287,7 +289,10 @@ impl Twin {
                 for path in mine.keys().chain(host.keys()) {
                     let (m, h) = (mine.get(path), host.get(path));
                     if m != h {
-                        wrong.push(format!("{}: {m:?}, and beside {h:?}", path.display()));
+                        wrong.push(format!(
+                            "{}: {m:?} on the mount, {h:?} on the trusted folder",
+                            path.display()
+                        ));
                         return;
                     }
                 }
@@ -300,12 +305,12 @@ impl Twin {
         }
     }
 
-    /// Removes both.
+    /// Removes both folders.
     pub(super) fn end(self, wrong: &mut Vec<String>) {
         for side in self.sides {
             drop(side.open);
             if let Err(why) = fs::remove_dir_all(&side.top) {
-                wrong.push(format!("{} does not go: {why}", side.top.display()));
+                wrong.push(format!("{} cannot be removed: {why}", side.top.display()));
             }
         }
     }
@@ -320,7 +325,7 @@ fn path(rng: &mut Rng) -> PathBuf {
     path
 }
 
-/// Something to do.
+/// A random change.
 fn act(rng: &mut Rng) -> Act {
     let n = rng.below(OPEN_MAX);
     let at = rng.below(SIZE) as u64;
@@ -347,7 +352,7 @@ fn act(rng: &mut Rng) -> Act {
     }
 }
 
-/// Something to do with a file.
+/// A random change of an open file.
 fn what(rng: &mut Rng) -> With {
     let at = rng.below(SIZE) as u64;
     let len = rng.below(SIZE / 16);

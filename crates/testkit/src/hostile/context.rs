@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where an attack takes place: a host with a guest, and eyes on memory.
+//! Gives an attack its host and guest, and measures memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,30 +10,30 @@ use openpath_vfs::{Cred, Limits, Sysctl, Task, Tenant, TenantLimits, Usage, Vfs}
 
 use crate::rng::Rng;
 
-/// What the guest may do.
+/// The size of the attacks.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Names that do not exist.
+    /// How many names that do not exist.
     pub names: u64,
-    /// Sizes as in the promise: a million entries, a million levels. Else a hundredth.
+    /// Use the promised sizes (a million entries, a million levels) instead of a hundredth.
     pub full: bool,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Only attacks with this in their name.
+    /// Run only attacks with this in their name.
     pub only: Option<String>,
-    /// Gets each line of the report.
+    /// Receives each line of the report.
     pub say: fn(&str),
 }
 
-/// One attack's view.
-pub(super) struct Field<'p> {
+/// The context of one attack.
+pub(super) struct Context<'p> {
     pub(super) plan: &'p Plan,
     pub(super) rng: Rng,
     name: &'static str,
     pub(super) found: Vec<String>,
 }
 
-impl<'p> Field<'p> {
+impl<'p> Context<'p> {
     pub(super) fn new(plan: &'p Plan, name: &'static str) -> Self {
         Self {
             plan,
@@ -43,25 +43,25 @@ impl<'p> Field<'p> {
         }
     }
 
-    /// A line of the report.
+    /// Prints a line of the report.
     pub(super) fn say(&self, text: &str) {
         (self.plan.say)(&format!("  {text}"));
     }
 
-    /// Notes something that did not hold.
+    /// Records a bound that did not hold.
     pub(super) fn wrong(&mut self, text: String) {
         (self.plan.say)(&format!("  WRONG: {text}"));
         self.found.push(format!("{}: {text}", self.name));
     }
 
-    /// Notes `what` unless it holds.
+    /// Records `what` unless `holds`.
     pub(super) fn must(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.wrong(what());
         }
     }
 
-    /// Notes it unless a call was refused with `errno`.
+    /// Records a fault unless a call failed with `errno`.
     pub(super) fn refused<T>(&mut self, what: &str, done: Result<T, Errno>, errno: Errno) {
         let got = done.err();
         self.must(got == Some(errno), || {
@@ -70,7 +70,7 @@ impl<'p> Field<'p> {
         });
     }
 
-    /// Notes pins that are held now and were not `before`.
+    /// Records pins that are held now and were not `before`.
     pub(super) fn pins_are(&mut self, host: &Host, before: Usage) {
         host.settle();
         let after = host.vfs.usage();
@@ -79,13 +79,13 @@ impl<'p> Field<'p> {
         });
     }
 
-    /// This many, or a hundredth.
+    /// This size, or a hundredth of it.
     pub(super) fn size(&self, full: u64) -> u64 {
         if self.plan.full { full } else { full / 100 }
     }
 }
 
-/// An instance with a tree, and a guest in it that has a tenant of its own.
+/// An instance with a tree, and a guest in it with a tenant of its own.
 pub(super) struct Host {
     pub(super) vfs: Vfs,
     /// The host's own task.
@@ -96,13 +96,13 @@ pub(super) struct Host {
 
 impl Host {
     /// # Errors
-    /// What keeps it from being built.
+    /// Those of building the instance.
     pub(super) fn new(limits: Limits, tenant: TenantLimits) -> Result<Self, Errno> {
         Self::with(limits, Sysctl::default(), tenant)
     }
 
     /// # Errors
-    /// What keeps it from being built.
+    /// Those of building the instance.
     pub(super) fn with(
         limits: Limits,
         sysctl: Sysctl,
@@ -125,13 +125,13 @@ impl Host {
         })
     }
 
-    /// Forgets what nobody uses, and gives memory back.
+    /// Evicts what is unused, and returns memory to the system.
     pub(super) fn settle(&self) {
         settle(&self.vfs);
     }
 }
 
-/// Forgets what nobody uses, and gives memory back.
+/// Evicts what is unused, and returns memory to the system.
 pub(super) fn settle(vfs: &Vfs) {
     loop {
         vfs.collect();
@@ -142,12 +142,12 @@ pub(super) fn settle(vfs: &Vfs) {
     vfs.trim(Duration::from_secs(10));
 }
 
-/// Gives back what the allocator holds.
+/// Returns memory that the allocator holds.
 pub(super) fn settle_heap() {
     openpath_sync::trim_heap();
 }
 
-/// Whole mebibytes.
+/// Bytes as whole mebibytes.
 pub(super) fn mib(bytes: u64) -> u64 {
     bytes >> 20
 }
@@ -161,13 +161,13 @@ fn status(field: &str) -> u64 {
 }
 
 /// Resident memory of this process.
-pub(super) fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     status("VmRSS:")
 }
 
-/// The most memory that was resident since the last reset.
+/// The peak of resident memory since the last reset.
 pub(super) mod high_water {
-    /// Forgets the most so far; where that is not allowed it is the most since the start.
+    /// Resets the peak; where that is not allowed, it stays the peak since the start.
     pub(crate) fn reset() {
         let _ = std::fs::write("/proc/self/clear_refs", "5");
     }
@@ -177,7 +177,7 @@ pub(super) mod high_water {
     }
 }
 
-/// The middle one of some times.
+/// The median of some times.
 pub(super) fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()

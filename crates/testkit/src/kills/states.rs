@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree before a commit and after it, and whether what is there now is one of both.
+//! Holds a tree's states before and after a commit, and checks that the present state is one of
+//! both.
 
 use std::collections::BTreeSet;
 
-/// What a tree was and is to be, as `find` and `cksum` tell it: a line for each name.
-pub(super) struct Both {
+/// The two states, as `find` and `cksum` print them: a line for each name.
+pub(super) struct States {
     pub(super) before: String,
     pub(super) shown: String,
 }
 
-/// A line, that of a directory as if its owner could write it: a commit opens those that it works
-/// in, and closes them at its end.
+/// The line of a directory as if its owner could write it: a commit adds that right where it works,
+/// and removes it at its end.
 fn opened(line: &str) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     if words.get(1).is_some_and(|kind| kind == "d")
@@ -22,9 +23,9 @@ fn opened(line: &str) -> String {
     words.join(" ")
 }
 
-impl Both {
-    /// What is wrong with what is there after a kill (R1).
-    pub(super) fn amiss(&self, now: &str) -> Option<String> {
+impl States {
+    /// What violates R1 in the state after a kill.
+    pub(super) fn fault(&self, now: &str) -> Option<String> {
         let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
         let [before, shown, now] = [&self.before, &self.shown, now].map(|text| {
             let lines: BTreeSet<_> = text.lines().map(opened).collect();

@@ -1,62 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one who starts workers, listens, and notices when one dies or hangs.
+//! Starts worker processes, collects their results, and notices when one dies or hangs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::case::Case;
 use crate::random;
+use crate::scratch::Scratch;
 use crate::shrink;
 use crate::skips::Counts;
 use crate::work::{Job, Part, Report, Said, Source, Summary};
 
-/// Seconds without a step after which a worker counts as hanging.
+/// Time without a step after which a worker counts as hanging.
 const STALL: Duration = Duration::from_secs(30);
-/// Seconds that one case may take when a death is looked into.
+/// Time that one case may take when a death is investigated.
 const ONE_CASE: Duration = Duration::from_secs(5);
 
-/// What a layer gave.
+/// The result of a layer.
 #[derive(Debug, Default)]
 pub struct Result {
-    /// All workers together.
+    /// The sum over all workers.
     pub summary: Summary,
     /// Different divergences.
     pub reports: Vec<Report>,
-    /// Workers that could not work, deaths that could not be explained.
+    /// Workers that failed, and deaths without an explanation.
     pub failures: Vec<String>,
     /// Time spent.
     pub seconds: f64,
-}
-
-/// The files of a run; removed when it is over.
-#[derive(Debug)]
-pub struct Place(PathBuf);
-
-impl Place {
-    /// A fresh place.
-    ///
-    /// # Errors
-    /// What kept it from being made.
-    pub fn new() -> std::io::Result<Place> {
-        let name = format!("openpath-oracle-{}", std::process::id());
-        let place = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&place)?;
-        Ok(Place(place))
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // It only holds small files; one that stays does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 enum Heard {
@@ -64,8 +37,8 @@ enum Heard {
     Ended(usize),
 }
 
-/// A worker at work.
-struct Hand {
+/// A running worker.
+struct Worker {
     job: Job,
     child: Child,
     seen: Vec<u8>,
@@ -73,8 +46,8 @@ struct Hand {
     over: bool,
 }
 
-impl Hand {
-    fn start(number: usize, job: Job, tell: &Sender<Heard>) -> std::io::Result<Hand> {
+impl Worker {
+    fn start(number: usize, job: Job, tell: &Sender<Heard>) -> std::io::Result<Worker> {
         let mut child = start(&["work"], &serde_json::to_string(&job)?)?;
         if let Some(out) = child.stdout.take() {
             let tell = tell.clone();
@@ -88,7 +61,7 @@ impl Hand {
             });
         }
         let (seen, moved) = (Vec::new(), Instant::now());
-        Ok(Hand {
+        Ok(Worker {
             job,
             child,
             seen,
@@ -97,13 +70,13 @@ impl Hand {
         })
     }
 
-    /// The number of the case under way.
+    /// The number of the case that the worker runs.
     fn case(&self) -> Option<u64> {
         let bytes = std::fs::read(&self.job.state).ok()?;
         Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
     }
 
-    /// Has it made no step for too long?
+    /// Whether the worker made no step for too long.
     fn stalled(&mut self) -> bool {
         let now = std::fs::read(&self.job.state).unwrap_or_default();
         if now != self.seen {
@@ -114,7 +87,7 @@ impl Hand {
     }
 }
 
-/// Starts this program again, with a job on its input.
+/// Starts this program again, with a job on its standard input.
 fn start(args: &[&str], input: &str) -> std::io::Result<Child> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(args)
@@ -127,23 +100,23 @@ fn start(args: &[&str], input: &str) -> std::io::Result<Child> {
     Ok(child)
 }
 
-/// Runs a layer on this many workers; `job` is the share of the first of one.
+/// Runs a layer on this many workers; `job` is the share of the first worker.
 ///
 /// # Errors
-/// What kept a worker from being started.
-pub fn run(job: &Job, workers: usize, place: &Place) -> std::io::Result<Result> {
+/// Those of starting a process.
+pub fn run(job: &Job, workers: usize, place: &Scratch) -> std::io::Result<Result> {
     let begun = Instant::now();
     let (tell, listen) = channel();
-    let mut hands = Vec::new();
+    let mut running = Vec::new();
     for number in 0..workers {
         let mut share = job.clone();
         share.from = job.from + number as u64;
         share.step = workers as u64;
-        share.state = place.file(&format!("state{number}"));
-        hands.push(Hand::start(number, share, &tell)?);
+        share.state = place.path().join(format!("state{number}"));
+        running.push(Worker::start(number, share, &tell)?);
     }
     let mut boss = Boss {
-        hands,
+        running,
         tell,
         result: Result::default(),
     };
@@ -153,25 +126,25 @@ pub fn run(job: &Job, workers: usize, place: &Place) -> std::io::Result<Result> 
 }
 
 struct Boss {
-    hands: Vec<Hand>,
+    running: Vec<Worker>,
     tell: Sender<Heard>,
     result: Result,
 }
 
 impl Boss {
     fn listen(&mut self, listen: &Receiver<Heard>) -> std::io::Result<()> {
-        while self.hands.iter().any(|h| !h.over) {
+        while self.running.iter().any(|h| !h.over) {
             match listen.recv_timeout(Duration::from_secs(1)) {
                 Ok(Heard::Line(number, line)) => self.line(number, &line),
                 Ok(Heard::Ended(number)) => self.ended(number)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            for hand in self.hands.iter_mut().filter(|h| !h.over) {
-                if hand.stalled() {
-                    // Its end is heard of like any other.
-                    let _ = hand.child.kill();
-                    hand.moved = Instant::now();
+            for worker in self.running.iter_mut().filter(|h| !h.over) {
+                if worker.stalled() {
+                    // The end of its output is reported as for any other worker.
+                    let _ = worker.child.kill();
+                    worker.moved = Instant::now();
                 }
             }
         }
@@ -182,11 +155,11 @@ impl Boss {
         match serde_json::from_str(line) {
             Ok(Said::Report(report)) => self.report(report),
             Ok(Said::Done(summary)) => {
-                self.hands[number].over = true;
+                self.running[number].over = true;
                 merge(&mut self.result.summary, summary);
             }
             Ok(Said::Failed(text)) => {
-                self.hands[number].over = true;
+                self.running[number].over = true;
                 self.result.failures.push(text);
             }
             Err(e) => self
@@ -207,15 +180,15 @@ impl Boss {
         }
     }
 
-    /// A worker's output ended: it is done, or it died on a case.
+    /// Handles the end of a worker's output: the worker is done, or it died on a case.
     fn ended(&mut self, number: usize) -> std::io::Result<()> {
-        let status = self.hands[number].child.wait()?;
-        if self.hands[number].over {
+        let status = self.running[number].child.wait()?;
+        if self.running[number].over {
             return Ok(());
         }
-        self.hands[number].over = true;
-        let mut job = self.hands[number].job.clone();
-        let Some(at) = self.hands[number].case() else {
+        self.running[number].over = true;
+        let mut job = self.running[number].job.clone();
+        let Some(at) = self.running[number].case() else {
             self.result
                 .failures
                 .push(format!("a worker died at once: {status}"));
@@ -237,12 +210,12 @@ impl Boss {
         self.report(report);
         job.from = at + job.step;
         if job.from < job.count && self.result.reports.len() < job.reports_max {
-            self.hands[number] = Hand::start(number, job, &self.tell)?;
+            self.running[number] = Worker::start(number, job, &self.tell)?;
         }
         Ok(())
     }
 
-    /// Shrinks a case that kills its worker, a process a try.
+    /// Shrinks a case that kills its worker, with one process for each try.
     fn explain(&self, job: &Job, case: &Case) -> Case {
         let mut tries = 0;
         let begun = Instant::now();
@@ -259,9 +232,9 @@ impl Boss {
 /// How a process that ran one case ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// It said this.
+    /// It printed this.
     Said(String),
-    /// It gave up with this status.
+    /// It failed with this status.
     Exited(i32),
     /// It died or had to be killed.
     Died(String),
@@ -270,7 +243,7 @@ pub enum Ended {
 /// Runs one case in a process of its own.
 ///
 /// # Errors
-/// What kept the process from being started.
+/// Those of starting a process.
 pub fn one(job: &Job, case: &Case) -> std::io::Result<Ended> {
     let input = format!("{}\n{case}", serde_json::to_string(job)?);
     let mut child = start(&["one"], &input)?;
@@ -313,7 +286,7 @@ fn merge(all: &mut Summary, one: Summary) {
     }
 }
 
-/// The job of a layer, before it is shared out.
+/// The job of a layer, before it is split among workers.
 #[must_use]
 pub fn job(part: Part, against: crate::sides::Against, seed: u64, count: u64) -> Job {
     Job {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree that cannot vouch for what is not there: a directory of numbers, of which it is asked one
-//! name at a time.
+//! Implements a back end without complete directories: a directory of numbered files that is asked
+//! for each name.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn inode(number: usize, kind: u32, ops: Box<dyn InodeOps>) -> Arc<Inode> {
     Inode::new(number as u64, 0, attr, Timespec::default(), ops)
 }
 
-/// The tree: files `0` to `999` in its root.
+/// Makes the tree: files `0` to `999` in its root.
 pub(super) fn tree() -> Arc<SuperBlock> {
     let file = |n: usize| inode(n + 2, mode::S_IFREG, Box::new(File));
     let files = (0..FILES).map(file).collect();

@@ -29,7 +29,6 @@ const PENDING: &[(&str, usize)] = &[
     ("crates/cli", 6),
     ("crates/conformance", 5),
     ("crates/faces/run", 4),
-    ("crates/faces/wasi", 3),
     ("crates/testkit", 13),
     ("crates/vfs", 9),
     ("crates/xtask", 2),

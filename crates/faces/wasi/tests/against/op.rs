@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What both are asked.
+//! The random calls that both sides make.
 
-/// Numbers that a seed decides (`xorshift64*`).
+/// Random numbers from a seed (`xorshift64*`).
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -26,7 +26,7 @@ impl Dice {
     }
 
     fn slot(&mut self) -> usize {
-        // The directory that was given, often.
+        // Often the preopened directory.
         match self.roll(SLOTS as u64 * 2) as usize {
             slot if slot < SLOTS => slot,
             _ => 0,
@@ -59,7 +59,7 @@ impl Dice {
     }
 }
 
-/// Handles that are kept.
+/// The number of handles that a guest keeps.
 pub(crate) const SLOTS: usize = 6;
 
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ pub(crate) enum Time {
     At(u64, u32),
 }
 
-/// One question. Handles are numbers of slots; 0 is the directory that was given.
+/// One call. Handles are numbers of slots; slot 0 is the preopened directory.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Open {
@@ -175,7 +175,7 @@ impl Op {
         }
     }
 
-    /// The paths it names, and what a link is to say.
+    /// Its paths and link targets.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         let (one, other) = match self {
             Self::Open { path, .. }

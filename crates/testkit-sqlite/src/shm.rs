@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The index of a log written ahead: memory that connections share, and locks on the file that it
-//! would be mapped from.
+//! The index of a write-ahead log: memory that connections share, and locks on the `-shm` file.
 //!
-//! The tree maps no file for writing, so the memory is of this process and found by the file; the
-//! file has the locks. That is what makes connections here what processes are elsewhere.
+//! The tree maps no file for writing, so the memory belongs to this process and is found by the
+//! file's identity; only the locks are on the file. So connections here can act like processes
+//! elsewhere.
 //!
-//! # Fields
-//! | bytes of the file `-shm` | what a lock of them says |
+//! # Locked bytes
+//! | bytes of the file `-shm` | meaning of a lock |
 //! |---|---|
-//! | `FIRST_SLOT` + 0 to 7 | who writes, moves the log, recovers, reads which part (SQLite says) |
-//! | `ALIVE` | for reading: this connection uses the index; for writing: nobody else does |
+//! | `FIRST_SLOT` + 0 to 7 | writer, checkpointer, recovery, readers of a part (chosen by SQLite) |
+//! | `ALIVE` | for reading: this connection uses the index; for writing: no other connection does |
 //!
 //! # Rules
-//! * R1. Who finds nobody alive begins with an index of zeros. Memory is looked up with `ALIVE`
-//!   held, and let go before it ends: so memory that is there is of connections that live.
-//! * R2. The file is unlinked only by who has the database alone, while it still has the memory: a
-//!   number of an inode is not used again before the memory is gone.
+//! * R1. A connection that finds no other one using the index zeroes it. Memory is looked up while
+//!   `ALIVE` is held and released before `ALIVE` is, so existing memory belongs to live
+//!   connections.
+//! * R2. Only a connection that has the database to itself unlinks the file, while it still holds
+//!   the memory: the inode number is not reused before the memory is gone.
 
 use crate::file::Handle;
-use crate::seat::{Code, Seat};
+use crate::task_vfs::{Code, TaskVfs};
 use openpath_abi::fcntl::{O_CREAT, O_RDWR};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 use openpath_vfs::Fd;
@@ -28,15 +29,15 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The first byte that is locked: behind the two headers of the index and what follows them.
+/// The first locked byte, after the two headers of the index and the checkpoint data.
 pub(crate) const FIRST_SLOT: i64 = 120;
-/// The byte of who is there.
+/// The byte that live connections lock; SQLite calls it the dead-man switch.
 const ALIVE: (i64, i64) = (FIRST_SLOT + SLOTS, 1);
 const SLOTS: i64 = ffi::SQLITE_SHM_NLOCK as i64;
 
-/// What SQLite asks for at a time.
+/// The size of a region, as SQLite asks for it.
 const REGION: usize = 32 << 10;
-/// So many at most: 4 million pages in the log.
+/// The most regions: 4 million pages in the log.
 const REGIONS_MAX: usize = 1024;
 
 type Region = Box<[AtomicU64]>;
@@ -46,7 +47,7 @@ type Region = Box<[AtomicU64]>;
 pub(crate) struct Index(Mutex<Vec<Region>>);
 
 impl Index {
-    /// Where region `number` lies; `None`: not made yet, nor to be.
+    /// The address of region `number`; `None` if it does not exist and `make` is false.
     fn region(&self, number: usize, make: bool) -> Option<*const AtomicU64> {
         let mut regions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while make && regions.len() <= number {
@@ -57,7 +58,7 @@ impl Index {
     }
 }
 
-/// The indices that are in use, by device and inode.
+/// The indices in use, by device and inode.
 #[derive(Default)]
 pub(crate) struct Indices(Mutex<HashMap<(u64, u64), Weak<Index>>>);
 
@@ -74,7 +75,7 @@ impl Indices {
     }
 }
 
-/// A connection's part in an index.
+/// A connection's use of an index.
 pub(crate) struct Shm {
     fd: Fd,
     path: Vec<u8>,
@@ -82,37 +83,37 @@ pub(crate) struct Shm {
 }
 
 impl Shm {
-    fn open(seat: &Seat, database: &[u8]) -> Result<Self, Code> {
+    fn open(task_vfs: &TaskVfs, database: &[u8]) -> Result<Self, Code> {
         let path = [database, b"-shm"].concat();
-        let fd = seat
+        let fd = task_vfs
             .task()
             .open(&path, O_RDWR | O_CREAT, 0o644)
-            .map_err(seat.refused(ffi::SQLITE_CANTOPEN))?;
-        let found = Self::arrive(seat, fd).and_then(|()| {
-            let stat = seat.task().fstat(fd);
-            stat.map_err(seat.refused(ffi::SQLITE_IOERR_FSTAT))
+            .map_err(task_vfs.refused(ffi::SQLITE_CANTOPEN))?;
+        let found = Self::join(task_vfs, fd).and_then(|()| {
+            let stat = task_vfs.task().fstat(fd);
+            stat.map_err(task_vfs.refused(ffi::SQLITE_IOERR_FSTAT))
         });
         match found {
             // R1.
             Ok(stat) => Ok(Self {
                 fd,
                 path,
-                index: seat.indices().get((stat.dev, stat.ino)),
+                index: task_vfs.indices().get((stat.dev, stat.ino)),
             }),
             Err(code) => {
-                let _ = seat.task().close(fd);
+                let _ = task_vfs.task().close(fd);
                 Err(code)
             }
         }
     }
 
-    /// Is there from now on; what is in the file is forgotten if nobody was.
-    fn arrive(seat: &Seat, fd: Fd) -> Result<(), Code> {
-        let lock = |kind| seat.lock(fd, kind, ALIVE, ffi::SQLITE_IOERR_SHMLOCK);
+    /// Joins the users of the index; the first one truncates the file.
+    fn join(task_vfs: &TaskVfs, fd: Fd) -> Result<(), Code> {
+        let lock = |kind| task_vfs.lock(fd, kind, ALIVE, ffi::SQLITE_IOERR_SHMLOCK);
         match lock(F_WRLCK) {
             Ok(()) => {
-                let cut = seat.task().ftruncate(fd, 0);
-                cut.map_err(seat.refused(ffi::SQLITE_IOERR_SHMOPEN))?;
+                let cut = task_vfs.task().ftruncate(fd, 0);
+                cut.map_err(task_vfs.refused(ffi::SQLITE_IOERR_SHMOPEN))?;
             }
             Err(ffi::SQLITE_BUSY) => {}
             Err(code) => return Err(code),
@@ -122,10 +123,12 @@ impl Shm {
 }
 
 impl Handle {
-    /// Where region `number` of the index lies, which is made if it is to be; null: there is none.
+    /// The address of region `number` of the index, which is created on request; null if there is
+    /// none.
     ///
     /// # Errors
-    /// `SQLITE_BUSY` (somebody begins it), `SQLITE_CANTOPEN`, `SQLITE_IOERR_SHMMAP` and its kin.
+    /// `SQLITE_BUSY` (another connection creates the index), `SQLITE_CANTOPEN`,
+    /// `SQLITE_IOERR_SHM*`.
     pub(crate) fn map(
         &mut self,
         number: c_int,
@@ -137,13 +140,13 @@ impl Handle {
             return Err(ffi::SQLITE_IOERR_SHMMAP);
         }
         if self.shm.is_none() {
-            self.shm = Some(Shm::open(&self.seat, &self.path)?);
+            self.shm = Some(Shm::open(&self.task_vfs, &self.path)?);
         }
         let region = self.shm.as_ref().map(|shm| shm.index.region(number, make));
         Ok(region.flatten().unwrap_or(std::ptr::null()))
     }
 
-    /// Locks slots of the index, or ends their locks.
+    /// Locks slots of the index, or releases their locks.
     ///
     /// # Errors
     /// `SQLITE_BUSY`, `SQLITE_IOERR_SHMLOCK`.
@@ -160,16 +163,17 @@ impl Handle {
             _ => F_RDLCK,
         };
         let range = (FIRST_SLOT + i64::from(first), i64::from(many));
-        self.seat
+        self.task_vfs
             .lock(shm.fd, kind, range, ffi::SQLITE_IOERR_SHMLOCK)
     }
 
-    /// What was stored to an index before is seen by who sees what is stored after.
+    /// A full barrier: stores to an index before it are visible to a thread that sees stores after
+    /// it.
     pub(crate) fn barrier() {
         fence(Ordering::SeqCst);
     }
 
-    /// Gives up the index; the file goes too, if it is to.
+    /// Releases the index, and unlinks the file if `delete` is set.
     ///
     /// # Errors
     /// `SQLITE_IOERR_CLOSE`.
@@ -179,11 +183,11 @@ impl Handle {
         };
         // R2.
         if delete {
-            let _ = self.seat.task().unlink(&path);
+            let _ = self.task_vfs.task().unlink(&path);
         }
         // R1.
         drop(index);
-        let closed = self.seat.task().close(fd);
-        closed.map_err(self.seat.refused(ffi::SQLITE_IOERR_CLOSE))
+        let closed = self.task_vfs.task().close(fd);
+        closed.map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_CLOSE))
     }
 }

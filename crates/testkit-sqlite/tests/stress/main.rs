@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections that write and read one database at once: none loses what another wrote, and none
-//! sees half of it.
+//! Writes and reads one database by many connections at once: no update is lost, and no reader sees
+//! half of a transaction.
 //!
-//! # What is kept in the database, and what must be true of it
-//! * `account`: amounts that are moved between rows. Their sum is always the same.
-//! * `count`: one row for all and one for each who writes, read and then written. The first is the
-//!   sum of the others, never less than it was, and in the end how often was committed.
-//! * `blob`: long values of one byte each, that come and go. None is of two.
+//! # Invariants of the database
+//! * `account`: amounts that move between rows. Their sum stays the same.
+//! * `count`: one row for all, and one row for each writer, which reads and then increments them.
+//!   The first row is the sum of the others, never decreases, and ends as the number of commits.
+//! * `blob`: long values of one repeated byte, which come and go. None mixes two bytes.
 //!
-//! What is rolled back on purpose changes all three, so that who sees it sees them wrong.
+//! Rolled-back transactions break all three, so that a reader of one sees it.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -26,23 +26,23 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long somebody waits for locks before it begins anew, as SQLite counts it: that is woken
-/// sooner.
+/// How long a connection retries a lock before it starts its transaction again, in SQLite's count;
+/// real sleeps are shorter.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long nobody may be without a transaction.
+/// The longest time that a connection may be without a transaction.
 const STALL: Duration = Duration::from_secs(60);
 const WRITERS: usize = 4;
 const READERS: usize = 4;
 const JOURNALS: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 
-/// What was done.
+/// Counts of transactions.
 #[derive(Clone, Copy, Default, Debug)]
 struct Done {
     commits: u64,
     rollbacks: u64,
     reads: u64,
     checks: u64,
-    /// Refused for a lock: what is done again.
+    /// Refused by a lock, and tried again.
     busy: u64,
 }
 
@@ -56,11 +56,11 @@ impl AddAssign for Done {
     }
 }
 
-/// Why a transaction ended without a result.
+/// Why a transaction did not finish.
 enum Stop {
-    /// Somebody has a lock: do it again. What SQLite said, as a number.
+    /// A lock is held elsewhere: try again. The error code of SQLite.
     Busy(i32),
-    /// It must not happen.
+    /// A failure of the test.
     Wrong(String),
 }
 
@@ -73,7 +73,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// Until when it goes on, or what ended it before.
+/// When to stop, and the failures so far.
 struct Run {
     until: Instant,
     stall: Duration,
@@ -90,7 +90,7 @@ impl Run {
         self.wrong.lock().expect("a list").push(text);
     }
 
-    /// That one has not come on for so long, and what is locked.
+    /// Describes a connection without progress, and the locks.
     fn stalled(&self, database: &Database, code: i32, time: Duration) -> String {
         let pid = database.task().pid();
         let locks = self.vfs.locks();
@@ -98,8 +98,8 @@ impl Run {
         format!("process {pid}: code {code} for {time:?}; {locks:#?}")
     }
 
-    /// Does transactions until the end. A refusal is no fault, but that nothing else happens is.
-    fn again_and_again(
+    /// Runs transactions until the end. A refusal is no failure, but lack of progress is.
+    fn repeat(
         &self,
         database: &Database,
         mut once: impl FnMut(&mut Done) -> Result<(), Stop>,
@@ -124,17 +124,17 @@ impl Run {
                 }
             }
             if !database.is_autocommit() && database.execute_batch("ROLLBACK").is_err() {
-                self.wrong("no way back".to_owned());
+                self.wrong("the rollback failed".to_owned());
             }
         }
         done
     }
 }
 
-/// A random number after another.
-struct Chance(u64);
+/// Random numbers from a seed.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -147,10 +147,11 @@ impl Chance {
     }
 }
 
-/// Lets all of them at one database, and looks at what is left.
+/// Runs all connections on one database, and checks the result.
 fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done, Vec<String>> {
     let databases = databases(fault);
-    // Who is never let in does not need long to show it; all else shows in what is read.
+    // A lock that stays shows as a stall, so that fault needs a short patience; others show in the
+    // data.
     let (patience, stall) = match fault {
         Fault::NoUnlock => (PATIENCE / 40, STALL / 20),
         _ => (PATIENCE, STALL),
@@ -171,11 +172,11 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
                 let pid = i32::try_from(number).expect("few") + 2;
                 let database = open(databases, pid);
                 while run.goes_on() && schema::set_up(&database, patience).is_err() {}
-                let chance = Chance((seed << 8) + number as u64 + 1);
+                let random = Random((seed << 8) + number as u64 + 1);
                 if number < WRITERS {
-                    writer::run(run, &database, number, chance)
+                    writer::run(run, &database, number, random)
                 } else {
-                    reader::run(run, &database, chance)
+                    reader::run(run, &database, random)
                 }
             })
         };
@@ -198,10 +199,10 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
     if !left.is_empty() {
         wrong.push(format!("locks left: {left:?}"));
     }
-    // With another fault it would be no sign of that one.
+    // For another fault, this would not be its symptom.
     let is_told = matches!(fault, Fault::None | Fault::NoUnlock);
     if is_told && wrong.is_empty() && all.commits.min(all.rollbacks).min(all.reads) == 0 {
-        wrong.push(format!("something was never done: {all:?}"));
+        wrong.push(format!("some kind of transaction never succeeded: {all:?}"));
     }
     if wrong.is_empty() {
         Ok(all)
@@ -210,7 +211,7 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
     }
 }
 
-/// Every journal for so long, and what each did.
+/// Runs every journal mode for this long, and prints the counts.
 fn all(time: Duration, seed: u64) {
     for journal in JOURNALS {
         let done = stress(journal, time, Fault::None, seed);
@@ -220,12 +221,12 @@ fn all(time: Duration, seed: u64) {
 }
 
 #[test]
-fn nobody_loses_or_tears_what_others_write() {
+fn no_update_is_lost_or_torn() {
     all(Duration::from_millis(2500), 1);
 }
 
 #[test]
-fn a_fault_in_the_locks_is_seen() {
+fn a_planted_fault_in_the_locks_is_detected() {
     let faults = [
         (Fault::NoLocks, "delete", 30),
         (Fault::NoShared, "delete", 30),
@@ -235,13 +236,13 @@ fn a_fault_in_the_locks_is_seen() {
     ];
     for (fault, journal, seconds) in faults {
         let seen = stress(journal, Duration::from_secs(seconds), fault, 1);
-        let wrong = seen.expect_err("a fault that nobody saw");
+        let wrong = seen.expect_err("the planted fault was not detected");
         eprintln!("{fault:?}: {}", wrong[0]);
     }
 }
 
 #[test]
-#[ignore = "takes as long as OPENPATH_SQLITE_SECONDS says, 600 if it does not: cargo xtask sqlite"]
+#[ignore = "takes OPENPATH_SQLITE_SECONDS, 600 by default: cargo xtask sqlite"]
 fn for_long() {
     let number = |name, usual| {
         let said = std::env::var(name).ok();

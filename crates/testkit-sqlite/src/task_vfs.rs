@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all files of a connection share: its task, and what SQLite asks of names, clock and chance.
+//! The system calls of one connection: its task, names, locks, the clock and random bytes.
 
 use crate::fault::Fault;
 use crate::file::Handle;
@@ -15,29 +15,29 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What SQLite is told instead of success.
+/// An error code for SQLite.
 pub(crate) type Code = c_int;
 
-/// access(2): reading and writing.
+/// access(2): read and write.
 const READ_AND_WRITE: u32 = 4 | 2;
 
-/// How many times as soon as it asks SQLite is woken.
-const HASTE: u64 = 20;
+/// A sleep is this many times shorter than SQLite asks for.
+const SLEEP_DIVISOR: u64 = 20;
 
-/// The day that SQLite counts from, in milliseconds before 1970: noon of -4713-11-24.
+/// SQLite's day 0, noon of -4713-11-24, in milliseconds before 1970.
 const JULIAN_OF_1970_MS: i64 = 210_866_760_000_000;
 
-/// A connection's side of the tree.
-pub(crate) struct Seat {
+/// The system calls of one connection.
+pub(crate) struct TaskVfs {
     task: Task,
     indices: Arc<Indices>,
     fault: Fault,
     last: Cell<Option<Errno>>,
-    /// Temporary files made so far: their names.
+    /// The number of temporary files so far, for their names.
     temporary: Cell<u64>,
 }
 
-impl Seat {
+impl TaskVfs {
     pub(crate) fn new(task: Task, indices: Arc<Indices>, fault: Fault) -> Self {
         Self {
             task,
@@ -60,7 +60,7 @@ impl Seat {
         self.last.get()
     }
 
-    /// `code`, for what the tree answered, which is kept.
+    /// Returns `code`, and keeps the errno of the tree.
     pub(crate) fn refused(&self, code: Code) -> impl FnOnce(Errno) -> Code {
         move |errno| {
             self.last.set(Some(errno));
@@ -68,10 +68,10 @@ impl Seat {
         }
     }
 
-    /// Sets a lock, or ends some, at once.
+    /// Sets a lock or releases locks, without waiting.
     ///
     /// # Errors
-    /// `SQLITE_BUSY` where somebody is in the way, `code` else.
+    /// `SQLITE_BUSY` on a conflict, `code` otherwise.
     pub(crate) fn lock(
         &self,
         fd: Fd,
@@ -80,7 +80,7 @@ impl Seat {
         code: Code,
     ) -> Result<(), Code> {
         let ask = Flock::new(kind, start, len);
-        if self.fault.swallows(&ask) {
+        if self.fault.skips(&ask) {
             return Ok(());
         }
         self.task.fcntl_setlk(fd, &ask).map_err(|errno| {
@@ -92,7 +92,7 @@ impl Seat {
         })
     }
 
-    /// Whether somebody else has a lock that keeps this from having one.
+    /// Whether a lock of another connection conflicts with this one.
     pub(crate) fn is_locked(
         &self,
         fd: Fd,
@@ -106,7 +106,7 @@ impl Seat {
             .map_err(self.refused(code))
     }
 
-    /// Opens a file; one without a name is temporary.
+    /// Opens a file; a file without a name is temporary.
     ///
     /// # Errors
     /// `SQLITE_CANTOPEN`.
@@ -129,7 +129,7 @@ impl Seat {
             .open(&path, how, 0o644)
             .map_err(self.refused(ffi::SQLITE_CANTOPEN))?;
         if name.is_none() || is(ffi::SQLITE_OPEN_DELETEONCLOSE) {
-            // What has no name goes with its last descriptor.
+            // A temporary file is unlinked now, and removed at its last close.
             if let Err(errno) = self.task.unlink(&path) {
                 let _ = self.task.close(fd);
                 return Err(self.refused(ffi::SQLITE_CANTOPEN)(errno));
@@ -138,14 +138,14 @@ impl Seat {
         Ok(Handle::new(Rc::clone(self), fd, path))
     }
 
-    /// A name that no other connection has: each has a process number of its own.
+    /// A name that no other connection uses, since each has a process number of its own.
     fn temporary_name(&self) -> Vec<u8> {
         let number = self.temporary.get();
         self.temporary.set(number + 1);
         format!("/.sqlite-{}-{number}", self.task.pid()).into_bytes()
     }
 
-    /// Removes a name, and sees to it that it stays removed.
+    /// Removes a name; `for_good` syncs the directory.
     ///
     /// # Errors
     /// `SQLITE_IOERR_DELETE_NOENT`, `SQLITE_IOERR_DELETE`, `SQLITE_IOERR_DIR_FSYNC`.
@@ -169,34 +169,34 @@ impl Seat {
         synced
     }
 
-    /// Whether a file is there and has something in it, or may be read and written.
+    /// Whether a file exists and is not empty, or may be read and written.
     pub(crate) fn access(&self, name: &[u8], what: c_int) -> bool {
         if what == ffi::SQLITE_ACCESS_READWRITE {
             return self.task.access(name, READ_AND_WRITE).is_ok();
         }
-        // A journal that is empty is as good as none.
+        // An empty journal counts as missing.
         self.task.stat(name).is_ok_and(|stat| stat.size > 0)
     }
 
-    /// A name from the root on.
+    /// The absolute form of a name.
     pub(crate) fn full_name(name: &[u8]) -> Vec<u8> {
         let root: &[u8] = if name.starts_with(b"/") { b"" } else { b"/" };
         [root, name].concat()
     }
 
-    /// Fills `out` with random bytes; how many.
+    /// Fills `out` with random bytes; returns how many.
     pub(crate) fn random(out: &mut [u8]) -> usize {
         openpath_sync::random_bytes(out).map_or(0, |()| out.len())
     }
 
-    /// Waits, a part of the time that SQLite asks for: who waits for a lock looks at it more often,
-    /// and more of them meet.
+    /// Sleeps for a fraction of the time that SQLite asks for, so that waiting connections retry
+    /// more often and collide more.
     pub(crate) fn sleep(micros: c_int) {
         let micros = u64::try_from(micros).unwrap_or(0);
-        std::thread::sleep(Duration::from_micros(micros / HASTE));
+        std::thread::sleep(Duration::from_micros(micros / SLEEP_DIVISOR));
     }
 
-    /// Milliseconds since the day that SQLite counts from.
+    /// Milliseconds since SQLite's day 0.
     pub(crate) fn now_ms() -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let millis = since.unwrap_or_default().as_millis();

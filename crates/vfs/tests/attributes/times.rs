@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! utimensat and truncate: rules as Linux 6.18 applies them on a tmpfs.
+//! utimensat and truncate: the rules of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;
@@ -15,7 +15,7 @@ fn given(sec: i64) -> TimeSet {
 }
 
 #[test]
-fn times_are_for_owners_and_now_for_writers() {
+fn owners_set_any_time_and_writers_only_now() {
     let vfs = world();
     let task = root(&vfs);
     task.touch("/t", 0o666, (1000, 1000));
@@ -63,12 +63,12 @@ fn times_are_for_owners_and_now_for_writers() {
     task.link_to("/tl", "t");
     let by = user(&vfs, 1001, &[], &[]);
     let link = |times| say(by.utimensat(AT_FDCWD, Some(b"/tl"), times, AT_SYMLINK_NOFOLLOW));
-    assert_eq!(link([NOW, NOW]), "OK", "everyone may write a link");
+    assert_eq!(link([NOW, NOW]), "OK", "any user may write a link");
     assert_eq!(link([given(1), given(1)]), "EPERM");
 }
 
 #[test]
-fn arguments_of_utimensat() {
+fn utimensat_checks_its_arguments() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
@@ -159,7 +159,7 @@ fn truncate_checks_in_order() {
 }
 
 #[test]
-fn which_truncation_moves_times_and_drops_set_id_bits() {
+fn each_truncation_moves_times_and_clears_set_id_bits_as_on_tmpfs() {
     let vfs = world();
     let task = root(&vfs);
     let by = user(&vfs, 1000, &[], &[]);
@@ -181,7 +181,7 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
             (0o2746, 1000, 0o2746),
         ] {
             task.touch("/t", bits, (1000, gid));
-            let label = format!("{name} of nothing, {bits:o}");
+            let label = format!("{name} of an empty file, {bits:o}");
             check(
                 &task,
                 "/t",
@@ -203,11 +203,11 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
     check(&task, "/t", "longer", || cut(5), ("OK", 0o777, mine, "mc"));
     task.chmod(b"/t", 0o6777).expect("chmod");
     task.truncate(b"/t", 1).expect("truncate");
-    assert_eq!(task.bits("/t"), 0o6777, "root keeps them");
+    assert_eq!(task.bits("/t"), 0o6777, "root keeps the bits");
 }
 
 #[test]
-fn before_linux_6_14_a_read_only_mount_came_first() {
+fn before_linux_6_14_a_read_only_mount_is_checked_first() {
     for (profile, answer) in [(Profile::V6_12, "EROFS"), (Profile::V6_18, "EACCES")] {
         let vfs = world_like(profile);
         let task = root(&vfs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths that enter mounts, walked until they are cached, and then walked again after something on
-//! their way changed: a cached path must not outlive what it went through.
+//! Paths that enter mounts: each is walked until it is cached, then something on its way changes,
+//! and it is walked again. A cached path must not outlive what it passed through.
 
 use crate::tasks::{root, tree, user, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR};
@@ -9,14 +9,14 @@ use openpath_abi::resolve::RESOLVE_NO_XDEV;
 use openpath_abi::{Errno, OpenHow};
 use openpath_vfs::{MountFlags, Task};
 
-/// More often than any path has to be walked to be cached.
+/// More walks than any path needs to be cached.
 const HEAT: usize = 8;
-/// Names that make paths short enough to be walked by component, and long enough for the path
-/// cache.
+/// Names for paths that are short enough to be walked by component, and for paths long enough for
+/// the path cache.
 const NAMES: [&str; 3] = ["a", "name-of-a-dir", "a-name-longer-than-sixteen-bytes"];
 
-/// A way that enters mounts: `/N/N` covered by a tree with `N/N/f`, and `/N/N/N/N` covered again by
-/// a tree with `N/f`.
+/// A path through two mounts: `/N/N` is covered by a tree with `N/N/f`, and `/N/N/N/N` again by a
+/// tree with `N/f`.
 struct Way {
     task: Task,
     name: &'static str,
@@ -36,12 +36,12 @@ impl Way {
         way
     }
 
-    /// `/N/N...`, so many times, then `rest`.
+    /// `/N/N...` with this many components, then `rest`.
     fn path(&self, depth: usize, rest: &str) -> String {
         format!("/{}", self.name).repeat(depth) + "/" + rest
     }
 
-    /// Makes the directories of four steps.
+    /// Creates the directories of four components.
     fn grow(&self) {
         for depth in 1..=4 {
             let _there = self.task.mkdir(self.path(depth, "").as_bytes(), 0o755);
@@ -59,7 +59,7 @@ impl Way {
         done.expect("mount");
     }
 
-    /// A file after four steps that says where it is.
+    /// Creates a file at depth four, with a text that says where it is.
     fn put(&self, name: &str, text: &str) {
         let fd = self.task.open(
             self.path(4, name).as_bytes(),
@@ -71,14 +71,14 @@ impl Way {
         self.task.close(fd).expect("close");
     }
 
-    /// What the file at `path` says, asked often, from a cold cache to a hot one.
+    /// The text of the file at `path`, read often, from a cold cache to a hot one.
     fn read(&self, task: &Task, path: &str) -> Result<String, Errno> {
         let mut told = None;
         for _ in 0..HEAT {
             let said = self.read_once(task, path);
             assert_eq!(told.get_or_insert_with(|| said.clone()), &said, "{path}");
         }
-        told.expect("it was asked")
+        told.expect("at least one read")
     }
 
     fn read_once(&self, task: &Task, path: &str) -> Result<String, Errno> {
@@ -128,7 +128,7 @@ fn said(text: &str) -> Result<String, Errno> {
 }
 
 #[test]
-fn the_topmost_mount_answers_and_what_it_covers_comes_back() {
+fn the_topmost_mount_answers_and_the_covered_tree_returns() {
     each(|way| {
         assert_eq!(way.f(), said("two"));
         way.umount(4);
@@ -139,7 +139,7 @@ fn the_topmost_mount_answers_and_what_it_covers_comes_back() {
 }
 
 #[test]
-fn a_mount_on_a_directory_that_is_cached_covers_it() {
+fn a_mount_covers_a_cached_directory() {
     each(|way| {
         assert_eq!(way.f(), said("two"));
         way.mount(3);
@@ -154,7 +154,7 @@ fn a_mount_on_a_directory_that_is_cached_covers_it() {
 }
 
 #[test]
-fn mounts_stack() {
+fn stacked_mounts_answer_from_the_top() {
     each(|way| {
         assert_eq!(way.f(), said("two"));
         way.mount(4);
@@ -167,7 +167,7 @@ fn mounts_stack() {
 }
 
 #[test]
-fn another_tree_in_the_same_place_is_another() {
+fn a_path_finds_the_tree_that_replaced_another() {
     each(|way| {
         for round in 0..HEAT {
             let text = format!("round {round}");
@@ -182,7 +182,7 @@ fn another_tree_in_the_same_place_is_another() {
 }
 
 #[test]
-fn what_lies_before_and_between_the_mounts_may_move() {
+fn directories_before_and_between_the_mounts_may_move() {
     each(|way| {
         assert_eq!(way.f(), said("two"));
         let one = way.path(1, "");
@@ -208,7 +208,7 @@ fn what_lies_before_and_between_the_mounts_may_move() {
 }
 
 #[test]
-fn a_search_that_is_forbidden_behind_a_mount_is_refused() {
+fn a_directory_closed_behind_a_mount_fails_with_eacces() {
     each(|way| {
         let user = user(&way.task, 1000);
         let path = way.path(4, "f");
@@ -233,7 +233,7 @@ fn a_search_that_is_forbidden_behind_a_mount_is_refused() {
 }
 
 #[test]
-fn a_file_may_be_covered_and_the_last_name_is_entered() {
+fn a_mount_on_a_file_or_on_the_last_name_is_entered() {
     each(|way| {
         way.put("g", "other");
         let (f, g) = (way.path(4, "f"), way.path(4, "g"));
@@ -247,7 +247,7 @@ fn a_file_may_be_covered_and_the_last_name_is_entered() {
         assert_eq!(way.read(&way.task, &inside), Err(Errno::ENOTDIR));
         way.task.umount(f.as_bytes(), 0).expect("umount");
         assert_eq!(way.f(), said("two"));
-        // The covered directory itself: its mount's root answers.
+        // The covered directory itself: the root of its mount answers.
         let point = way.path(4, "");
         let point = point.trim_end_matches('/');
         let ids: Vec<u64> = (0..HEAT)
@@ -263,7 +263,7 @@ fn a_file_may_be_covered_and_the_last_name_is_entered() {
 }
 
 #[test]
-fn a_walk_that_must_not_leave_its_mount_does_not() {
+fn resolve_no_xdev_refuses_a_path_into_a_mount() {
     each(|way| {
         assert_eq!(way.f(), said("two"));
         let how = OpenHow {
@@ -280,7 +280,7 @@ fn a_walk_that_must_not_leave_its_mount_does_not() {
 }
 
 #[test]
-fn what_is_made_and_removed_behind_a_mount_is_seen() {
+fn changes_behind_a_mount_are_seen() {
     each(|way| {
         let path = way.path(4, "new");
         for _ in 0..HEAT {

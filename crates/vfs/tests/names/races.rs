@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names change while others look: what is always there is always found, nobody waits for ever, and
-//! nothing is lost.
+//! Names change while other threads walk: an existing name is always found, no thread waits for
+//! ever, and nothing is lost.
 
 use crate::tasks::{Short, root, tree, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDWR};
@@ -12,10 +12,10 @@ use openpath_vfs::{DirEntry, Fd, Limits, MountFlags, Task, Vfs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long each of these runs.
+/// How long each race runs.
 const RUN: Duration = Duration::from_millis(700);
 
-/// Numbers that look random.
+/// Random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -32,7 +32,7 @@ impl Dice {
 
 type Job<'a> = Box<dyn Fn(&Task, &mut Dice) + Send + Sync + 'a>;
 
-/// Repeats each job in a thread and a task of its own for a while.
+/// Runs each job again and again, in a thread and a task of its own.
 fn run(vfs: &Vfs, jobs: &[Job<'_>]) {
     let until = Instant::now() + RUN;
     let stop = AtomicBool::new(false);
@@ -64,8 +64,8 @@ fn ok_or(result: Result<(), Errno>, allowed: &[Errno]) {
     }
 }
 
-/// Goes over the whole tree below `path`, however deep: link counts, parents and numbers fit. How
-/// many there are.
+/// Checks the tree below `path` at any depth: link counts, parents and inode numbers agree. Returns
+/// the number of entries.
 fn check(t: &Task, path: &str) -> usize {
     t.set_rlimit_nofile(u64::MAX);
     let top = t.open(path.as_bytes(), O_DIRECTORY, 0).expect(path);
@@ -106,9 +106,9 @@ fn list(t: &Task, dir: Fd) -> Vec<DirEntry> {
     }
 }
 
-/// Nothing is pinned but by the tasks that are left, and nothing unlinked is kept.
+/// Checks that only the remaining tasks hold pins, and that no unlinked file is kept.
 fn settled(vfs: &Vfs, pins: usize) {
-    // A removed directory goes after what was unlinked in it.
+    // A removed directory is freed after what was unlinked in it.
     for _ in 0..8 {
         vfs.collect();
     }
@@ -116,7 +116,7 @@ fn settled(vfs: &Vfs, pins: usize) {
     assert_eq!((usage.buried, usage.pins), (0, pins));
 }
 
-/// Makes a directory so far down that paths below it go through the path cache; a path below it.
+/// Creates a directory so deep that paths below it use the path cache; returns such paths.
 fn far_down(t: &Task) -> impl Fn(&str) -> String + Copy + Send + Sync + 'static {
     const FAR: &str = "/a-directory/with-a-long-name/for-the-path-cache";
     let mut path = String::new();
@@ -128,7 +128,7 @@ fn far_down(t: &Task) -> impl Fn(&str) -> String + Copy + Send + Sync + 'static 
 }
 
 #[test]
-fn names_that_are_swapped_or_replaced_are_always_there() {
+fn exchanged_or_replaced_names_always_exist() {
     let vfs = vfs();
     let t = root(&vfs);
     let at = far_down(&t);
@@ -168,7 +168,7 @@ fn names_that_are_swapped_or_replaced_are_always_there() {
 }
 
 #[test]
-fn a_task_finds_what_it_moved_where_it_moved_it() {
+fn a_task_finds_its_own_renames() {
     let vfs = vfs();
     let t = root(&vfs);
     let at = far_down(&t);
@@ -213,7 +213,7 @@ fn a_task_finds_what_it_moved_where_it_moved_it() {
 }
 
 #[test]
-fn directories_that_move_make_no_loop_and_lose_nothing() {
+fn concurrent_moves_of_directories_make_no_loop_and_lose_nothing() {
     const DIRS: &[&str] = &[
         "a", "b", "c", "a/p", "b/p", "c/p", "a/p/q", "b/p/q", "c/p/q",
     ];
@@ -261,8 +261,8 @@ fn directories_that_move_make_no_loop_and_lose_nothing() {
     settled(&vfs, pins);
 }
 
-/// Makes, moves and removes all kinds of things in `/t`; with `nests`, what is moved may take along
-/// what is below it.
+/// Creates, moves and removes files of all kinds in `/t`; with `nests`, a directory may move with
+/// its content.
 fn churn(t: &Task, dice: &mut Dice, nests: bool) {
     const DIRS: &[&str] = &["/t", "/t/a", "/t/b", "/t/a/c", "/t/b/c", "/t/a/c/d"];
     const NAMES: &[&str] = &["a", "b", "c", "d", "a-name-of-more-than-sixteen-bytes"];
@@ -294,7 +294,7 @@ fn churn(t: &Task, dice: &mut Dice, nests: bool) {
 }
 
 #[test]
-fn all_kinds_of_changes_at_once_leave_a_tree() {
+fn concurrent_changes_of_all_kinds_leave_a_consistent_tree() {
     let vfs = vfs();
     let t = root(&vfs);
     t.dir("/t");
@@ -308,7 +308,7 @@ fn all_kinds_of_changes_at_once_leave_a_tree() {
 }
 
 #[test]
-fn changes_go_on_while_entries_are_evicted() {
+fn changes_succeed_during_eviction() {
     let limits = Limits {
         dentries_max: 64,
         ..Limits::default()
@@ -344,7 +344,7 @@ fn removed_directories_stay_empty() {
         };
         let made = t.openat(dir, b"f", O_CREAT, 0o644);
         if let Ok(file) = made {
-            // With a name in it, it cannot have been removed.
+            // A directory with a name in it cannot have been removed.
             assert_eq!(t.fstatat(dir, b".", 0).map(|s| s.nlink), Ok(2));
             t.unlinkat(dir, b"f", 0).expect("unlink");
             t.close(file).expect("close");
@@ -383,7 +383,7 @@ fn mounts_come_and_go_under_walks() {
             matches!(t.stat(b"/m/in/.."), Ok(_) | Err(Errno::ENOENT)),
             "{seen:?}"
         );
-        // Detached while it is stood in, a mount has nothing above it.
+        // A mount that is detached while a task is in it has no parent.
         let up = t.stat(b"/m/..").map(|s| s.ino);
         assert!(up == Ok(t.ino("/")) || up == Ok(t.ino("/src")), "{up:?}");
         t.stat(b"/src/in/deep").expect("stat");
@@ -409,7 +409,7 @@ fn mounts_come_and_go_under_walks() {
 }
 
 #[test]
-fn nothing_is_written_through_a_mount_that_became_read_only() {
+fn no_write_passes_a_mount_after_it_became_read_only() {
     let vfs = vfs();
     let t = root(&vfs);
     t.dir("/m");
@@ -444,7 +444,7 @@ fn nothing_is_written_through_a_mount_that_became_read_only() {
 }
 
 #[test]
-fn a_scoped_walk_up_minds_directories_that_move_and_no_files() {
+fn a_scoped_walk_up_restarts_for_moved_directories_and_not_for_files() {
     let vfs = vfs();
     let t = root(&vfs);
     t.mkdir(b"/r", 0o755).expect("mkdir");

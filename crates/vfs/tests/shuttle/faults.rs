@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thread panics at each step of an open, a close and their like, while another goes on with the
-//! same table: the table stays whole, no lock stays held, and nothing but the one file may be lost.
+//! A thread panics at each point of an open, a close and similar calls, while another uses the same
+//! table: the table stays consistent, no lock stays held, and at most that one file is lost.
 
 use crate::backend::{World, name, number_at};
 use crate::{config, join, setting, spawn};
@@ -14,32 +14,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The call that a thread dies in.
-type Deadly = fn(&Task) -> Result<(), Errno>;
+/// The call in which a thread panics.
+type PanickingCall = fn(&Task) -> Result<(), Errno>;
 
-/// What one schedule came to.
+/// The results of the schedules of one point.
 #[derive(Default)]
 struct Tally {
-    /// Schedules in which the thread died.
+    /// Schedules in which the thread panicked.
     died: AtomicU64,
-    /// Of them, those that cost a pin.
+    /// Those of them that lost a pin.
     pins: AtomicU64,
 }
 
-/// Descriptors looked at afterwards.
+/// The descriptors that are checked afterwards.
 const LOOKED_AT: i32 = 8;
 
-/// Whose table a thread dies with.
+/// The table of the thread that panics.
 #[derive(Clone, Copy, PartialEq)]
 enum Whose {
-    /// One that it shares with the thread that goes on.
+    /// Shared with the thread that goes on.
     Shared,
     /// Its own, with the same files.
     Own,
 }
 
-/// One schedule: a thread dies at point `point` of `call`, if it has so many.
-fn die_at(point: u64, call: Deadly, whose: Whose, tally: &Tally) {
+/// One schedule: a thread panics at point `point` of `call`, if it gets there.
+fn die_at(point: u64, call: PanickingCall, whose: Whose, tally: &Tally) {
     let world = World::new(6);
     let task = world.task();
     for file in 1..=3 {
@@ -56,9 +56,9 @@ fn die_at(point: u64, call: Deadly, whose: Whose, tally: &Tally) {
         let ended = catch_unwind(AssertUnwindSafe(|| call(&victim)));
         let passed = fault::disarm();
         if let Err(panic) = ended {
-            assert!(panic.is::<Fault>(), "another panic than the planted one");
+            assert!(panic.is::<Fault>(), "a panic that was not planted");
         }
-        // The task is as good as before: another thread of the guest may go on with it.
+        // The task works as before: another thread of the guest may use it.
         let fd = victim.open(&name(false, 3), O_RDONLY, 0).expect("open");
         assert_eq!(number_at(&victim, fd), Ok(3));
         victim.close(fd).expect("close");
@@ -86,12 +86,13 @@ fn die_at(point: u64, call: Deadly, whose: Whose, tally: &Tally) {
         lost <= usize::from(died) && reserved == 0,
         "{lost} pins and {reserved} descriptors lost"
     );
-    world.book.assert_closed(usize::from(died));
+    world.record.assert_closed(usize::from(died));
     tally.died.fetch_add(u64::from(died), Ordering::Relaxed);
     tally.pins.fetch_add(lost as u64, Ordering::Relaxed);
 }
 
-/// Uses every part of a table and of the names; how many descriptors are claimed by nobody.
+/// Uses every part of the table and the names; returns the number of free descriptors that cannot
+/// be claimed.
 fn whole(task: &Task) -> usize {
     let open = task.descriptors();
     for &fd in &open {
@@ -107,14 +108,18 @@ fn whole(task: &Task) -> usize {
         }
     };
     let (claimable, reserved): (Vec<_>, Vec<_>) = (0..LOOKED_AT).filter(free).partition(claimable);
-    assert_eq!(task.dup(1).ok(), claimable.first().copied(), "the lowest");
+    assert_eq!(
+        task.dup(1).ok(),
+        claimable.first().copied(),
+        "not the lowest free descriptor"
+    );
     task.close(claimable[0]).expect("close");
     for path in [name(true, 5), name(false, 5), b"/p99".to_vec()] {
         let fd = task.open(&path, O_CREAT | O_RDWR, 0o600).expect("open");
         task.close(fd).expect("close");
     }
     for path in [&b"/p6"[..], b"/p97", b"/p98"] {
-        // Whatever became of a name, it can be asked for.
+        // The name may exist or not, but can be looked up.
         assert!(matches!(task.stat(path), Ok(_) | Err(Errno::ENOENT)));
     }
     task.unlink(b"/p99").expect("unlink");
@@ -122,8 +127,8 @@ fn whole(task: &Task) -> usize {
     reserved.len()
 }
 
-/// Lets a thread die at each point of `call` in turn, in many schedules each.
-fn every_point(call: Deadly) -> [u64; 3] {
+/// Panics at each point of `call` in turn, in many schedules each.
+fn every_point(call: PanickingCall) -> [u64; 3] {
     let runs = setting("OPENPATH_SHUTTLE_RUNS", 300) / 20 + 1;
     let mut all = [0; 3];
     for point in 0.. {
@@ -145,11 +150,11 @@ fn every_point(call: Deadly) -> [u64; 3] {
     all
 }
 
-/// Runs `call` with a death at each of its points, and says what that cost.
-fn survives(what: &str, call: Deadly) {
+/// Runs `call` with a panic at each of its points, and prints the losses.
+fn survives(what: &str, call: PanickingCall) {
     let [points, deaths, pins] = every_point(call);
-    eprintln!("{what}: {points} points, {deaths} deaths, of which {pins} cost a pin");
-    assert!(points > 0, "the call has no point at all");
+    eprintln!("{what}: {points} points, {deaths} panics, of which {pins} lost a pin");
+    assert!(points > 0, "the call has no points");
 }
 
 #[test]

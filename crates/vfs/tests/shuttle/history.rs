@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What threads did and were told, and whether some order of steps explains it.
+//! Histories of calls by several threads, and the search for an order of steps that explains one.
 //!
-//! A call takes its steps between its beginning and its end, each at one moment. A history is right
-//! if some order of all steps, with no call's first step before the end of a call that was over
-//! when it began, gives every answer and the table that is left.
+//! A call takes its steps between its start and its end, each at one moment. A history is right if
+//! some order of all steps gives every answer and the final table. No call's first step may come
+//! before the end of a call that was over when it began.
 
 use crate::backend::{name, number_at};
 use crate::model::{Call, Next, Progress, Said, Slot, Table, Tables};
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One call: when it began and ended, and what it said.
+/// One call: when it began and ended, and its answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     call: Call,
@@ -23,7 +23,7 @@ pub(crate) struct Event {
     ended: u64,
 }
 
-/// Counts beginnings and ends. The system's: nothing is switched by a look at it.
+/// A counter of starts and ends. It is the system's: reading it causes no switch.
 #[derive(Clone, Default)]
 pub(crate) struct Watch(Arc<AtomicU64>);
 
@@ -95,7 +95,7 @@ fn make(task: &Task, call: Call) -> Said {
     said.unwrap_or_else(Said::Error)
 }
 
-/// The table of a task that nobody else uses now.
+/// The table of a task that no other thread uses now.
 pub(crate) fn table(task: &Task) -> Table {
     let slot = |fd: i32| Slot {
         file: number_at(task, fd).expect("a listed descriptor is open"),
@@ -105,14 +105,14 @@ pub(crate) fn table(task: &Task) -> Table {
     fds.into_iter().map(|fd| (fd, slot(fd))).collect()
 }
 
-/// A place in the search: how far each thread is, and the tables.
+/// A state of the search: the progress of each thread, and the tables.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Place {
     threads: Vec<(usize, Progress)>,
     tables: Tables,
 }
 
-/// A history to be explained.
+/// A history to explain.
 pub(crate) struct History {
     pub(crate) threads: Vec<Vec<Event>>,
     pub(crate) before: Table,
@@ -147,13 +147,13 @@ impl History {
         (0..self.threads.len()).any(|thread| self.go_on(&at, thread, seen))
     }
 
-    /// Whether the history can be explained with `thread` taking the next step.
+    /// Whether the history can be explained if `thread` takes the next step.
     fn go_on(&self, at: &Place, thread: usize, seen: &mut HashSet<Place>) -> bool {
         let (done, progress) = at.threads[thread];
         let Some(event) = self.threads[thread].get(done) else {
             return false;
         };
-        // The first call that a thread has not finished is the earliest of its calls to end.
+        // The first unfinished call of a thread is the first of its calls to end.
         let pending = |other: usize| self.threads[other].get(at.threads[other].0);
         let too_early = |other| pending(other).is_some_and(|p| p.ended < event.began);
         if (0..self.threads.len()).any(too_early) {

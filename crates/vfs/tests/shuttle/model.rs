@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptor tables as a sequential model: each call as the steps that Linux does under the
-//! table's lock, one after the other.
+//! A sequential model of descriptor tables: each call as the steps that Linux takes under the
+//! table's lock.
 
 use openpath_abi::Errno;
 use std::collections::BTreeMap;
 
-/// A claimed descriptor; file number 0: reserved.
+/// A claimed descriptor; file number 0 means reserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Slot {
     pub(crate) file: u8,
@@ -22,7 +22,7 @@ pub(crate) enum Call {
         file: u8,
         cloexec: bool,
     },
-    /// Of a name that is not there.
+    /// An open of an absent name.
     OpenNothing,
     Close(i32),
     Dup(i32),
@@ -34,44 +34,44 @@ pub(crate) enum Call {
     Read(i32),
     SetCloexec(i32, bool),
     List,
-    /// A child is made, asked and dropped.
+    /// A child is forked, checked and dropped.
     Fork,
-    /// `CLONE_FILES`, and the other is dropped at once.
+    /// `CLONE_FILES`; the other task is dropped at once.
     Share,
-    /// Afterwards the table is the thread's own.
+    /// Afterwards the table belongs to this thread alone.
     Unshare,
     Exec,
 }
 
-/// What a call said.
+/// The answer of a call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Said {
     Done,
     Fd(i32),
     File(u8),
     Fds(Vec<i32>),
-    /// Installed descriptors with their files, and which one the next open gets.
+    /// Installed descriptors with their files, and the descriptor that the next open gets.
     Files(Vec<(i32, u8)>, Result<i32, Errno>),
     Error(Errno),
 }
 
-/// How far a call has got.
+/// The progress of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) step: u8,
-    /// The file it holds.
+    /// The file that it holds.
     file: u8,
-    /// The descriptor it has reserved, or where it goes on.
+    /// The descriptor that it has reserved, or where it continues.
     slot: i32,
 }
 
-/// What one step may lead to.
+/// The possible results of one step.
 pub(crate) enum Next {
     More(Progress),
     Said(Said),
 }
 
-/// The tables a thread sees: the shared one, until it has one of its own.
+/// The tables of each thread: the shared one, until it has its own.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Tables {
     pub(crate) shared: Table,
@@ -90,7 +90,7 @@ fn lowest(table: &Table, from: i32, limit: i32) -> Result<i32, Errno> {
     free.next().ok_or(Errno::EMFILE)
 }
 
-/// What is said of a table just copied, in which nothing is reserved.
+/// The answer about a copied table, in which nothing is reserved.
 fn copied(table: &Table, limit: i32) -> Said {
     Said::Files(files(table), lowest(table, 0, limit))
 }
@@ -113,12 +113,12 @@ impl Tables {
         self.own[thread].as_mut().unwrap_or(&mut self.shared)
     }
 
-    /// One step of `call`, whatever it may do.
+    /// The possible outcomes of one step of `call`.
     pub(crate) fn step(&self, thread: usize, call: Call, at: Progress) -> Vec<(Self, Next)> {
         let mut after = self.clone();
         match (call, at.step) {
             (Call::OpenNothing, 1) => {
-                // With a name known to be absent nothing is reserved.
+                // An open of a name cached as absent reserves nothing.
                 let nothing = Next::Said(Said::Error(Errno::ENOENT));
                 let reserved = after.step_once(thread, call, at);
                 vec![(self.clone(), nothing), (after, reserved)]
@@ -183,7 +183,7 @@ fn take(table: &mut Table, fd: i32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// An open: is there a descriptor -> reserve one -> put the file there, or give it up.
+/// An open: find a free descriptor -> reserve it -> install the file, or release the descriptor.
 fn open(table: &mut Table, limit: i32, at: Progress, made: Option<(u8, bool)>) -> Next {
     match at.step {
         0 => match lowest(table, 0, limit) {
@@ -217,7 +217,7 @@ fn open(table: &mut Table, limit: i32, at: Progress, made: Option<(u8, bool)>) -
     }
 }
 
-/// Calls that look a file up first and then do something with the table.
+/// Calls that look up a file first and then change the table.
 fn with_file(table: &mut Table, limit: i32, call: Call, at: Progress) -> Next {
     let (Call::Dup(old) | Call::DupFrom(old, _) | Call::DupTo(old, ..) | Call::SetCloexec(old, _)) =
         call

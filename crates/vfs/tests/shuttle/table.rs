@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random calls of two or three threads on one table: every history has an explanation, and in the
-//! end nothing is left.
+//! Random calls of two or three threads on one table: every history has an explanation, and nothing
+//! is left at the end.
 
 use crate::backend::{World, name};
 use crate::history::{History, Watch, table};
@@ -10,14 +10,14 @@ use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Task;
 use shuttle::rand::{Rng, thread_rng};
 
-/// Descriptors that calls name: most are open, or will be soon.
+/// The descriptors that calls name: most are open, or will be soon.
 const FDS: i32 = 5;
 
 fn fd() -> i32 {
     thread_rng().gen_range(0..FDS)
 }
 
-/// A call, which opens file `file` if it opens one.
+/// A random call, which opens `file` if it opens a file.
 fn any_call(file: u8) -> Call {
     let coin = thread_rng().gen_range(0..2) == 0;
     match thread_rng().gen_range(0..20) {
@@ -41,7 +41,7 @@ fn any_call(file: u8) -> Call {
     }
 }
 
-/// The calls of a thread; the last may leave the table.
+/// The calls of a thread; the last one may leave the table.
 fn any_calls(thread: u8, calls: u8, leaves: bool) -> Vec<Call> {
     let mut all: Vec<_> = (0..calls)
         .map(|n| any_call(3 + thread * calls + n))
@@ -53,7 +53,7 @@ fn any_calls(thread: u8, calls: u8, leaves: bool) -> Vec<Call> {
     all
 }
 
-/// Descriptors 0 and 1 are open, the first over again as 2.
+/// A task with descriptors 0 and 1 open, and 2 as a duplicate of 0.
 fn begin(world: &World) -> Task {
     let task = world.task();
     for file in 1..=2 {
@@ -63,7 +63,7 @@ fn begin(world: &World) -> Task {
     task
 }
 
-/// Random calls by `threads` threads.
+/// Makes random calls in `threads` threads.
 fn random(threads: u8, calls: u8, limit: i32, leaves: bool) {
     let world = World::new(3 + threads * calls);
     let task = begin(&world);

@@ -16,7 +16,7 @@ const NOW: TimeSet = TimeSet::Now;
 fn only_an_owner_may_chmod() {
     let vfs = world();
     let task = root(&vfs);
-    type Step<'a> = (Option<(u32, u32)>, Who<'a>, u32, &'a str, u32);
+    type Step<'a> = (Option<(u32, u32)>, UserSpec<'a>, u32, &'a str, u32);
     let steps: [Step<'_>; 9] = [
         (Some((1000, 1000)), (1000, &[], &[]), 0o4755, "OK", 0o4755),
         (None, (1000, &[], &[]), 0o2755, "OK", 0o2755),
@@ -99,20 +99,20 @@ fn chmod_and_chown_check_their_arguments() {
 fn chown_clears_set_id_bits() {
     let vfs = world();
     let task = root(&vfs);
-    let me: Who<'_> = (1000, &[], &[]);
-    let member: Who<'_> = (1000, &[2000], &[]);
-    let stranger: Who<'_> = (1001, &[], &[]);
-    let chowner: Who<'_> = (1002, &[], &[CAP_CHOWN]);
-    let both: Who<'_> = (1002, &[], &[CAP_CHOWN, CAP_FOWNER]);
-    let boss: Who<'_> = (1000, &[], &[CAP_CHOWN, CAP_FOWNER]);
+    let me: UserSpec<'_> = (1000, &[], &[]);
+    let member: UserSpec<'_> = (1000, &[2000], &[]);
+    let other: UserSpec<'_> = (1001, &[], &[]);
+    let chowner: UserSpec<'_> = (1002, &[], &[CAP_CHOWN]);
+    let both: UserSpec<'_> = (1002, &[], &[CAP_CHOWN, CAP_FOWNER]);
+    let able: UserSpec<'_> = (1000, &[], &[CAP_CHOWN, CAP_FOWNER]);
     let mine = (1000, 1000);
     for (bits, owner, who, to, answer, left, after) in [
         (0o6755, mine, me, (1000, KEEP), "OK", 0o755, mine),
         (0o6755, mine, me, (KEEP, 1000), "OK", 0o755, mine),
         (0o6755, mine, me, (KEEP, KEEP), "OK", 0o755, mine),
-        (0o6755, mine, stranger, (KEEP, KEEP), "EPERM", 0o6755, mine),
-        (0o755, mine, stranger, (KEEP, KEEP), "OK", 0o755, mine),
-        (0o755, mine, stranger, (1000, KEEP), "EPERM", 0o755, mine),
+        (0o6755, mine, other, (KEEP, KEEP), "EPERM", 0o6755, mine),
+        (0o755, mine, other, (KEEP, KEEP), "OK", 0o755, mine),
+        (0o755, mine, other, (1000, KEEP), "EPERM", 0o755, mine),
         (0o755, mine, me, (1001, KEEP), "EPERM", 0o755, mine),
         (0o755, mine, me, (KEEP, 2000), "EPERM", 0o755, mine),
         (0o755, mine, member, (KEEP, 2000), "OK", 0o755, (1000, 2000)),
@@ -154,7 +154,7 @@ fn chown_clears_set_id_bits() {
             0o2644,
             (1000, 2000),
         ),
-        (0o6644, mine, boss, (KEEP, 2000), "OK", 0o644, (1000, 2000)),
+        (0o6644, mine, able, (KEEP, 2000), "OK", 0o644, (1000, 2000)),
     ] {
         task.touch("/t", bits, owner);
         let by = user(&vfs, who.0, who.1, who.2);

@@ -19,16 +19,16 @@ fn owners_set_any_time_and_writers_only_now() {
     let vfs = world();
     let task = root(&vfs);
     task.touch("/t", 0o666, (1000, 1000));
-    let stranger: Who<'_> = (1001, &[], &[]);
-    let fowner: Who<'_> = (1001, &[], &[CAP_FOWNER]);
-    let overrider: Who<'_> = (1001, &[], &[CAP_DAC_OVERRIDE]);
+    let other: UserSpec<'_> = (1001, &[], &[]);
+    let fowner: UserSpec<'_> = (1001, &[], &[CAP_FOWNER]);
+    let overrider: UserSpec<'_> = (1001, &[], &[CAP_DAC_OVERRIDE]);
     for (bits, who, times, answer, which) in [
-        (0o666, stranger, [NOW, NOW], "OK", "amc"),
-        (0o666, stranger, [NOW, OMIT], "EPERM", ""),
-        (0o666, stranger, [given(1), given(1)], "EPERM", ""),
-        (0o666, stranger, [OMIT, OMIT], "OK", ""),
-        (0o644, stranger, [NOW, NOW], "EACCES", ""),
-        (0o644, stranger, [NOW, OMIT], "EPERM", ""),
+        (0o666, other, [NOW, NOW], "OK", "amc"),
+        (0o666, other, [NOW, OMIT], "EPERM", ""),
+        (0o666, other, [given(1), given(1)], "EPERM", ""),
+        (0o666, other, [OMIT, OMIT], "OK", ""),
+        (0o644, other, [NOW, NOW], "EACCES", ""),
+        (0o644, other, [NOW, OMIT], "EPERM", ""),
         (0o644, fowner, [given(1), given(1)], "OK", "amc"),
         (0o644, fowner, [NOW, NOW], "OK", "amc"),
         (0o644, overrider, [NOW, NOW], "OK", "amc"),
@@ -154,8 +154,8 @@ fn truncate_checks_in_order() {
         assert_eq!(got, answer, "{path} {names} {len}");
     }
     task.chmod(b"/f", 0o644).expect("chmod");
-    let stranger = user(&vfs, 1000, &[], &[]);
-    assert_eq!(say(stranger.truncate(b"/f", 0)), "EACCES");
+    let other = user(&vfs, 1000, &[], &[]);
+    assert_eq!(say(other.truncate(b"/f", 0)), "EACCES");
 }
 
 #[test]

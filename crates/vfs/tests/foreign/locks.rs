@@ -12,11 +12,11 @@ use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 /// The requests that it got.
-type Heard = Arc<Mutex<Vec<String>>>;
+type Requests = Arc<Mutex<Vec<String>>>;
 
-struct Keeper(Heard);
+struct LockingNode(Requests);
 
-impl InodeOps for Keeper {
+impl InodeOps for LockingNode {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -74,7 +74,7 @@ impl SuperBlockOps for Tree {
 
 #[test]
 fn a_back_end_with_locks_gets_each_request_and_each_end() {
-    let heard = Heard::default();
+    let heard = Requests::default();
     let attr = Attr {
         mode: mode::S_IFDIR | 0o755,
         nlink: 2,
@@ -85,7 +85,7 @@ fn a_back_end_with_locks_gets_each_request_and_each_end() {
         0,
         attr,
         Timespec::new(0, 0),
-        Box::new(Keeper(Arc::clone(&heard))),
+        Box::new(LockingNode(Arc::clone(&heard))),
     );
     let tree = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
     let vfs = Vfs::builder().build(tree).expect("a Vfs");

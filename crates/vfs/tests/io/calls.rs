@@ -217,7 +217,7 @@ fn a_write_clears_set_id_bits() {
     let vfs = world();
     let task = root(&vfs);
     let write = |by: &Task, data: &[u8]| by.with("/t", "WR", |fd| by.write(fd, data).map(drop));
-    let one: Who<'_> = (1000, &[], &[]);
+    let one: UserSpec<'_> = (1000, &[], &[]);
     for (bits, gid, who, data, left) in [
         (0o6777, 1000, one, b"abc".as_slice(), 0o777),
         (0o2767, 1000, one, b"abc", 0o2767),

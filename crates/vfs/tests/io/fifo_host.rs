@@ -199,7 +199,7 @@ fn play(
         }
         told.push(line);
     }
-    rescue(&heard, busy, end());
+    end_all_waits(&heard, busy, end());
     drop(said);
     for actor in actors {
         drop(actor.steps);
@@ -219,7 +219,11 @@ fn settled(heard: &Receiver<(usize, String)>, patience: Duration) -> Vec<(usize,
 }
 
 /// Gives each waiting actor a peer, data and room until none waits.
-fn rescue(heard: &Receiver<(usize, String)>, mut busy: [bool; ACTORS], mut end: Box<dyn End>) {
+fn end_all_waits(
+    heard: &Receiver<(usize, String)>,
+    mut busy: [bool; ACTORS],
+    mut end: Box<dyn End>,
+) {
     let begun = Instant::now();
     while busy.contains(&true) {
         assert!(

@@ -39,11 +39,11 @@ fn kinds(vfs: &Vfs) -> String {
 }
 
 /// The name of a kind of close, the call, and the kinds of locks that are left.
-type Way = (&'static str, fn(&Task), &'static str);
+type CloseCase = (&'static str, fn(&Task), &'static str);
 
 #[test]
 fn every_kind_of_close_ends_locks_before_it_returns() {
-    let ways: [Way; 9] = [
+    let ways: [CloseCase; 9] = [
         ("close", |t| t.close(0).expect("closed"), ""),
         (
             "close_range",

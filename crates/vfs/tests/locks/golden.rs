@@ -72,7 +72,7 @@ fn cases(file: &Cases) -> Vec<(String, core::ops::Range<usize>)> {
 }
 
 /// Plays a case until it answers as written, with more and more patience; returns the last answers.
-fn tried(
+fn play_until_equal(
     lines: &[String],
     mut agents: impl FnMut(&[String], Duration) -> Vec<String>,
 ) -> Vec<String> {
@@ -87,12 +87,14 @@ fn tried(
 }
 
 /// Plays all cases; returns how many there are, and those that differ.
-fn differ(agents: &mut dyn FnMut(&[String], Duration) -> Vec<String>) -> (usize, Vec<String>) {
+fn differing_cases(
+    agents: &mut dyn FnMut(&[String], Duration) -> Vec<String>,
+) -> (usize, Vec<String>) {
     let (mut count, mut wrong) = (0, Vec::new());
     for file in files() {
         for (name, at) in cases(&file) {
             let lines = &file.lines[at];
-            let said = tried(lines, &mut *agents);
+            let said = play_until_equal(lines, &mut *agents);
             count += lines.len();
             let listed = DIFFER.iter().any(|(differs, _)| *differs == name);
             if (said != lines) != listed {
@@ -108,7 +110,7 @@ fn differ(agents: &mut dyn FnMut(&[String], Duration) -> Vec<String>) -> (usize,
     (count, wrong)
 }
 
-fn of_ours(tuning: Tuning) -> impl FnMut(&[String], Duration) -> Vec<String> {
+fn on_openpath(tuning: Tuning) -> impl FnMut(&[String], Duration) -> Vec<String> {
     move |lines, patience| {
         let mut agents = ours::Ours::new(PROCESSES, 2, tuning);
         let said = play(&mut agents, lines, patience);
@@ -119,7 +121,7 @@ fn of_ours(tuning: Tuning) -> impl FnMut(&[String], Duration) -> Vec<String> {
 
 #[test]
 fn recorded_cases_of_locks_answer_as_the_kernel_did() {
-    let (count, wrong) = differ(&mut of_ours(Tuning::default()));
+    let (count, wrong) = differing_cases(&mut on_openpath(Tuning::default()));
     assert!(count > 250, "case files are missing");
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
@@ -128,7 +130,7 @@ fn recorded_cases_of_locks_answer_as_the_kernel_did() {
 fn the_lock_context_flag_changes_no_answer() {
     let mut tuning = Tuning::default();
     tuning.lock_context_flag = false;
-    let (_, wrong) = differ(&mut of_ours(tuning));
+    let (_, wrong) = differing_cases(&mut on_openpath(tuning));
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
@@ -139,7 +141,7 @@ fn the_running_kernel_answers_recorded_cases_of_locks() {
     }
     let mut kernel =
         |lines: &[String], patience| play(&mut host::Host::new(PROCESSES), lines, patience);
-    let (_, wrong) = differ(&mut kernel);
+    let (_, wrong) = differing_cases(&mut kernel);
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 

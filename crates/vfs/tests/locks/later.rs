@@ -30,17 +30,17 @@ fn pair(vfs: &Vfs) -> [(Task, Fd); 2] {
 }
 
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct Wakes(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-fn bell() -> (Arc<Bell>, Waker) {
-    let bell = Arc::<Bell>::default();
-    (Arc::clone(&bell), Waker::from(bell))
+fn counting_waker() -> (Arc<Wakes>, Waker) {
+    let wakes = Arc::<Wakes>::default();
+    (Arc::clone(&wakes), Waker::from(wakes))
 }
 
 fn later(task: &Task, fd: Fd, ask: &Flock) -> LockWait {
@@ -61,7 +61,7 @@ fn an_unlock_wakes_its_waiter_once() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let wait = later(&b, fb, &WRITE);
-    let (bell, waker) = bell();
+    let (wakes, waker) = counting_waker();
     assert_eq!(b.lock_wait(&wait, &waker), Poll::Pending);
     assert_eq!(locks(&vfs), (1, 1));
     let freed = thread::spawn(move || {
@@ -69,7 +69,7 @@ fn an_unlock_wakes_its_waiter_once() {
         a
     });
     let a = freed.join().expect("freed");
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert_eq!(b.lock_wait(&wait, &waker), Poll::Ready(Ok(())));
     assert_eq!(locks(&vfs), (1, 0));
     drop(wait);
@@ -78,14 +78,14 @@ fn an_unlock_wakes_its_waiter_once() {
         Err(Errno::EAGAIN),
         "a taken lock was released"
     );
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
 }
 
 #[test]
 fn an_ended_wait_leaves_nothing() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
-    let (bell, waker) = bell();
+    let (wakes, waker) = counting_waker();
     let wait = later(&b, fb, &WRITE);
     assert!(b.lock_wait(&wait, &waker).is_pending());
     assert_eq!(b.lock_end(&wait), None);
@@ -95,7 +95,7 @@ fn an_ended_wait_leaves_nothing() {
     drop(wait);
     assert_eq!(locks(&vfs), (1, 0));
     a.fcntl_setlk(fa, &FREE).expect("free");
-    assert_eq!((locks(&vfs), bell.0.load(Ordering::SeqCst)), ((0, 0), 0));
+    assert_eq!((locks(&vfs), wakes.0.load(Ordering::SeqCst)), ((0, 0), 0));
 }
 
 #[test]
@@ -263,16 +263,16 @@ fn a_dropped_grant_wakes_the_next_waiter() {
     let c = root(&vfs);
     let fc = open(&c);
     let (first, second) = (later(&b, fb, &WRITE), later(&c, fc, &WRITE));
-    let (bell, waker) = bell();
+    let (wakes, waker) = counting_waker();
     assert!(c.lock_wait(&second, &waker).is_pending());
     a.fcntl_setlk(fa, &FREE).expect("free");
     assert_eq!(
-        bell.0.load(Ordering::SeqCst),
+        wakes.0.load(Ordering::SeqCst),
         0,
         "the first waiter has the claim"
     );
     drop(first);
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert_eq!(c.lock_wait(&second, &waker), Poll::Ready(Ok(())));
     assert_eq!(locks(&vfs), (1, 0));
 }
@@ -516,11 +516,11 @@ fn a_panicking_waker_affects_no_other_waiter() {
     let first = later(&b, fb, &read);
     let fails = Waker::from(Arc::new(Fails));
     assert!(b.lock_wait(&first, &fails).is_pending());
-    let (bell, waker) = bell();
+    let (wakes, waker) = counting_waker();
     let second = later(&c, fc, &read);
     assert!(c.lock_wait(&second, &waker).is_pending());
     a.fcntl_setlk(fa, &FREE).expect("free");
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert_eq!(locks(&vfs), (2, 0));
 }
 

@@ -32,7 +32,7 @@ fn rename(t: &Task, old: &str, new: &str, flags: u32) -> String {
 }
 
 /// A tree with one file of each kind in `/src`.
-fn stage() -> (Vfs, Task) {
+fn setup() -> (Vfs, Task) {
     let vfs = vfs();
     let t = root(&vfs);
     t.umask(0);
@@ -90,11 +90,11 @@ fn a_read_only_mount_and_a_read_only_tree_give_different_errors() {
         ("f", O_APPEND, ["0"; 4]),
     ];
     // Two trees with the same content: one is read-only through a mount, one as a tree.
-    let (_vfs, by_mount) = stage();
+    let (_vfs, by_mount) = setup();
     assert_eq!(bind(&by_mount, "/src", "/m"), "0");
     let read_only = MountFlags::default() | MountFlags::READ_ONLY;
     by_mount.remount_bind(b"/m", read_only).expect("remount");
-    let (_vfs2, by_tree) = stage();
+    let (_vfs2, by_tree) = setup();
     assert_eq!(bind(&by_tree, "/src", "/m"), "0");
     by_tree.remount_sb(b"/m", true).expect("remount");
     let users = [user(&by_mount, NOBODY), user(&by_tree, NOBODY)];
@@ -117,7 +117,7 @@ fn a_read_only_mount_and_a_read_only_tree_give_different_errors() {
 
 #[test]
 fn creation_checks_the_name_before_a_read_only_mount_and_removal_after() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(bind(&t, "/src", "/m"), "0");
     let read_only = MountFlags::default() | MountFlags::READ_ONLY;
     t.remount_bind(b"/m", read_only).expect("remount");
@@ -181,7 +181,7 @@ fn creation_checks_the_name_before_a_read_only_mount_and_removal_after() {
 
 #[test]
 fn links_are_not_followed_on_a_nosymfollow_mount() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(bind(&t, "/src", "/m"), "0");
     let flags = MountFlags::default() | MountFlags::NO_SYM_FOLLOW;
     t.remount_bind(b"/m", flags).expect("remount");
@@ -207,7 +207,7 @@ fn links_are_not_followed_on_a_nosymfollow_mount() {
 
 #[test]
 fn devices_are_not_opened_on_a_nodev_mount() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(bind(&t, "/src", "/m"), "0");
     let flags = MountFlags::default() | MountFlags::NO_DEV;
     t.remount_bind(b"/m", flags).expect("remount");
@@ -231,7 +231,7 @@ fn devices_are_not_opened_on_a_nodev_mount() {
 
 #[test]
 fn mount_calls_check_paths_then_permission_then_the_rest() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/nope"), "ENOENT");
     assert_eq!(mount(&t, ""), "ENOENT");
     assert_eq!(mount(&t, "/src/f"), "ENOTDIR");
@@ -261,7 +261,7 @@ fn mount_calls_check_paths_then_permission_then_the_rest() {
 
 #[test]
 fn the_topmost_mount_is_seen_and_unmounted_first() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let mounts = vfs.usage().mounts;
     t.touch("/a/below");
     assert_eq!(mount(&t, "/a"), "0");
@@ -285,7 +285,7 @@ fn the_topmost_mount_is_seen_and_unmounted_first() {
 
 #[test]
 fn a_tree_can_be_mounted_often_but_not_on_its_own_root() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let sb = tree();
     let mount = |path: &str| says(t.mount(sb.clone(), path.as_bytes(), MountFlags::default()));
     assert_eq!(mount("/a"), "0");
@@ -312,7 +312,7 @@ fn a_tree_can_be_mounted_often_but_not_on_its_own_root() {
 
 #[test]
 fn files_are_mounted_on_files() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     t.put("/x", b"x");
     t.put("/y", b"y");
     t.put("/z", b"z");
@@ -331,7 +331,7 @@ fn files_are_mounted_on_files() {
 
 #[test]
 fn a_mount_point_is_neither_removed_nor_renamed() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     t.dir("/mp");
     t.dir("/mp/in");
     t.dir("/dir");
@@ -356,7 +356,7 @@ fn a_mount_point_is_neither_removed_nor_renamed() {
 
 #[test]
 fn a_removed_directory_cannot_be_mounted_on() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     t.dir("/dead");
     t.chdir(b"/dead").expect("chdir");
     t.rmdir(b"/dead").expect("rmdir");
@@ -368,7 +368,7 @@ fn a_removed_directory_cannot_be_mounted_on() {
 
 #[test]
 fn a_bind_shows_a_subtree_and_outlives_its_name() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     t.dir("/src/d/deep");
     assert_eq!(bind(&t, "/src/d", "/m"), "0");
     assert_eq!(t.names("/m"), ["deep"]);
@@ -388,7 +388,7 @@ fn a_bind_shows_a_subtree_and_outlives_its_name() {
 
 #[test]
 fn dotdot_does_not_leave_a_directory_moved_out_of_its_bind() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     for dir in [
         "/esc",
         "/esc/root",
@@ -421,7 +421,7 @@ fn dotdot_does_not_leave_a_directory_moved_out_of_its_bind() {
 
 #[test]
 fn a_mount_in_use_can_only_be_detached() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let mounts = vfs.usage().mounts;
     assert_eq!(mount(&t, "/a"), "0");
     for flags in [O_DIRECTORY, O_PATH] {
@@ -447,7 +447,7 @@ fn a_mount_in_use_can_only_be_detached() {
 
 #[test]
 fn a_detached_tree_is_separated_and_lives_while_in_use() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let before = vfs.usage();
     assert_eq!(mount(&t, "/a"), "0");
     t.dir("/a/k");
@@ -481,7 +481,7 @@ fn a_detached_tree_is_separated_and_lives_while_in_use() {
 
 #[test]
 fn a_mount_expires_at_the_second_call() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     assert_eq!(umount(&t, "/a", MNT_EXPIRE | MNT_DETACH), "EINVAL");
     assert_eq!(umount(&t, "/a", MNT_EXPIRE | MNT_FORCE), "EINVAL");
@@ -496,7 +496,7 @@ fn a_mount_expires_at_the_second_call() {
 
 #[test]
 fn umount_follows_a_link_unless_umount_nofollow_is_set() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     t.symlink(b"a", b"/la").expect("symlink");
     assert_eq!(mount(&t, "/la"), "0");
     assert_eq!(umount(&t, "/la", UMOUNT_NOFOLLOW), "EINVAL");
@@ -506,7 +506,7 @@ fn umount_follows_a_link_unless_umount_nofollow_is_set() {
 
 #[test]
 fn umount_of_the_root_makes_it_read_only() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     let inside = t.fork().expect("fork");
     inside.chroot(b"/a").expect("chroot");
@@ -526,7 +526,7 @@ fn umount_of_the_root_makes_it_read_only() {
 
 #[test]
 fn writers_keep_a_mount_writable() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     assert_eq!(bind(&t, "/a", "/b"), "0");
     let writable = MountFlags::default();
@@ -556,7 +556,7 @@ fn writers_keep_a_mount_writable() {
 
 #[test]
 fn files_without_names_keep_a_tree_writable() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     let busy = Err(Errno::EBUSY);
     t.touch("/a/w");
@@ -588,7 +588,7 @@ fn files_without_names_keep_a_tree_writable() {
 
 #[test]
 fn a_recursive_bind_copies_the_mounts_below() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let mounts = vfs.usage().mounts;
     for dir in ["/a/x", "/a/x/y", "/a/other"] {
         t.dir(dir);
@@ -617,7 +617,7 @@ fn a_recursive_bind_copies_the_mounts_below() {
 
 #[test]
 fn cached_paths_notice_a_new_mount_on_their_way() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     let path = b"/src/d/one/two/three/some-file-with-a-name".as_slice();
     for dir in ["/src/d/one", "/src/d/one/two", "/src/d/one/two/three"] {
         t.dir(dir);

@@ -46,7 +46,7 @@ fn marked(t: &Task, target: &str) {
     t.close(made.expect("open")).expect("close");
 }
 
-fn stage() -> (Vfs, Task) {
+fn setup() -> (Vfs, Task) {
     let vfs = vfs();
     let t = root(&vfs);
     for dir in ["/a", "/a/x", "/b", "/c", "/m"] {
@@ -57,7 +57,7 @@ fn stage() -> (Vfs, Task) {
 
 #[test]
 fn a_copied_namespace_has_the_current_mounts_and_no_later_ones() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     marked(&t, "/a/x");
     t.chdir(b"/a/x").expect("chdir");
     let before = held(&vfs);
@@ -80,7 +80,7 @@ fn a_copied_namespace_has_the_current_mounts_and_no_later_ones() {
 
 #[test]
 fn mounts_propagate_to_peers_and_slaves() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/m");
     t.dir("/m/d");
     assert_eq!(kind(&t, "/m", MS_SHARED), "0");
@@ -106,7 +106,7 @@ fn mounts_propagate_to_peers_and_slaves() {
 
 #[test]
 fn a_propagated_mount_goes_below_an_existing_one() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/m");
     t.dir("/m/d");
     assert_eq!(kind(&t, "/m", MS_SHARED), "0");
@@ -122,7 +122,7 @@ fn a_propagated_mount_goes_below_an_existing_one() {
 
 #[test]
 fn unbindable_mounts_are_left_out_of_binds_and_shared_mounts() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/a/x");
     assert_eq!(kind(&t, "/a/x", MS_UNBINDABLE), "0");
     assert_eq!(bind(&t, "/a/x", "/b"), "EINVAL");
@@ -142,7 +142,7 @@ fn unbindable_mounts_are_left_out_of_binds_and_shared_mounts() {
 
 #[test]
 fn a_mount_has_exactly_one_propagation_type() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(kind(&t, "/a", MS_SHARED), "EINVAL");
     assert_eq!(mount(&t, "/a"), "0");
     assert_eq!(kind(&t, "/a", MS_SHARED | MS_SLAVE), "EINVAL");
@@ -155,7 +155,7 @@ fn a_mount_has_exactly_one_propagation_type() {
 
 #[test]
 fn a_mount_moves_unless_into_itself() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/a");
     t.dir("/a/d");
     marked(&t, "/a/d");
@@ -169,7 +169,7 @@ fn a_mount_moves_unless_into_itself() {
 
 #[test]
 fn a_name_is_busy_only_in_a_namespace_that_mounts_on_it() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     let guest = t.fork().expect("fork");
     guest.unshare_mounts().expect("unshare");
     marked(&guest, "/a/x");
@@ -191,7 +191,7 @@ fn a_name_is_busy_only_in_a_namespace_that_mounts_on_it() {
 
 #[test]
 fn an_open_tree_lives_as_long_as_its_descriptor() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     marked(&t, "/a/x");
     let before = held(&vfs);
     let cloned = t
@@ -218,7 +218,7 @@ fn an_open_tree_lives_as_long_as_its_descriptor() {
 
 #[test]
 fn fsmount_gives_a_mount_as_a_file() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let before = held(&vfs);
     let fd = t.fsmount(tree(), 0, MOUNT_ATTR_RDONLY).expect("fsmount");
     let made = t.openat(fd, b"f", O_CREAT | O_WRONLY, 0o644);
@@ -235,7 +235,7 @@ fn fsmount_gives_a_mount_as_a_file() {
 
 #[test]
 fn move_mount_puts_a_mount_beneath_another() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/a");
     assert_eq!(mount(&t, "/b"), "0");
     let beneath = |from: &str, to: &str| {
@@ -251,7 +251,7 @@ fn move_mount_puts_a_mount_beneath_another() {
 
 #[test]
 fn mount_setattr_on_a_tree_changes_all_mounts_or_none() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/a");
     t.dir("/a/d");
     marked(&t, "/a/d");
@@ -277,7 +277,7 @@ fn mount_setattr_on_a_tree_changes_all_mounts_or_none() {
 
 #[test]
 fn pivot_root_moves_tasks_at_the_old_root() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/m");
     t.dir("/m/old");
     let other = t.fork().expect("fork");
@@ -303,7 +303,7 @@ fn pivot_root_moves_tasks_at_the_old_root() {
 
 #[test]
 fn an_idle_task_keeps_the_old_root_until_its_next_call() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/m");
     t.dir("/m/old");
     let other = t.fork().expect("fork");
@@ -315,7 +315,7 @@ fn an_idle_task_keeps_the_old_root_until_its_next_call() {
 
 #[test]
 fn id_mapped_mounts_are_refused() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     let attr = MountAttr {
         attr_set: MOUNT_ATTR_IDMAP,
@@ -326,7 +326,7 @@ fn id_mapped_mounts_are_refused() {
 
 #[test]
 fn setns_enters_a_namespace_at_its_root() {
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let guest = t.fork().expect("fork");
     guest.unshare_mounts().expect("unshare");
     marked(&guest, "/a");
@@ -384,7 +384,7 @@ fn namespaces_and_their_mounts_have_limits() {
 
 #[test]
 fn mountinfo_lists_mounts_below_the_root() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/a/x");
     assert_eq!(kind(&t, "/a/x", MS_SHARED), "0");
     t.dir("/a/x/sub dir");
@@ -425,7 +425,7 @@ fn mountinfo_lists_mounts_below_the_root() {
 
 #[test]
 fn mountinfo_shows_the_group_behind_an_unreachable_master() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     marked(&t, "/a");
     assert_eq!(kind(&t, "/a", MS_SHARED), "0");
     assert_eq!(bind(&t, "/a", "/b"), "0");
@@ -452,7 +452,7 @@ fn mountinfo_shows_the_group_behind_an_unreachable_master() {
 #[test]
 fn many_mounts_propagate_and_go_together() {
     const MANY: usize = 2_000;
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let before = held(&vfs);
     let guest = t.fork().expect("fork");
     guest.unshare_mounts().expect("unshare");

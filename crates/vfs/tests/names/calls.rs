@@ -14,7 +14,7 @@ use openpath_abi::{Errno, stat};
 use openpath_vfs::{Cred, MountFlags, Sysctl, Task, Vfs};
 
 /// A task in `/base`, which is a mount, with `r/d1/sub`, `r/d2`, `r/f1`, `r/f2` and the link `r/l`.
-fn stage(vfs: &Vfs) -> Task {
+fn setup(vfs: &Vfs) -> Task {
     let t = root(vfs);
     t.dir("/base");
     t.mount(tree(), b"/base", MountFlags::default())
@@ -77,7 +77,7 @@ fn a_sequence_of_renames_answers_as_in_linux() {
         ("r/f1", "r/wh", WH, "0"),
     ];
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     for &(old, new, flags, expected) in steps {
         assert_eq!(
             rename(&t, old, new, flags),
@@ -120,7 +120,7 @@ fn removals_answer_as_in_linux() {
         ("r/f1", 0, "ENOENT"),
     ];
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     for &(path, flags, expected) in steps {
         let said = says(t.unlinkat(AT_FDCWD, path.as_bytes(), flags));
         assert_eq!(said, expected, "{path:?} {flags:#x}");
@@ -132,7 +132,7 @@ fn removals_answer_as_in_linux() {
 #[test]
 fn creations_answer_as_in_linux() {
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     let long = "a".repeat(256);
     let too_long = "a".repeat(5000);
     let paths: &[(&str, &str)] = &[
@@ -166,7 +166,7 @@ fn creations_answer_as_in_linux() {
 #[test]
 fn mknod_checks_the_type_before_the_path() {
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     let dev = stat::makedev(1, 3);
     let long = "a".repeat(5000);
     let steps: &[(&str, u32, &str)] = &[
@@ -265,7 +265,7 @@ fn modes_of_new_files_obey_umask_and_set_group_id_directories() {
 #[test]
 fn links_answer_as_in_linux() {
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     let link = |old: &str, new: &str, flags| {
         says(t.linkat(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags))
     };
@@ -314,7 +314,7 @@ fn links_answer_as_in_linux() {
 #[test]
 fn a_temporary_file_can_be_linked_once() {
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     let name = |file, new: &[u8]| t.linkat(file, b"", AT_FDCWD, new, AT_EMPTY_PATH);
     let file = t.open(b".", O_TMPFILE | O_RDWR, 0o600).expect("tmpfile");
     assert_eq!(t.pwrite(file, b"body", 0), Ok(4));

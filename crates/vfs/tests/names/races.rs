@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 const RUN: Duration = Duration::from_millis(700);
 
 /// Random numbers.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -30,7 +30,7 @@ impl Dice {
     }
 }
 
-type Job<'a> = Box<dyn Fn(&Task, &mut Dice) + Send + Sync + 'a>;
+type Job<'a> = Box<dyn Fn(&Task, &mut Random) + Send + Sync + 'a>;
 
 /// Runs each job again and again, in a thread and a task of its own.
 fn run(vfs: &Vfs, jobs: &[Job<'_>]) {
@@ -41,11 +41,11 @@ fn run(vfs: &Vfs, jobs: &[Job<'_>]) {
             let task = root(vfs);
             let stop = &stop;
             scope.spawn(move || {
-                let mut dice = Dice(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let mut random = Random(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 while !stop.load(Ordering::Relaxed) && Instant::now() < until {
                     let round = std::panic::AssertUnwindSafe(|| {
                         for _ in 0..64 {
-                            job(&task, &mut dice);
+                            job(&task, &mut random);
                         }
                     });
                     if let Err(panic) = std::panic::catch_unwind(round) {
@@ -154,12 +154,12 @@ fn exchanged_or_replaced_names_always_exist() {
         t.rename(at("new").as_bytes(), at("target").as_bytes())
             .expect("rename");
     });
-    let look: Job<'_> = Box::new(move |t, dice| {
-        let path = at(dice.pick(&["x/in", "y/in", "target", "x/../x", "y/.."]));
+    let look: Job<'_> = Box::new(move |t, random| {
+        let path = at(random.pick(&["x/in", "y/in", "target", "x/../x", "y/.."]));
         t.stat(path.as_bytes()).expect(&path);
     });
-    let read: Job<'_> = Box::new(move |t, dice| {
-        let path = at(dice.pick(&["x/in", "y/in", "target"]));
+    let read: Job<'_> = Box::new(move |t, random| {
+        let path = at(random.pick(&["x/in", "y/in", "target"]));
         assert!(matches!(&t.body(&path)[..], b"x" | b"y" | b"body"));
     });
     run(&vfs, &[swap, replace, look, read]);
@@ -190,13 +190,13 @@ fn a_task_finds_its_own_renames() {
             }
         })
     };
-    let look: Job<'_> = Box::new(move |t, dice| {
-        let path = at(dice.pick(&["a/1/deep/in", "b/1/deep/in", "c/2/deep/in", "c/3/deep/in"]));
+    let look: Job<'_> = Box::new(move |t, random| {
+        let path = at(random.pick(&["a/1/deep/in", "b/1/deep/in", "c/2/deep/in", "c/3/deep/in"]));
         ok_or(t.stat(path.as_bytes()).map(|_| ()), &[Errno::ENOENT]);
     });
-    let guard: Job<'_> = Box::new(move |t, dice| {
-        let path = at(dice.pick(&["b", "c"]));
-        let mode = [0o755, 0o700][dice.below(2)];
+    let guard: Job<'_> = Box::new(move |t, random| {
+        let path = at(random.pick(&["b", "c"]));
+        let mode = [0o755, 0o700][random.below(2)];
         t.fchmodat2(AT_FDCWD, path.as_bytes(), mode, 0)
             .expect("chmod");
     });
@@ -225,13 +225,13 @@ fn concurrent_moves_of_directories_make_no_loop_and_lose_nothing() {
     }
     let pins = vfs.usage().pins;
     let all = check(&t, "/t");
-    let paths = |dice: &mut Dice| {
-        let (old, new) = (dice.pick(DIRS), dice.pick(DIRS));
+    let paths = |random: &mut Random| {
+        let (old, new) = (random.pick(DIRS), random.pick(DIRS));
         (format!("/t/{old}"), format!("/t/{new}"))
     };
     let shuffle = |flags: u32| -> Job<'_> {
-        Box::new(move |t, dice| {
-            let (old, new) = paths(dice);
+        Box::new(move |t, random| {
+            let (old, new) = paths(random);
             let moved = t.renameat2(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags);
             let allowed = [
                 Errno::ENOENT,
@@ -242,8 +242,8 @@ fn concurrent_moves_of_directories_make_no_loop_and_lose_nothing() {
             ok_or(moved, &allowed);
         })
     };
-    let look: Job<'_> = Box::new(|t, dice| {
-        let (old, new) = paths(dice);
+    let look: Job<'_> = Box::new(|t, random| {
+        let (old, new) = paths(random);
         for path in [old, format!("{new}/../.."), format!("{new}/..")] {
             ok_or(t.stat(path.as_bytes()).map(|_| ()), &[Errno::ENOENT]);
         }
@@ -263,7 +263,7 @@ fn concurrent_moves_of_directories_make_no_loop_and_lose_nothing() {
 
 /// Creates, moves and removes files of all kinds in `/t`; with `nests`, a directory may move with
 /// its content.
-fn churn(t: &Task, dice: &mut Dice, nests: bool) {
+fn churn(t: &Task, random: &mut Random, nests: bool) {
     const DIRS: &[&str] = &["/t", "/t/a", "/t/b", "/t/a/c", "/t/b/c", "/t/a/c/d"];
     const NAMES: &[&str] = &["a", "b", "c", "d", "a-name-of-more-than-sixteen-bytes"];
     let allowed = [
@@ -275,12 +275,12 @@ fn churn(t: &Task, dice: &mut Dice, nests: bool) {
         Errno::EINVAL,
         Errno::EPERM,
     ];
-    let (dir, other) = (dice.pick(DIRS), dice.pick(DIRS));
+    let (dir, other) = (random.pick(DIRS), random.pick(DIRS));
     let other = if nests { other } else { dir };
-    let old = format!("{dir}/{}", dice.pick(NAMES));
-    let new = format!("{other}/{}", dice.pick(NAMES));
+    let old = format!("{dir}/{}", random.pick(NAMES));
+    let new = format!("{other}/{}", random.pick(NAMES));
     let (old, new) = (old.as_bytes(), new.as_bytes());
-    let done = match dice.below(9) {
+    let done = match random.below(9) {
         0 | 1 => t.mkdir(old, 0o755),
         2 => t.shut(t.open(old, O_CREAT | O_RDWR, 0o644)),
         3 => t.unlink(old),
@@ -300,7 +300,7 @@ fn concurrent_changes_of_all_kinds_leave_a_consistent_tree() {
     t.dir("/t");
     let pins = vfs.usage().pins;
     let jobs: Vec<Job<'_>> = (0..4)
-        .map(|_| Box::new(|t: &Task, dice: &mut Dice| churn(t, dice, true)) as Job<'_>)
+        .map(|_| Box::new(|t: &Task, random: &mut Random| churn(t, random, true)) as Job<'_>)
         .collect();
     run(&vfs, &jobs);
     check(&t, "/t");
@@ -324,7 +324,7 @@ fn changes_succeed_during_eviction() {
             ok_or(t.stat(b"/t").map(|_| ()), &[]);
         }
     });
-    let churn = || Box::new(|t: &Task, dice: &mut Dice| churn(t, dice, false)) as Job<'_>;
+    let churn = || Box::new(|t: &Task, random: &mut Random| churn(t, random, false)) as Job<'_>;
     run(&vfs, &[churn(), churn(), evict]);
     check(&t, "/t");
     settled(&vfs, pins);
@@ -388,8 +388,8 @@ fn mounts_come_and_go_under_walks() {
         assert!(up == Ok(t.ino("/")) || up == Ok(t.ino("/src")), "{up:?}");
         t.stat(b"/src/in/deep").expect("stat");
     });
-    let flip: Job<'_> = Box::new(|t, dice| {
-        let flags = [MountFlags::READ_ONLY, MountFlags::NONE][dice.below(2)];
+    let flip: Job<'_> = Box::new(|t, random| {
+        let flags = [MountFlags::READ_ONLY, MountFlags::NONE][random.below(2)];
         ok_or(t.remount_bind(b"/m", flags), &[Errno::EINVAL, Errno::EBUSY]);
     });
     let steal: Job<'_> = Box::new(|t, _| {
@@ -421,8 +421,8 @@ fn no_write_passes_a_mount_after_it_became_read_only() {
         ok_or(t.mkdir(b"/m/d/x", 0o755), &allowed);
         ok_or(t.rmdir(b"/m/d/x"), &allowed);
     });
-    let freeze: Job<'_> = Box::new(|t, dice| {
-        let by_tree = dice.below(2) == 0;
+    let freeze: Job<'_> = Box::new(|t, random| {
+        let by_tree = random.below(2) == 0;
         let freeze = |on: bool| {
             if by_tree {
                 return t.remount_sb(b"/m", on);

@@ -11,21 +11,21 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::*;
 
 fn tree() -> (Vfs, Task) {
-    furnished(world())
+    filled(world())
 }
 
 /// Like [`tree`], without complete directories: only names that were looked up are known.
-fn forgetful_tree() -> (Vfs, Task) {
+fn tree_without_complete_directories() -> (Vfs, Task) {
     let mut tuning = Tuning::default();
     tuning.complete_directories = false;
     let root = MemFs::new(MemOptions {
         mode: 0o755,
         ..MemOptions::default()
     });
-    furnished(Vfs::builder().tuning(tuning).build(root).expect("a world"))
+    filled(Vfs::builder().tuning(tuning).build(root).expect("a world"))
 }
 
-fn furnished(vfs: Vfs) -> (Vfs, Task) {
+fn filled(vfs: Vfs) -> (Vfs, Task) {
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
     task.dir("/d/e", 0o755, (0, 0));
@@ -64,7 +64,7 @@ fn open(task: &Task, path: &str, names: &str, resolve: u64) -> Explanation {
 
 #[test]
 fn an_explanation_names_the_check_that_failed() {
-    let (vfs, root) = forgetful_tree();
+    let (vfs, root) = tree_without_complete_directories();
     let user = user(&vfs, 7, &[], &[]);
     let long = "n".repeat(300);
     let beneath = RESOLVE_BENEATH;
@@ -151,7 +151,7 @@ fn an_explanation_lists_each_step_of_a_walk() {
 
 #[test]
 fn an_explanation_names_the_lane_that_answered() {
-    let (_vfs, task) = forgetful_tree();
+    let (_vfs, task) = tree_without_complete_directories();
     let deep = "/a-directory/another-directory/a-third-one";
     for (at, _) in deep.match_indices('/').skip(1) {
         task.dir(&deep[..at], 0o755, (0, 0));

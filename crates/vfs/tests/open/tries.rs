@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 fn task() -> (Vfs, Task) {
     let vfs = Vfs::builder()
-        .clock(Box::new(Fine))
+        .clock(Box::new(NanosecondClock))
         .build(MemFs::new(MemOptions::default()))
         .expect("a vfs");
     let task = vfs.task(Cred::root()).expect("a task");
@@ -178,9 +178,9 @@ fn a_proxy_task_follows_chroot_and_unshare() {
 }
 
 /// The wall clock in nanoseconds, so that consecutive calls get different times.
-struct Fine;
+struct NanosecondClock;
 
-impl Clock for Fine {
+impl Clock for NanosecondClock {
     fn now(&self) -> Timespec {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)

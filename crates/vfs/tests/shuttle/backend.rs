@@ -200,9 +200,9 @@ pub(crate) fn name(hooked: bool, number: u8) -> Vec<u8> {
 }
 
 /// A clock that stands still.
-struct Noon;
+struct FixedClock;
 
-impl Clock for Noon {
+impl Clock for FixedClock {
     fn now(&self) -> Timespec {
         Timespec::new(1000, 0)
     }
@@ -223,7 +223,7 @@ pub(crate) fn like(sb: Arc<SuperBlock>, profile: Profile) -> Vfs {
         nr_open: 4096,
         ..Limits::default()
     };
-    let vfs = Vfs::builder().secret([1, 2]).clock(Box::new(Noon));
+    let vfs = Vfs::builder().secret([1, 2]).clock(Box::new(FixedClock));
     vfs.profile(profile)
         .limits(limits)
         .build(sb)

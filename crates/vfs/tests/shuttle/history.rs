@@ -6,7 +6,7 @@
 //! before the end of a call that was over when it began.
 
 use crate::backend::{name, number_at};
-use crate::model::{Call, Next, Progress, Said, Slot, Table, Tables};
+use crate::model::{Answer, Call, Next, Progress, Slot, Table, Tables};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, O_CLOEXEC, O_RDONLY};
 use openpath_vfs::Task;
@@ -18,16 +18,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     call: Call,
-    said: Said,
+    answer: Answer,
     began: u64,
     ended: u64,
 }
 
 /// A counter of starts and ends. It is the system's: reading it causes no switch.
 #[derive(Clone, Default)]
-pub(crate) struct Watch(Arc<AtomicU64>);
+pub(crate) struct Counter(Arc<AtomicU64>);
 
-impl Watch {
+impl Counter {
     fn tick(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
@@ -36,10 +36,10 @@ impl Watch {
     pub(crate) fn run(&self, task: &Task, calls: &[Call]) -> Vec<Event> {
         let event = |&call| {
             let began = self.tick();
-            let said = make(task, call);
+            let answer = make(task, call);
             Event {
                 call,
-                said,
+                answer,
                 began,
                 ended: self.tick(),
             }
@@ -48,7 +48,7 @@ impl Watch {
     }
 }
 
-fn listed(task: &Task) -> Said {
+fn listed(task: &Task) -> Answer {
     let number = |fd: i32| number_at(task, fd).expect("a listed descriptor is open");
     let fds = task.descriptors();
     let files = fds.into_iter().map(|fd| (fd, number(fd))).collect();
@@ -56,43 +56,43 @@ fn listed(task: &Task) -> Said {
     if let Ok(fd) = next {
         task.close(fd).expect("close");
     }
-    Said::Files(files, next)
+    Answer::Files(files, next)
 }
 
 /// Makes a call.
-fn make(task: &Task, call: Call) -> Said {
+fn make(task: &Task, call: Call) -> Answer {
     let flag = |on: bool| if on { O_CLOEXEC } else { 0 };
-    let done = |result: Result<(), Errno>| result.map(|()| Said::Done);
-    let said = match call {
+    let done = |result: Result<(), Errno>| result.map(|()| Answer::Done);
+    let answer = match call {
         Call::Open {
             hooked,
             file,
             cloexec,
         } => {
             let opened = task.open(&name(hooked, file), O_RDONLY | flag(cloexec), 0);
-            opened.map(Said::Fd)
+            opened.map(Answer::Fd)
         }
-        Call::OpenNothing => task.open(b"/nothing", O_RDONLY, 0).map(Said::Fd),
+        Call::OpenNothing => task.open(b"/nothing", O_RDONLY, 0).map(Answer::Fd),
         Call::Close(fd) => done(task.close(fd)),
-        Call::Dup(fd) => task.dup(fd).map(Said::Fd),
+        Call::Dup(fd) => task.dup(fd).map(Answer::Fd),
         Call::DupFrom(fd, from) => {
             let fd = task.fcntl(fd, F_DUPFD_CLOEXEC, from as u64);
-            fd.map(|fd| Said::Fd(fd as i32))
+            fd.map(|fd| Answer::Fd(fd as i32))
         }
-        Call::DupTo(old, new, cloexec) => task.dup3(old, new, flag(cloexec)).map(Said::Fd),
+        Call::DupTo(old, new, cloexec) => task.dup3(old, new, flag(cloexec)).map(Answer::Fd),
         Call::CloseRange(first, last) => done(task.close_range(first as u32, last as u32, 0)),
-        Call::Read(fd) => number_at(task, fd).map(Said::File),
+        Call::Read(fd) => number_at(task, fd).map(Answer::File),
         Call::SetCloexec(fd, on) => {
             let set = task.fcntl(fd, F_SETFD, u64::from(on));
-            set.map(|_| Said::Done)
+            set.map(|_| Answer::Done)
         }
-        Call::List => Ok(Said::Fds(task.descriptors())),
+        Call::List => Ok(Answer::Fds(task.descriptors())),
         Call::Fork => task.fork().map(|child| listed(&child)),
-        Call::Share => task.clone_files().map(|_| Said::Done),
+        Call::Share => task.clone_files().map(|_| Answer::Done),
         Call::Unshare => task.unshare_files().map(|()| listed(task)),
         Call::Exec => task.exec().map(|()| listed(task)),
     };
-    said.unwrap_or_else(Said::Error)
+    answer.unwrap_or_else(Answer::Error)
 }
 
 /// The table of a task that no other thread uses now.
@@ -107,7 +107,7 @@ pub(crate) fn table(task: &Task) -> Table {
 
 /// A state of the search: the progress of each thread, and the tables.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Place {
+struct State {
     threads: Vec<(usize, Progress)>,
     tables: Tables,
 }
@@ -124,7 +124,7 @@ impl History {
     /// # Panics
     /// If no order of steps explains the history.
     pub(crate) fn assert_explained(&self) {
-        let begin = Place {
+        let begin = State {
             threads: vec![Default::default(); self.threads.len()],
             tables: Tables {
                 shared: self.before.clone(),
@@ -136,7 +136,7 @@ impl History {
         assert!(explained, "no order explains {self:#?}");
     }
 
-    fn search(&self, at: Place, seen: &mut HashSet<Place>) -> bool {
+    fn search(&self, at: State, seen: &mut HashSet<State>) -> bool {
         let over = |thread: usize| at.threads[thread].0 == self.threads[thread].len();
         if (0..self.threads.len()).all(over) {
             return at.tables.shared == self.after;
@@ -144,11 +144,11 @@ impl History {
         if !seen.insert(at.clone()) {
             return false;
         }
-        (0..self.threads.len()).any(|thread| self.go_on(&at, thread, seen))
+        (0..self.threads.len()).any(|thread| self.search_from(&at, thread, seen))
     }
 
     /// Whether the history can be explained if `thread` takes the next step.
-    fn go_on(&self, at: &Place, thread: usize, seen: &mut HashSet<Place>) -> bool {
+    fn search_from(&self, at: &State, thread: usize, seen: &mut HashSet<State>) -> bool {
         let (done, progress) = at.threads[thread];
         let Some(event) = self.threads[thread].get(done) else {
             return false;
@@ -164,12 +164,12 @@ impl History {
             let mut threads = at.threads.clone();
             match next {
                 Next::More(progress) => threads[thread].1 = progress,
-                Next::Said(said) if said == event.said => {
+                Next::Answer(answer) if answer == event.answer => {
                     threads[thread] = (done + 1, Progress::default());
                 }
-                Next::Said(_) => return false,
+                Next::Answer(_) => return false,
             }
-            self.search(Place { threads, tables }, seen)
+            self.search(State { threads, tables }, seen)
         })
     }
 }
@@ -179,10 +179,10 @@ impl std::fmt::Debug for History {
         writeln!(f, "limit {}, before {:?}", self.limit, self.before)?;
         for (thread, events) in self.threads.iter().enumerate() {
             for e in events {
-                let (call, said) = (&e.call, &e.said);
+                let (call, answer) = (&e.call, &e.answer);
                 writeln!(
                     f,
-                    "  {thread}: {:3}..{:3} {call:?} = {said:?}",
+                    "  {thread}: {:3}..{:3} {call:?} = {answer:?}",
                     e.began, e.ended
                 )?;
             }

@@ -68,7 +68,7 @@ fn a_lock_beside_the_last_close_of_its_file_leaves_nothing() {
 }
 
 #[test]
-fn whoever_waits_is_let_go_on() {
+fn every_wait_for_a_lock_ends() {
     explore_often(2, || {
         let vfs = world();
         let guests = [F_WRLCK, F_RDLCK, F_WRLCK].map(|kind| {

@@ -45,7 +45,7 @@ pub(crate) enum Call {
 
 /// The answer of a call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Said {
+pub(crate) enum Answer {
     Done,
     Fd(i32),
     File(u8),
@@ -68,7 +68,7 @@ pub(crate) struct Progress {
 /// The possible results of one step.
 pub(crate) enum Next {
     More(Progress),
-    Said(Said),
+    Answer(Answer),
 }
 
 /// The tables of each thread: the shared one, until it has its own.
@@ -91,8 +91,8 @@ fn lowest(table: &Table, from: i32, limit: i32) -> Result<i32, Errno> {
 }
 
 /// The answer about a copied table, in which nothing is reserved.
-fn copied(table: &Table, limit: i32) -> Said {
-    Said::Files(files(table), lowest(table, 0, limit))
+fn copied(table: &Table, limit: i32) -> Answer {
+    Answer::Files(files(table), lowest(table, 0, limit))
 }
 
 fn get(table: &Table, fd: i32) -> Result<u8, Errno> {
@@ -104,8 +104,8 @@ fn get(table: &Table, fd: i32) -> Result<u8, Errno> {
     }
 }
 
-fn said<T>(result: Result<T, Errno>, then: impl FnOnce(T) -> Said) -> Next {
-    Next::Said(result.map_or_else(Said::Error, then))
+fn answer<T>(result: Result<T, Errno>, then: impl FnOnce(T) -> Answer) -> Next {
+    Next::Answer(result.map_or_else(Answer::Error, then))
 }
 
 impl Tables {
@@ -119,7 +119,7 @@ impl Tables {
         match (call, at.step) {
             (Call::OpenNothing, 1) => {
                 // An open of a name cached as absent reserves nothing.
-                let nothing = Next::Said(Said::Error(Errno::ENOENT));
+                let nothing = Next::Answer(Answer::Error(Errno::ENOENT));
                 let reserved = after.step_once(thread, call, at);
                 vec![(self.clone(), nothing), (after, reserved)]
             }
@@ -131,7 +131,7 @@ impl Tables {
                 }
                 let list = copied(&table, self.limit);
                 after.own[thread] = Some(table);
-                vec![(after, Next::Said(list))]
+                vec![(after, Next::Answer(list))]
             }
             _ => {
                 let next = after.step_once(thread, call, at);
@@ -146,14 +146,14 @@ impl Tables {
         match call {
             Call::Open { file, cloexec, .. } => open(table, limit, at, Some((file, cloexec))),
             Call::OpenNothing => open(table, limit, at, None),
-            Call::Close(fd) => said(take(table, fd), |()| Said::Done),
+            Call::Close(fd) => answer(take(table, fd), |()| Answer::Done),
             Call::CloseRange(first, last) => {
                 let from = if at.step == 0 { first } else { at.slot };
                 let next = table
                     .range(from..=last.max(from))
                     .find(|(_, s)| s.file != 0);
                 match next.map(|(&fd, _)| fd).filter(|&fd| fd <= last) {
-                    None => Next::Said(Said::Done),
+                    None => Next::Answer(Answer::Done),
                     Some(fd) => {
                         table.remove(&fd);
                         Next::More(Progress {
@@ -164,14 +164,14 @@ impl Tables {
                     }
                 }
             }
-            Call::Read(fd) => said(get(table, fd), Said::File),
-            Call::List => Next::Said(Said::Fds(files(table).iter().map(|f| f.0).collect())),
+            Call::Read(fd) => answer(get(table, fd), Answer::File),
+            Call::List => Next::Answer(Answer::Fds(files(table).iter().map(|f| f.0).collect())),
             Call::Fork => {
                 let mut copy = table.clone();
                 copy.retain(|_, slot| slot.file != 0);
-                Next::Said(copied(&copy, limit))
+                Next::Answer(copied(&copy, limit))
             }
-            Call::Share => Next::Said(Said::Done),
+            Call::Share => Next::Answer(Answer::Done),
             _ => with_file(table, limit, call, at),
         }
     }
@@ -188,7 +188,7 @@ fn open(table: &mut Table, limit: i32, at: Progress, made: Option<(u8, bool)>) -
     match at.step {
         0 => match lowest(table, 0, limit) {
             Ok(_) => Next::More(Progress { step: 1, ..at }),
-            Err(errno) => Next::Said(Said::Error(errno)),
+            Err(errno) => Next::Answer(Answer::Error(errno)),
         },
         1 => match lowest(table, 0, limit) {
             Ok(slot) => {
@@ -200,18 +200,18 @@ fn open(table: &mut Table, limit: i32, at: Progress, made: Option<(u8, bool)>) -
                     ..at
                 })
             }
-            Err(errno) => Next::Said(Said::Error(errno)),
+            Err(errno) => Next::Answer(Answer::Error(errno)),
         },
         _ => match made {
             Some((file, _)) => {
                 if let Some(slot) = table.get_mut(&at.slot) {
                     slot.file = file;
                 }
-                Next::Said(Said::Fd(at.slot))
+                Next::Answer(Answer::Fd(at.slot))
             }
             None => {
                 table.remove(&at.slot);
-                Next::Said(Said::Error(Errno::ENOENT))
+                Next::Answer(Answer::Error(Errno::ENOENT))
             }
         },
     }
@@ -222,13 +222,15 @@ fn with_file(table: &mut Table, limit: i32, call: Call, at: Progress) -> Next {
     let (Call::Dup(old) | Call::DupFrom(old, _) | Call::DupTo(old, ..) | Call::SetCloexec(old, _)) =
         call
     else {
-        return Next::Said(Said::Done);
+        return Next::Answer(Answer::Done);
     };
     if at.step == 0 {
         match call {
-            Call::DupTo(_, new, _) if new == old => return Next::Said(Said::Error(Errno::EINVAL)),
+            Call::DupTo(_, new, _) if new == old => {
+                return Next::Answer(Answer::Error(Errno::EINVAL));
+            }
             Call::DupTo(_, new, _) if new >= limit => {
-                return Next::Said(Said::Error(Errno::EBADF));
+                return Next::Answer(Answer::Error(Errno::EBADF));
             }
             _ => {}
         }
@@ -238,7 +240,7 @@ fn with_file(table: &mut Table, limit: i32, call: Call, at: Progress) -> Next {
                 file,
                 ..at
             }),
-            Err(errno) => Next::Said(Said::Error(errno)),
+            Err(errno) => Next::Answer(Answer::Error(errno)),
         };
     }
     let mut add = |from: i32, cloexec: bool| {
@@ -248,23 +250,23 @@ fn with_file(table: &mut Table, limit: i32, call: Call, at: Progress) -> Next {
         Ok(slot)
     };
     match call {
-        Call::Dup(_) => said(add(0, false), Said::Fd),
-        Call::DupFrom(_, from) if from >= limit => Next::Said(Said::Error(Errno::EINVAL)),
-        Call::DupFrom(_, from) => said(add(from, true), Said::Fd),
+        Call::Dup(_) => answer(add(0, false), Answer::Fd),
+        Call::DupFrom(_, from) if from >= limit => Next::Answer(Answer::Error(Errno::EINVAL)),
+        Call::DupFrom(_, from) => answer(add(from, true), Answer::Fd),
         Call::DupTo(_, new, cloexec) => {
             if table.get(&new).is_some_and(|slot| slot.file == 0) {
-                return Next::Said(Said::Error(Errno::EBUSY));
+                return Next::Answer(Answer::Error(Errno::EBUSY));
             }
             let file = at.file;
             table.insert(new, Slot { file, cloexec });
-            Next::Said(Said::Fd(new))
+            Next::Answer(Answer::Fd(new))
         }
         Call::SetCloexec(fd, on) => {
             if let Some(slot) = table.get_mut(&fd) {
                 slot.cloexec = on;
             }
-            Next::Said(Said::Done)
+            Next::Answer(Answer::Done)
         }
-        _ => Next::Said(Said::Done),
+        _ => Next::Answer(Answer::Done),
     }
 }

@@ -177,25 +177,25 @@ fn a_thread_that_panics_in_a_wait_leaves_nothing() {
         |task, _| drop(task.open(b"/p", O_RDONLY, 0).map(|fd| task.close(fd))),
     ];
     for call in calls {
-        static DIED: AtomicU64 = AtomicU64::new(0);
-        DIED.store(0, Ordering::Relaxed);
+        static PANICS: AtomicU64 = AtomicU64::new(0);
+        PANICS.store(0, Ordering::Relaxed);
         for point in 0.. {
-            let before = DIED.load(Ordering::Relaxed);
+            let before = PANICS.load(Ordering::Relaxed);
             let scheduler = RandomScheduler::new(20);
             Runner::new(scheduler, config()).run(move || {
-                let died = die_at(point, call);
-                DIED.fetch_add(u64::from(died), Ordering::Relaxed);
+                let died = panic_at(point, call);
+                PANICS.fetch_add(u64::from(died), Ordering::Relaxed);
             });
-            if DIED.load(Ordering::Relaxed) == before {
+            if PANICS.load(Ordering::Relaxed) == before {
                 break;
             }
         }
-        assert!(DIED.load(Ordering::Relaxed) > 10, "too few panics");
+        assert!(PANICS.load(Ordering::Relaxed) > 10, "too few panics");
     }
 }
 
 /// One schedule; returns whether the thread panicked.
-fn die_at(point: u64, call: fn(&Task, i32)) -> bool {
+fn panic_at(point: u64, call: fn(&Task, i32)) -> bool {
     let vfs = world();
     let keeper = guest(&vfs);
     let both = open(&keeper, O_RDWR | O_NONBLOCK);

@@ -48,7 +48,7 @@ fn at_rest_with(vfs: &Vfs, tasks: [Task; 2], pins: usize) {
 
 /// A name is at one of its two places, in this order.
 #[test]
-fn sure_rename_against_lookup() {
+fn a_lookup_beside_a_rename_finds_one_of_both_names() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let file = number(&task, b"/d/f");
@@ -67,7 +67,7 @@ fn sure_rename_against_lookup() {
 /// dentry is in no chain while its fields are written. It takes a walker that is before the dentry
 /// in a chain meanwhile, which is a bug of depth 3.
 #[test]
-fn sure_rename_against_news() {
+fn an_event_beside_a_rename_names_one_place() {
     const OLD: &[u8] = b"/d/first-half-of-it";
     const NEW: &[u8] = b"/e/second!part-here";
     explore_surely(|| {
@@ -99,7 +99,7 @@ fn sure_rename_against_news() {
 
 /// A walk sees the mount or what it covers, and the mount goes with its last user.
 #[test]
-fn sure_umount_against_lookup() {
+fn a_lookup_beside_an_unmount_finds_one_of_both_trees() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let tree = MemFs::new(MemOptions::default());
@@ -124,7 +124,7 @@ fn sure_umount_against_lookup() {
 
 /// An evicted dentry is found again, unchanged.
 #[test]
-fn sure_reclaim_against_lookup() {
+fn a_lookup_beside_an_eviction_finds_the_file() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let file = number(&task, b"/d/f");
@@ -140,7 +140,7 @@ fn sure_reclaim_against_lookup() {
 
 /// A removed file's slot is reused for another file.
 #[test]
-fn sure_reuse_against_lookup() {
+fn a_lookup_beside_the_reuse_of_a_slot_finds_no_wrong_file() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let old = number(&task, b"/d/f");
@@ -159,7 +159,7 @@ fn sure_reuse_against_lookup() {
 
 /// A file that is unlinked during an eviction check is freed all the same.
 #[test]
-fn sure_eviction_against_unlink() {
+fn an_unlink_beside_an_eviction_frees_the_file() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let fd = task.open(b"/d/f", O_RDONLY, 0).expect("open");

@@ -3,7 +3,7 @@
 //! is left at the end.
 
 use crate::backend::{World, name};
-use crate::history::{History, Watch, table};
+use crate::history::{Counter, History, table};
 use crate::model::Call;
 use crate::{explore_often, join, spawn};
 use openpath_abi::fcntl::O_RDONLY;
@@ -73,7 +73,7 @@ fn random(threads: u8, calls: u8, limit: i32, leaves: bool) {
     }
     task.set_rlimit_nofile(limit as u64);
     let before = table(&task);
-    let watch = Watch::default();
+    let watch = Counter::default();
     let spawned: Vec<_> = (0..threads)
         .map(|thread| {
             let other = task.clone_files().expect("a task");
@@ -94,26 +94,26 @@ fn random(threads: u8, calls: u8, limit: i32, leaves: bool) {
 }
 
 #[test]
-fn two_threads_with_room() {
+fn two_threads_with_free_descriptors_have_a_sequential_history() {
     explore_often(4, || random(2, 4, 1024, false));
 }
 
 #[test]
-fn three_threads_with_room() {
+fn three_threads_with_free_descriptors_have_a_sequential_history() {
     explore_often(4, || random(3, 3, 1024, false));
 }
 
 #[test]
-fn three_threads_at_the_limit() {
+fn three_threads_at_the_limit_have_a_sequential_history() {
     explore_often(2, || random(3, 3, 4, false));
 }
 
 #[test]
-fn one_of_two_threads_leaves_the_table() {
+fn two_threads_of_which_one_leaves_have_a_sequential_history() {
     explore_often(2, || random(2, 3, 1024, true));
 }
 
 #[test]
-fn one_of_three_threads_leaves_the_table() {
+fn three_threads_of_which_one_leaves_have_a_sequential_history() {
     explore_often(2, || random(3, 2, 6, true));
 }

@@ -224,4 +224,4 @@ pub(crate) fn check(
 }
 
 /// A user: its number, supplementary groups, capabilities.
-pub(crate) type Who<'a> = (u32, &'a [u32], &'a [u32]);
+pub(crate) type UserSpec<'a> = (u32, &'a [u32], &'a [u32]);

@@ -13,9 +13,9 @@ use std::sync::Barrier;
 const ROUNDS: usize = if cfg!(debug_assertions) { 3000 } else { 20_000 };
 
 /// Random numbers.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -39,10 +39,10 @@ fn small(positive_max: u32, negative_max: u32) -> TenantLimits {
 }
 
 /// One call of a guest; it may fail.
-fn step(task: &Task, dice: &mut Dice) -> Result<(), Errno> {
-    let (one, other) = (dice.path(), dice.path());
+fn step(task: &Task, random: &mut Random) -> Result<(), Errno> {
+    let (one, other) = (random.path(), random.path());
     let (one, other) = (one.as_bytes(), other.as_bytes());
-    match dice.below(10) {
+    match random.below(10) {
         0 => task
             .open(one, O_CREAT | O_RDWR, 0o600)
             .and_then(|fd| task.close(fd)),
@@ -53,10 +53,10 @@ fn step(task: &Task, dice: &mut Dice) -> Result<(), Errno> {
             .open(b"/t", O_TMPFILE | O_RDWR, 0o600)
             .and_then(|fd| task.close(fd)),
         5 => task.mkdir(
-            ["/t/d0", "/t/d1", "/t/d0/d2"][dice.below(3)].as_bytes(),
+            ["/t/d0", "/t/d1", "/t/d0/d2"][random.below(3)].as_bytes(),
             0o700,
         ),
-        6 => task.rmdir(["/t/d0", "/t/d1", "/t/d0/d2"][dice.below(3)].as_bytes()),
+        6 => task.rmdir(["/t/d0", "/t/d1", "/t/d0/d2"][random.below(3)].as_bytes()),
         7 => task.link(one, other),
         _ => task.stat(one).map(drop),
     }
@@ -86,10 +86,10 @@ fn entries_are_evicted_under_walks_renames_and_unlinks() {
             scope.spawn(move || {
                 task.set_tenant(&tenants[n % 2])
                     .expect("a tenant of this Vfs");
-                let mut dice = Dice((n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let mut random = Random((n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 begin.wait();
                 for round in 0..ROUNDS {
-                    let _answer = step(&task, &mut dice);
+                    let _answer = step(&task, &mut random);
                     match round % 512 {
                         100 => drop(vfs.shrink(7)),
                         200 => vfs.collect(),

@@ -11,7 +11,7 @@ mod meant;
 mod op;
 
 use meant::Seen;
-use op::{Dice, Op};
+use op::{Op, Random};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Pool, PoolOptions};
@@ -105,10 +105,10 @@ fn compare(
             ours::Guest::new(ours).await,
             theirs::Guest::new(theirs).await,
         );
-        let mut dice = Dice::new(seed);
+        let mut random = Random::new(seed);
         let mut history = Vec::new();
         for _ in 0..ASKED {
-            let op = Op::any(&mut dice);
+            let op = Op::any(&mut random);
             let (here, there) = (ours.ask(&op).await, theirs.ask(&op).await);
             history.push(format!("{op:?} -> {there}"));
             if here == there {
@@ -137,8 +137,8 @@ fn compare(
 fn nothing(found: &Found) {
     let list = found.iter().map(|(key, [op, _])| format!("{key}, as {op}"));
     let list: Vec<_> = list.collect();
-    let one = found.values().next().map_or("", |[_, text]| text);
-    assert!(found.is_empty(), "{}\n{one}", list.join("\n"));
+    let pick = found.values().next().map_or("", |[_, text]| text);
+    assert!(found.is_empty(), "{}\n{pick}", list.join("\n"));
 }
 
 struct Dir(std::path::PathBuf);

@@ -91,7 +91,7 @@ fn data(
 }
 
 /// Runs a call that must not wait: a long wait is interrupted and fails the test.
-fn unwaiting<R>(interrupt: Interrupt, call: impl FnOnce() -> R) -> R {
+fn assert_no_wait<R>(interrupt: Interrupt, call: impl FnOnce() -> R) -> R {
     let waited = AtomicBool::new(false);
     let (done, wait) = mpsc::channel::<()>();
     let came = std::thread::scope(|scope| {
@@ -167,21 +167,21 @@ fn a_read_that_has_data_waits_for_no_more() {
         (DATA + 80, 3),
         (DATA + 96, 9),
     ];
-    let read = unwaiting(interrupt.clone(), || data(side, "fd_read", fd, &spans));
+    let read = assert_no_wait(interrupt.clone(), || data(side, "fd_read", fd, &spans));
     assert_eq!(read, Ok(7));
     assert_eq!(side.get(DATA + 64, 2), b"ab");
     assert_eq!(side.get(DATA + 80, 3), b"cde");
     assert_eq!(side.get(DATA + 96, 3), b"fg\0");
     // Exactly one buffer of data, with room for more in the next.
     assert_eq!(data(side, "fd_write", fd, &[(DATA, 2)]), Ok(2));
-    let read = unwaiting(interrupt, || data(side, "fd_read", fd, &spans));
+    let read = assert_no_wait(interrupt, || data(side, "fd_read", fd, &spans));
     assert_eq!(read, Ok(2));
 }
 
 /// Returns two bytes per read, and counts the reads.
-struct Slow(Arc<AtomicUsize>);
+struct TwoBytesPerRead(Arc<AtomicUsize>);
 
-impl Read for Slow {
+impl Read for TwoBytesPerRead {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.fetch_add(1, Ordering::Relaxed);
         buf[..2].copy_from_slice(b"xy");
@@ -192,7 +192,7 @@ impl Read for Slow {
 #[test]
 fn standard_input_is_read_once_for_all_buffers() {
     let times = Arc::<AtomicUsize>::default();
-    let input = Input::reader(Slow(Arc::clone(&times)));
+    let input = Input::reader(TwoBytesPerRead(Arc::clone(&times)));
     let mut side = side(guest(|builder| builder.stdin(input)));
     let spans = [(DATA, 2), (DATA + 64, 100)];
     assert_eq!(data(side.as_mut(), "fd_read", 0, &spans), Ok(2));
@@ -244,9 +244,9 @@ fn an_interrupt_ends_one_wait() {
 }
 
 /// Clocks that stand still.
-struct Still;
+struct FixedClocks;
 
-impl Clocks for Still {
+impl Clocks for FixedClocks {
     fn realtime(&self) -> u64 {
         1
     }
@@ -261,10 +261,10 @@ fn the_hosts_clock_measures_the_limit_of_a_wait() {
         wait: Duration::from_millis(20),
         ..GuestLimits::default()
     };
-    let guest = guest(|builder| builder.limits(limits).clock(Arc::new(Still)));
+    let guest = guest(|builder| builder.limits(limits).clock(Arc::new(FixedClocks)));
     let interrupt = guest.interrupt();
     let mut side = side(guest);
-    let asleep = unwaiting(interrupt, || sleep(side.as_mut(), 1_000));
+    let asleep = assert_no_wait(interrupt, || sleep(side.as_mut(), 1_000));
     assert_eq!(asleep, INTR);
 }
 

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines locking faults that can be injected, one at a time.
+//! Faults in the locking of a connection, planted one at a time.
 
 use crate::file::{RESERVED, SHARED};
 use crate::shm::FIRST_SLOT;
 use openpath_abi::Flock;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 
-/// The fault in the locks of a connection.
+/// The fault of a connection's locks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// No fault.
     None,
-    /// Every lock request succeeds, and none sets a lock.
+    /// Every lock is granted, and none is set.
     NoLocks,
-    /// A reader sets no lock, so that others write meanwhile.
+    /// A reader sets no lock, so others write meanwhile.
     NoShared,
-    /// A reserved writer sets no lock, so that there are two at once.
+    /// A writer sets no reserved lock, so two write at once.
     NoReserved,
-    /// A writer to a write-ahead log sets no lock, so that there are two at once.
+    /// A writer of the write-ahead log sets no lock, so two write at once.
     NoLogWriter,
     /// Locks stay until the file is closed.
     NoUnlock,
 }
 
 impl Fault {
-    /// Whether a request reports success without being made.
-    pub(crate) fn swallows(self, ask: &Flock) -> bool {
+    /// Whether a request is reported as granted without being made.
+    pub(crate) fn skips(self, ask: &Flock) -> bool {
         match self {
             Self::None => false,
             Self::NoLocks => true,

@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a file that SQLite has open: its data, and the locks of a database.
+//! An open file of SQLite: its data, and the locks of a database with a rollback journal.
 //!
 //! # States
 //! none -> shared -> reserved -> pending -> exclusive, and back to shared or none.
 //!
-//! | state | locked by then | others may |
+//! | state | locked bytes | what others may do |
 //! |---|---|---|
-//! | shared | `SHARED` for reading, by way of `PENDING` (R1) | read, and reserve |
-//! | reserved | as well `RESERVED` for writing | read, and begin to |
-//! | pending | as well `PENDING` for writing | go on reading |
-//! | exclusive | `SHARED` for writing instead | do nothing |
+//! | shared | `SHARED` for reading, by way of `PENDING` (R1) | read, reserve |
+//! | reserved | also `RESERVED` for writing | read, start to read |
+//! | pending | also `PENDING` for writing | finish reading |
+//! | exclusive | `SHARED` for writing instead | nothing |
 //!
 //! # Rules
-//! * R1. A new reader first locks `PENDING`, so that a writer waits only for the present readers.
-//! * R2. If the last step is refused, the state stays pending.
-//! * R3. The way down never passes an unlocked state: the write lock becomes a read lock.
+//! * R1. A reader locks `PENDING` first, so that a waiting writer waits only for current readers.
+//! * R2. A connection that is refused the exclusive lock stays pending.
+//! * R3. On the way down, a write lock becomes a read lock without a moment in which the byte is
+//!   unlocked.
 //!
-//! SQLite's pages "File Locking And Concurrency In SQLite Version 3" and "Database File Format"
-//! (the lock-byte page) say the same in more words.
+//! The SQLite pages "File Locking And Concurrency In SQLite Version 3" and "Database File Format"
+//! (the lock-byte page) describe the same protocol at length.
 
-use crate::seat::{Code, Seat};
 use crate::shm::Shm;
+use crate::task_vfs::{Code, TaskVfs};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 use openpath_vfs::Fd;
 use rusqlite::ffi;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// The byte of a writer that waits for readers to leave; the locks begin here, a gigabyte into the
+/// The byte of a writer that waits for readers to finish. The locks begin here, a gigabyte into the
 /// file.
 pub(crate) const PENDING: i64 = 0x4000_0000;
-/// The byte of a reserved writer.
+/// The byte of a connection that prepares a write.
 pub(crate) const RESERVED: i64 = PENDING + 1;
-/// The first byte of the range that readers lock.
+/// The first byte that readers lock.
 pub(crate) const SHARED: i64 = PENDING + 2;
-/// The length of that range.
+/// The number of bytes that readers lock.
 pub(crate) const SHARED_LEN: i64 = 510;
 
 const READERS: (i64, i64) = (SHARED, SHARED_LEN);
-/// From a byte to the end of the file, wherever that is.
+/// The range from the first byte to the end of the file, wherever that is.
 const ALL: (i64, i64) = (0, 0);
 
 /// An open file.
 pub(crate) struct Handle {
-    pub(crate) seat: Rc<Seat>,
+    pub(crate) task_vfs: Rc<TaskVfs>,
     fd: Fd,
     pub(crate) path: Vec<u8>,
     /// `SQLITE_LOCK_NONE` to `SQLITE_LOCK_EXCLUSIVE`.
@@ -52,9 +53,9 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    pub(crate) const fn new(seat: Rc<Seat>, fd: Fd, path: Vec<u8>) -> Self {
+    pub(crate) const fn new(task_vfs: Rc<TaskVfs>, fd: Fd, path: Vec<u8>) -> Self {
         Self {
-            seat,
+            task_vfs,
             fd,
             path,
             level: ffi::SQLITE_LOCK_NONE,
@@ -62,20 +63,20 @@ impl Handle {
         }
     }
 
-    /// Closes the file, which ends its locks.
+    /// Closes the file, which releases its locks.
     pub(crate) fn close(mut self) -> Result<(), Code> {
         let unmapped = self.unmap(false);
-        let closed = self.seat.task().close(self.fd);
-        unmapped.and(closed.map_err(self.seat.refused(ffi::SQLITE_IOERR_CLOSE)))
+        let closed = self.task_vfs.task().close(self.fd);
+        unmapped.and(closed.map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_CLOSE)))
     }
 
-    /// Fills `out` from `at` on; the part behind the end of the file is left as it is.
+    /// Fills `out` from offset `at`; the part beyond the end of the file is left unchanged.
     pub(crate) fn read(&self, out: &mut [u8], at: i64) -> Result<(), Code> {
         let mut done = 0;
         while done < out.len() {
             let place = at + done.cast_signed() as i64;
-            let read = self.seat.task().pread(self.fd, &mut out[done..], place);
-            match read.map_err(self.seat.refused(ffi::SQLITE_IOERR_READ))? {
+            let read = self.task_vfs.task().pread(self.fd, &mut out[done..], place);
+            match read.map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_READ))? {
                 0 => return Err(ffi::SQLITE_IOERR_SHORT_READ),
                 more => done += more,
             }
@@ -87,8 +88,8 @@ impl Handle {
         let mut done = 0;
         while done < data.len() {
             let place = at + done.cast_signed() as i64;
-            let written = self.seat.task().pwrite(self.fd, &data[done..], place);
-            match written.map_err(self.seat.refused(ffi::SQLITE_IOERR_WRITE))? {
+            let written = self.task_vfs.task().pwrite(self.fd, &data[done..], place);
+            match written.map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_WRITE))? {
                 0 => return Err(ffi::SQLITE_FULL),
                 more => done += more,
             }
@@ -97,19 +98,19 @@ impl Handle {
     }
 
     pub(crate) fn truncate(&self, size: i64) -> Result<(), Code> {
-        let cut = self.seat.task().ftruncate(self.fd, size);
-        cut.map_err(self.seat.refused(ffi::SQLITE_IOERR_TRUNCATE))
+        let cut = self.task_vfs.task().ftruncate(self.fd, size);
+        cut.map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_TRUNCATE))
     }
 
     pub(crate) fn sync(&self) -> Result<(), Code> {
-        let synced = self.seat.task().fsync(self.fd);
-        synced.map_err(self.seat.refused(ffi::SQLITE_IOERR_FSYNC))
+        let synced = self.task_vfs.task().fsync(self.fd);
+        synced.map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_FSYNC))
     }
 
     pub(crate) fn size(&self) -> Result<i64, Code> {
-        let stat = self.seat.task().fstat(self.fd);
+        let stat = self.task_vfs.task().fstat(self.fd);
         stat.map(|stat| stat.size)
-            .map_err(self.seat.refused(ffi::SQLITE_IOERR_FSTAT))
+            .map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_FSTAT))
     }
 
     /// Raises the lock to `want`, or as far as possible.
@@ -146,13 +147,14 @@ impl Handle {
     }
 
     fn set(&self, kind: i16, range: (i64, i64)) -> Result<(), Code> {
-        self.seat.lock(self.fd, kind, range, ffi::SQLITE_IOERR_LOCK)
+        self.task_vfs
+            .lock(self.fd, kind, range, ffi::SQLITE_IOERR_LOCK)
     }
 
     /// Lowers the lock to shared or none.
     ///
     /// # Errors
-    /// `SQLITE_IOERR_RDLOCK`, `SQLITE_IOERR_UNLOCK`: no lock conflicts with either.
+    /// `SQLITE_IOERR_RDLOCK`, `SQLITE_IOERR_UNLOCK`: neither can conflict with another lock.
     pub(crate) fn unlock(&mut self, want: c_int) -> Result<(), Code> {
         if self.level <= want {
             return Ok(());
@@ -170,12 +172,13 @@ impl Handle {
         Ok(())
     }
 
-    /// Whether any connection, this one included, is a reserved writer.
+    /// Whether any connection has the reserved lock, this one included.
     pub(crate) fn is_reserved(&self) -> Result<bool, Code> {
         if self.level > ffi::SQLITE_LOCK_SHARED {
             return Ok(true);
         }
         let code = ffi::SQLITE_IOERR_CHECKRESERVEDLOCK;
-        self.seat.is_locked(self.fd, F_WRLCK, (RESERVED, 1), code)
+        self.task_vfs
+            .is_locked(self.fd, F_WRLCK, (RESERVED, 1), code)
     }
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs SQLite over openpath, because it depends on file locks more than any test of ours.
+//! Runs SQLite over openpath, because it uses file locks harder than any other test here.
 //!
-//! [`Databases`] is a tree in which SQLite keeps its files. [`Databases::open`] makes a connection
-//! with a [`Task`] of its own, which is to the tree what a process is to a kernel. So the
-//! connection has its own descriptor table and its own locks, and loses its locks on a file when it
-//! closes any descriptor of it. Every system call that SQLite requests is made by that task.
+//! [`Databases`] is a tree in which SQLite keeps its files. [`Databases::open`] opens a connection
+//! that is to the tree what a process is to a kernel. It has a [`Task`] with a descriptor table of
+//! its own, so its locks are its own and end when it closes any descriptor of the file. That task
+//! makes all system calls of SQLite.
 //!
 //! The locks are those of SQLite's own VFS for Unix: see `file` for databases with a rollback
-//! journal, `shm` for those with a write-ahead log.
+//! journal, and `shm` for those with a write-ahead log.
 //!
 //! # Rules
-//! * R1. A connection stays on the thread that opened it, as its task does.
-//! * R2. Only `sys` handles pointers of C; the code behind it is safe.
-//! * R3. A [`Fault`] breaks one locking rule on purpose: a test that passes with it proves nothing.
+//! * R1. A connection stays on the thread that opened it, like its task.
+//! * R2. Only `sys` handles C pointers; everything behind it is safe.
+//! * R3. A [`Fault`] breaks one rule of locking on purpose: a test that passes with it proves
+//!   nothing.
 //!
 //! ```
 //! use openpath_mem::{MemFs, MemOptions};
@@ -23,7 +24,7 @@
 //! let databases = Databases::new(vfs.clone());
 //! let database = databases.open(vfs.task(Cred::root()).expect("a task"), "/db")?;
 //! database.execute_batch("CREATE TABLE t(x); BEGIN IMMEDIATE; INSERT INTO t VALUES(1)")?;
-//! assert_eq!(vfs.locks().len(), 2, "it reads, and is about to write");
+//! assert_eq!(vfs.locks().len(), 2, "it reads and has the reserved lock");
 //! database.execute_batch("COMMIT")?;
 //! assert_eq!(vfs.locks(), []);
 //! # Ok::<(), rusqlite::Error>(())
@@ -33,24 +34,24 @@
 
 mod fault;
 mod file;
-mod seat;
 mod shm;
 #[expect(
     unsafe_code,
     reason = "the interface of C: the only file with `unsafe`"
 )]
 mod sys;
+mod task_vfs;
 
 pub use fault::Fault;
 
 use openpath_abi::Errno;
 use openpath_vfs::{Task, Vfs};
 use rusqlite::{Connection, OpenFlags};
-use seat::Seat;
 use shm::Indices;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
+use task_vfs::TaskVfs;
 
 /// A tree in which SQLite keeps databases.
 pub struct Databases {
@@ -66,7 +67,7 @@ impl Databases {
         Self::with(vfs, Fault::None)
     }
 
-    /// As [`Databases::new`], with a fault in every connection.
+    /// Like [`Databases::new`], with a fault in every connection.
     #[must_use]
     pub fn with(vfs: Vfs, fault: Fault) -> Self {
         Self {
@@ -76,54 +77,53 @@ impl Databases {
         }
     }
 
-    /// The tree.
+    /// The instance that holds the tree.
     #[must_use]
     pub const fn vfs(&self) -> &Vfs {
         &self.vfs
     }
 
-    /// A connection to the database at `path`, which is made if it does not exist. `task` makes all
-    /// calls that SQLite requests, with its rights.
+    /// Opens a connection to the database at `path`, and creates the database if it is missing.
+    /// `task` makes all system calls of SQLite, with its own rights.
     ///
     /// # Errors
-    /// SQLite's error; `SQLITE_CANTOPEN` if the task cannot open the file.
+    /// Errors of SQLite; `SQLITE_CANTOPEN` if the task cannot open the file.
     pub fn open(&self, task: Task, path: &str) -> rusqlite::Result<Database> {
-        let seat = Rc::new(Seat::new(task, Arc::clone(&self.indices), self.fault));
-        let registered = sys::Registered::new(Rc::clone(&seat))?;
+        let task_vfs = Rc::new(TaskVfs::new(task, Arc::clone(&self.indices), self.fault));
+        let registered = sys::Registered::new(Rc::clone(&task_vfs))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags_and_vfs(path, flags, registered.name())?;
         Ok(Database {
             connection,
-            seat,
+            task_vfs,
             _registered: registered,
         })
     }
 }
 
-/// A connection, and its task.
+/// A connection and its task.
 ///
-/// A reference to the connection cannot outlive it: no caller can take the connection out and keep
-/// it.
+/// The connection is only borrowed, so it cannot outlive this value.
 pub struct Database {
-    // Closed before the fields below are dropped.
+    // Dropped before what it uses.
     connection: Connection,
-    seat: Rc<Seat>,
+    task_vfs: Rc<TaskVfs>,
     _registered: sys::Registered,
 }
 
 impl Database {
-    /// The task that makes the calls that SQLite requests.
+    /// The task that makes SQLite's system calls.
     #[must_use]
     pub fn task(&self) -> &Task {
-        self.seat.task()
+        self.task_vfs.task()
     }
 
-    /// The tree's last error, except refused locks and missing names.
+    /// The last errno of the tree, except for lock conflicts and missing names.
     #[must_use]
     pub fn last_errno(&self) -> Option<Errno> {
-        self.seat.last_errno()
+        self.task_vfs.last_errno()
     }
 }
 

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the index of a write-ahead log: memory that connections share, and locks on the file
-//! that it would be mapped from.
+//! The index of a write-ahead log: memory that connections share, and locks on the `-shm` file.
 //!
 //! The tree maps no file for writing, so the memory belongs to this process and is found by the
-//! file; the file has the locks. So connections here act as processes do elsewhere.
+//! file's identity; only the locks are on the file. So connections here can act like processes
+//! elsewhere.
 //!
-//! # Fields
-//! | bytes of the file `-shm` | meaning of a lock on them |
+//! # Locked bytes
+//! | bytes of the file `-shm` | meaning of a lock |
 //! |---|---|
-//! | `FIRST_SLOT` + 0 to 7 | SQLite's locks: write, checkpoint, recover, read of a part |
-//! | `ALIVE` | for reading: this connection uses the index; for writing: no other one does |
+//! | `FIRST_SLOT` + 0 to 7 | writer, checkpointer, recovery, readers of a part (chosen by SQLite) |
+//! | `ALIVE` | for reading: this connection uses the index; for writing: no other connection does |
 //!
 //! # Rules
-//! * R1. A connection that finds none alive begins with a zeroed index. Memory is looked up with
-//!   `ALIVE` held, and dropped before that is released: so existing memory belongs to live
+//! * R1. A connection that finds no other one using the index zeroes it. Memory is looked up while
+//!   `ALIVE` is held and released before `ALIVE` is, so existing memory belongs to live
 //!   connections.
-//! * R2. Only a connection that has the database alone unlinks the file, while it still has the
-//!   memory: an inode number is not reused before the memory is gone.
+//! * R2. Only a connection that has the database to itself unlinks the file, while it still holds
+//!   the memory: the inode number is not reused before the memory is gone.
 
 use crate::file::Handle;
-use crate::seat::{Code, Seat};
+use crate::task_vfs::{Code, TaskVfs};
 use openpath_abi::fcntl::{O_CREAT, O_RDWR};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 use openpath_vfs::Fd;
@@ -29,13 +29,13 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The first byte that is locked: behind the two headers of the index and what follows them.
+/// The first locked byte, after the two headers of the index and the checkpoint data.
 pub(crate) const FIRST_SLOT: i64 = 120;
-/// The byte of live connections.
+/// The byte that live connections lock; SQLite calls it the dead-man switch.
 const ALIVE: (i64, i64) = (FIRST_SLOT + SLOTS, 1);
 const SLOTS: i64 = ffi::SQLITE_SHM_NLOCK as i64;
 
-/// The size of SQLite's requests.
+/// The size of a region, as SQLite asks for it.
 const REGION: usize = 32 << 10;
 /// The most regions: 4 million pages in the log.
 const REGIONS_MAX: usize = 1024;
@@ -47,7 +47,7 @@ type Region = Box<[AtomicU64]>;
 pub(crate) struct Index(Mutex<Vec<Region>>);
 
 impl Index {
-    /// The address of region `number`; `None`: not made yet, and not to be made.
+    /// The address of region `number`; `None` if it does not exist and `make` is false.
     fn region(&self, number: usize, make: bool) -> Option<*const AtomicU64> {
         let mut regions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while make && regions.len() <= number {
@@ -75,7 +75,7 @@ impl Indices {
     }
 }
 
-/// A connection's part in an index.
+/// A connection's use of an index.
 pub(crate) struct Shm {
     fd: Fd,
     path: Vec<u8>,
@@ -83,37 +83,37 @@ pub(crate) struct Shm {
 }
 
 impl Shm {
-    fn open(seat: &Seat, database: &[u8]) -> Result<Self, Code> {
+    fn open(task_vfs: &TaskVfs, database: &[u8]) -> Result<Self, Code> {
         let path = [database, b"-shm"].concat();
-        let fd = seat
+        let fd = task_vfs
             .task()
             .open(&path, O_RDWR | O_CREAT, 0o644)
-            .map_err(seat.refused(ffi::SQLITE_CANTOPEN))?;
-        let found = Self::arrive(seat, fd).and_then(|()| {
-            let stat = seat.task().fstat(fd);
-            stat.map_err(seat.refused(ffi::SQLITE_IOERR_FSTAT))
+            .map_err(task_vfs.refused(ffi::SQLITE_CANTOPEN))?;
+        let found = Self::join(task_vfs, fd).and_then(|()| {
+            let stat = task_vfs.task().fstat(fd);
+            stat.map_err(task_vfs.refused(ffi::SQLITE_IOERR_FSTAT))
         });
         match found {
             // R1.
             Ok(stat) => Ok(Self {
                 fd,
                 path,
-                index: seat.indices().get((stat.dev, stat.ino)),
+                index: task_vfs.indices().get((stat.dev, stat.ino)),
             }),
             Err(code) => {
-                let _ = seat.task().close(fd);
+                let _ = task_vfs.task().close(fd);
                 Err(code)
             }
         }
     }
 
-    /// Joins the index; its old contents are dropped if no connection used it.
-    fn arrive(seat: &Seat, fd: Fd) -> Result<(), Code> {
-        let lock = |kind| seat.lock(fd, kind, ALIVE, ffi::SQLITE_IOERR_SHMLOCK);
+    /// Joins the users of the index; the first one truncates the file.
+    fn join(task_vfs: &TaskVfs, fd: Fd) -> Result<(), Code> {
+        let lock = |kind| task_vfs.lock(fd, kind, ALIVE, ffi::SQLITE_IOERR_SHMLOCK);
         match lock(F_WRLCK) {
             Ok(()) => {
-                let cut = seat.task().ftruncate(fd, 0);
-                cut.map_err(seat.refused(ffi::SQLITE_IOERR_SHMOPEN))?;
+                let cut = task_vfs.task().ftruncate(fd, 0);
+                cut.map_err(task_vfs.refused(ffi::SQLITE_IOERR_SHMOPEN))?;
             }
             Err(ffi::SQLITE_BUSY) => {}
             Err(code) => return Err(code),
@@ -123,11 +123,12 @@ impl Shm {
 }
 
 impl Handle {
-    /// The address of region `number` of the index, which is made on request; null: there is none.
+    /// The address of region `number` of the index, which is created on request; null if there is
+    /// none.
     ///
     /// # Errors
-    /// `SQLITE_BUSY` (another connection begins it), `SQLITE_CANTOPEN`, `SQLITE_IOERR_SHMMAP` and
-    /// the like.
+    /// `SQLITE_BUSY` (another connection creates the index), `SQLITE_CANTOPEN`,
+    /// `SQLITE_IOERR_SHM*`.
     pub(crate) fn map(
         &mut self,
         number: c_int,
@@ -139,13 +140,13 @@ impl Handle {
             return Err(ffi::SQLITE_IOERR_SHMMAP);
         }
         if self.shm.is_none() {
-            self.shm = Some(Shm::open(&self.seat, &self.path)?);
+            self.shm = Some(Shm::open(&self.task_vfs, &self.path)?);
         }
         let region = self.shm.as_ref().map(|shm| shm.index.region(number, make));
         Ok(region.flatten().unwrap_or(std::ptr::null()))
     }
 
-    /// Locks slots of the index, or releases them.
+    /// Locks slots of the index, or releases their locks.
     ///
     /// # Errors
     /// `SQLITE_BUSY`, `SQLITE_IOERR_SHMLOCK`.
@@ -162,16 +163,17 @@ impl Handle {
             _ => F_RDLCK,
         };
         let range = (FIRST_SLOT + i64::from(first), i64::from(many));
-        self.seat
+        self.task_vfs
             .lock(shm.fd, kind, range, ffi::SQLITE_IOERR_SHMLOCK)
     }
 
-    /// A thread that sees a later store to an index also sees the earlier ones.
+    /// A full barrier: stores to an index before it are visible to a thread that sees stores after
+    /// it.
     pub(crate) fn barrier() {
         fence(Ordering::SeqCst);
     }
 
-    /// Leaves the index; deletes the file on request.
+    /// Releases the index, and unlinks the file if `delete` is set.
     ///
     /// # Errors
     /// `SQLITE_IOERR_CLOSE`.
@@ -181,11 +183,11 @@ impl Handle {
         };
         // R2.
         if delete {
-            let _ = self.seat.task().unlink(&path);
+            let _ = self.task_vfs.task().unlink(&path);
         }
         // R1.
         drop(index);
-        let closed = self.seat.task().close(fd);
-        closed.map_err(self.seat.refused(ffi::SQLITE_IOERR_CLOSE))
+        let closed = self.task_vfs.task().close(fd);
+        closed.map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_CLOSE))
     }
 }

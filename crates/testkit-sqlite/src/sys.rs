@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements `sqlite3_vfs` and `sqlite3_io_methods`, which SQLite calls, by [`Seat`] and
-//! [`Handle`].
+//! The callbacks of SQLite, `sqlite3_vfs` and `sqlite3_io_methods`, on [`TaskVfs`] and [`Handle`].
 //!
 //! # Rules
-//! * Only this file has `unsafe` in this crate. Every function here turns pointers into references
+//! * The only file of this crate with `unsafe`. Every function here turns pointers into references
 //!   and slices, and calls safe code.
-//! * S1. SQLite passes what its page "OS Interface Object" promises: the very VFS or file that the
-//!   function belongs to, strings that end, places for results that may be written, and buffers as
-//!   long as it says.
-//! * S2. A VFS is registered under a name that no other code knows, and by a value that stays on
-//!   its thread; it is unregistered when no connection that uses it is left.
-//! * S3. A connection makes one call at a time, and no call into a file leads to another into it.
-//! * A panic in one of them ends the process: it cannot pass through C.
+//! * S1. SQLite passes what its page "OS Interface Object" promises: the VFS or file that the
+//!   function belongs to, strings that end, writable places for results, and buffers of the stated
+//!   length.
+//! * S2. A VFS is registered under a unique name, by a value that stays on its thread; it is
+//!   unregistered after the last connection that used it.
+//! * S3. A connection makes one call at a time, and no call on a file makes another call on it.
+//! * A panic in a callback ends the process: it cannot unwind through C.
 
 use crate::file::Handle;
-use crate::seat::{Code, Seat};
+use crate::task_vfs::{Code, TaskVfs};
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::rc::Rc;
 use std::{ptr, slice};
 
-/// A connection's VFS as SQLite sees it; the first field is the part that SQLite knows.
+/// A registered VFS; its first field is what SQLite sees.
 #[repr(C)]
 struct Entry {
     vfs: sqlite3_vfs,
     name: CString,
-    seat: Rc<Seat>,
+    task_vfs: Rc<TaskVfs>,
 }
 
-/// An open file as SQLite sees it; the first field is the part that SQLite knows.
+/// An open file in SQLite's memory; its first field is what SQLite sees.
 #[repr(C)]
 struct Opened {
     base: sqlite3_file,
@@ -36,22 +35,23 @@ struct Opened {
     handle: *mut Handle,
 }
 
-/// A registered VFS, while this lives.
+/// A VFS that SQLite knows as long as this value lives.
 pub(crate) struct Registered(*mut Entry);
 
 impl Registered {
     /// # Errors
-    /// SQLite's error.
-    pub(crate) fn new(seat: Rc<Seat>) -> rusqlite::Result<Self> {
+    /// Errors of SQLite.
+    pub(crate) fn new(task_vfs: Rc<TaskVfs>) -> rusqlite::Result<Self> {
         let entry = Box::into_raw(Box::new(Entry {
             vfs: TABLE,
             name: CString::default(),
-            seat,
+            task_vfs,
         }));
-        // No other VFS has this name while the entry lives.
+        // Unique while the entry lives.
         let name = CString::new(format!("openpath-{entry:p}")).unwrap_or_default();
-        // SAFETY: the entry is ours and lives until `Registered` is dropped, and so does the name
-        // that it points to; SQLite changes only the first field.
+        // SAFETY: the entry is ours and lives until `Registered` is dropped, and so does the name,
+        // at a fixed address; SQLite changes the first field only, and no reference covers that
+        // field.
         let code = unsafe {
             (*entry).vfs.zName = name.as_ptr();
             (*entry).name = name;
@@ -72,8 +72,8 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // SAFETY: it was made by `Box::into_raw` and is dropped only here; SQLite cannot find it
-        // once it is unregistered, and all connections that had found it are closed (S2).
+        // SAFETY: `Box::into_raw` made the entry, and only this drops it. Once it is unregistered
+        // SQLite cannot find it, and all connections that used it are closed (S2).
         unsafe {
             ffi::sqlite3_vfs_unregister(self.0.cast());
             drop(Box::from_raw(self.0));
@@ -132,36 +132,36 @@ fn code(result: Result<(), Code>) -> c_int {
     result.err().unwrap_or(ffi::SQLITE_OK)
 }
 
-/// The connection's side.
+/// The connection's system calls.
 ///
 /// # Safety
-/// S1, and the caller does not use the result after the call.
-unsafe fn seat<'a>(vfs: *mut sqlite3_vfs) -> &'a Rc<Seat> {
-    // SAFETY: the VFS is the first field of an entry, which lives (S2) and of which nothing changes
-    // this field.
-    unsafe { &(*vfs.cast::<Entry>()).seat }
+/// S1, and the reference is not used after the call.
+unsafe fn task_vfs<'a>(vfs: *mut sqlite3_vfs) -> &'a Rc<TaskVfs> {
+    // SAFETY: the VFS is the first field of an entry, which lives (S2), and nothing changes this
+    // field.
+    unsafe { &(*vfs.cast::<Entry>()).task_vfs }
 }
 
-/// The file.
+/// The file's handle.
 ///
 /// # Safety
-/// S1 and S3, and the caller does not use the result after the call.
+/// S1 and S3, and the reference is not used after the call.
 unsafe fn handle<'a>(file: *mut sqlite3_file) -> &'a mut Handle {
     // SAFETY: SQLite calls methods only of files that `open` filled in and `close` did not empty,
-    // and one at a time (S3).
+    // one at a time (S3).
     unsafe { &mut *(*file.cast::<Opened>()).handle }
 }
 
 /// The bytes of a name.
 ///
 /// # Safety
-/// S1, and the caller does not use the result after the call.
+/// S1, and the reference is not used after the call.
 unsafe fn bytes<'a>(name: *const c_char) -> &'a [u8] {
-    // SAFETY: a string of C that ends (S1).
+    // SAFETY: a C string that ends (S1).
     unsafe { CStr::from_ptr(name) }.to_bytes()
 }
 
-/// A length of SQLite, which is never negative.
+/// A length; SQLite passes no negative ones.
 fn length(many: c_int) -> usize {
     usize::try_from(many).unwrap_or(0)
 }
@@ -173,14 +173,14 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: S1; the name may be null, and so may the place for flags. The file is memory of
-    // `szOsFile` bytes for us to fill, with an alignment of 8.
+    // SAFETY: S1; the name may be null, and so may the place for flags. The file is `szOsFile`
+    // bytes of memory for us to fill, aligned to 8.
     unsafe {
         let opened = file.cast::<Opened>();
         // Without methods, SQLite does not close it.
         (*opened).base.pMethods = ptr::null();
         let name = (!name.is_null()).then(|| bytes(name));
-        match seat(vfs).open(name, flags) {
+        match task_vfs(vfs).open(name, flags) {
             Ok(handle) => {
                 (*opened).handle = Box::into_raw(Box::new(handle));
                 (*opened).base.pMethods = &raw const METHODS;
@@ -196,7 +196,7 @@ unsafe extern "C" fn open(
 
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: S1.
-    code(unsafe { seat(vfs).delete(bytes(name), sync != 0) })
+    code(unsafe { task_vfs(vfs).delete(bytes(name), sync != 0) })
 }
 
 unsafe extern "C" fn access(
@@ -206,7 +206,7 @@ unsafe extern "C" fn access(
     out: *mut c_int,
 ) -> c_int {
     // SAFETY: S1.
-    unsafe { *out = c_int::from(seat(vfs).access(bytes(name), what)) };
+    unsafe { *out = c_int::from(task_vfs(vfs).access(bytes(name), what)) };
     ffi::SQLITE_OK
 }
 
@@ -217,11 +217,11 @@ unsafe extern "C" fn full_name(
     out: *mut c_char,
 ) -> c_int {
     // SAFETY: S1.
-    let full = Seat::full_name(unsafe { bytes(name) });
+    let full = TaskVfs::full_name(unsafe { bytes(name) });
     if full.len() >= length(room) {
         return ffi::SQLITE_CANTOPEN;
     }
-    // SAFETY: S1, and there is room for the name and the byte that ends it.
+    // SAFETY: S1, and there is room for the name and its NUL.
     unsafe {
         ptr::copy_nonoverlapping(full.as_ptr(), out.cast(), full.len());
         *out.add(full.len()) = 0;
@@ -231,37 +231,37 @@ unsafe extern "C" fn full_name(
 
 unsafe extern "C" fn random(_: *mut sqlite3_vfs, many: c_int, out: *mut c_char) -> c_int {
     let mut drawn = vec![0; length(many)];
-    let done = Seat::random(&mut drawn);
-    // SAFETY: S1: so many bytes may be written.
+    let done = TaskVfs::random(&mut drawn);
+    // SAFETY: S1: this many bytes may be written.
     unsafe { ptr::copy_nonoverlapping(drawn.as_ptr(), out.cast(), drawn.len()) };
     c_int::try_from(done).unwrap_or(0)
 }
 
 unsafe extern "C" fn sleep(_: *mut sqlite3_vfs, micros: c_int) -> c_int {
-    Seat::sleep(micros);
+    TaskVfs::sleep(micros);
     micros
 }
 
 unsafe extern "C" fn now_days(_: *mut sqlite3_vfs, out: *mut f64) -> c_int {
     // SAFETY: S1.
-    unsafe { *out = Seat::now_ms() as f64 / 86_400_000.0 };
+    unsafe { *out = TaskVfs::now_ms() as f64 / 86_400_000.0 };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn now_ms(_: *mut sqlite3_vfs, out: *mut i64) -> c_int {
     // SAFETY: S1.
-    unsafe { *out = Seat::now_ms() };
+    unsafe { *out = TaskVfs::now_ms() };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn last_error(vfs: *mut sqlite3_vfs, _: c_int, _: *mut c_char) -> c_int {
     // SAFETY: S1.
-    let errno = unsafe { seat(vfs).last_errno() };
+    let errno = unsafe { task_vfs(vfs).last_errno() };
     errno.map_or(0, |errno| errno.raw())
 }
 
 unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
-    // SAFETY: S1; the handle was made by `open`, and SQLite does not use the file after this.
+    // SAFETY: S1; `open` made the handle, and SQLite does not use the file after this call.
     let handle = unsafe { Box::from_raw((*file.cast::<Opened>()).handle) };
     code(handle.close())
 }
@@ -272,8 +272,8 @@ unsafe extern "C" fn read(
     many: c_int,
     at: i64,
 ) -> c_int {
-    // SAFETY: S1, S3; bytes that SQLite has not filled in yet are filled here before they become a
-    // slice. So the part behind the end of the file is zeros, as SQLite requires.
+    // SAFETY: S1, S3; memory that SQLite has not initialised is zeroed before it becomes a slice.
+    // So bytes beyond the end of the file are zeros, as SQLite requires.
     unsafe {
         ptr::write_bytes(out.cast::<u8>(), 0, length(many));
         let out = slice::from_raw_parts_mut(out.cast::<u8>(), length(many));
@@ -344,8 +344,8 @@ unsafe extern "C" fn shm_map(
     make: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: S1, S3. The memory consists of atomics, and so all that share it may store to it; it
-    // stays where it is until the index is left.
+    // SAFETY: S1, S3. The memory consists of atomics, so all users may store to it; it stays in
+    // place until the index is released.
     code(unsafe {
         let region = handle(file).map(number, size, make != 0);
         region.map(|region| *out = region.cast_mut().cast())

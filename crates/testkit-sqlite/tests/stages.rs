@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the locked bytes at each step of a transaction, the conflicts, and the end of locks.
+//! Tests the locks at each step of a transaction: the locked bytes, the conflicts, and what
+//! releases them.
 
 mod common;
 
@@ -8,7 +9,7 @@ use openpath_abi::fcntl::O_RDWR;
 use openpath_testkit_sqlite::{Database, Databases, Fault};
 use rusqlite::ErrorCode;
 
-/// All locks: owner, `r` or `w`, first and last byte from the first that SQLite locks.
+/// The locks: owner, `r` or `w`, first and last byte relative to the first byte that SQLite locks.
 fn locks(databases: &Databases) -> Vec<String> {
     const FIRST: i64 = 0x4000_0000;
     let line = |lock: openpath_vfs::LockInfo| {
@@ -16,7 +17,7 @@ fn locks(databases: &Databases) -> Vec<String> {
             openpath_vfs::LockKind::Read => 'r',
             openpath_vfs::LockKind::Write => 'w',
         };
-        let end = lock.end.expect("an end") - FIRST;
+        let end = lock.end.expect("the lock has no end") - FIRST;
         format!("{} {kind} {}-{end}", lock.pid, lock.start - FIRST)
     };
     let mut all: Vec<_> = databases.vfs().locks().into_iter().map(line).collect();
@@ -39,7 +40,7 @@ fn is_busy(database: &Database, sql: &str) -> bool {
     }
 }
 
-/// Two connections to a table with a row.
+/// Two connections to a table with one row.
 fn two(journal: &str) -> (Databases, Database, Database) {
     let databases = databases(Fault::None);
     let (a, b) = (open(&databases, 1), open(&databases, 2));
@@ -61,14 +62,24 @@ fn each_step_locks_what_the_protocol_says() {
     assert_eq!(locks(&databases), ["1 r 2-511"]);
     run(&b, "BEGIN IMMEDIATE");
     let both = ["1 r 2-511", "2 r 2-511", "2 w 1-1"];
-    assert_eq!(locks(&databases), both, "a reserved writer reads, too");
-    assert!(is_busy(&a, "UPDATE t SET x = 2"), "two are about to write");
+    assert_eq!(locks(&databases), both, "a writer keeps its read lock");
+    assert!(
+        is_busy(&a, "UPDATE t SET x = 2"),
+        "two connections have the reserved lock"
+    );
     run(&b, "UPDATE t SET x = 3");
-    assert!(is_busy(&b, "COMMIT"), "somebody reads");
+    assert!(is_busy(&b, "COMMIT"), "committed beside a reader");
     let waits = ["1 r 2-511", "2 r 2-511", "2 w 0-1"];
-    assert_eq!(locks(&databases), waits, "nobody begins to read now");
+    assert_eq!(
+        locks(&databases),
+        waits,
+        "a pending writer holds the pending byte"
+    );
     let c = open(&databases, 3);
-    assert!(is_busy(&c, "SELECT x FROM t"), "somebody waits to write");
+    assert!(
+        is_busy(&c, "SELECT x FROM t"),
+        "a reader passed a waiting writer"
+    );
     run(&a, "COMMIT");
     run(&b, "COMMIT");
     assert_eq!(locks(&databases), [""; 0]);
@@ -80,19 +91,23 @@ fn each_step_locks_what_the_protocol_says() {
 }
 
 #[test]
-fn any_close_of_the_file_ends_the_locks() {
+fn any_close_of_the_file_releases_its_locks() {
     let (databases, a, b) = two("delete");
     run(&a, "BEGIN IMMEDIATE");
     assert!(is_busy(&b, "BEGIN IMMEDIATE"));
     let again = a.task().open(PATH.as_bytes(), O_RDWR, 0).expect("a file");
     assert_eq!(locks(&databases).len(), 2);
     a.task().close(again).expect("closed");
-    assert_eq!(locks(&databases), [""; 0], "the other descriptor is open");
+    assert_eq!(
+        locks(&databases),
+        [""; 0],
+        "the other descriptor kept the locks"
+    );
     run(&b, "BEGIN IMMEDIATE; ROLLBACK");
 }
 
 #[test]
-fn who_goes_in_the_middle_leaves_no_lock_and_no_change() {
+fn a_connection_dropped_in_a_transaction_leaves_no_lock_and_no_change() {
     for journal in ["delete", "truncate", "persist", "wal"] {
         let (databases, a, b) = two(journal);
         run(
@@ -110,7 +125,7 @@ fn who_goes_in_the_middle_leaves_no_lock_and_no_change() {
 }
 
 #[test]
-fn a_log_is_shared_and_goes_with_the_last_connection() {
+fn the_log_is_shared_and_removed_with_the_last_connection() {
     let (databases, a, b) = two("wal");
     let task = databases
         .vfs()

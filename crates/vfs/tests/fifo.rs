@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! FIFOs and pipes, as Linux 6.18 has them: what does not wait, and what ends a wait.
-//! `io/fifo_host.rs` compares what waits with the running kernel.
+//! FIFOs and pipes as in Linux 6.18: calls that do not wait, and the interrupt of those that do.
+//! `io/fifo_host.rs` compares waiting calls with the running kernel.
 
 #[path = "support/world.rs"]
 mod world;
@@ -34,7 +34,7 @@ fn waiting(task: &Task, fd: Fd) -> i32 {
 }
 
 #[test]
-fn who_does_not_wait_is_told_of_peers_by_poll() {
+fn nonblocking_calls_see_peers_by_poll_and_errors() {
     let (_vfs, task) = fifo();
     assert_eq!(
         task.open(b"/p", O_WRONLY | O_NONBLOCK, 0),
@@ -45,7 +45,7 @@ fn who_does_not_wait_is_told_of_peers_by_poll() {
     let reader = task.get("/p", "RD|NONBLOCK");
     let mut buf = [0; 8];
     assert_eq!(task.read(reader, &mut buf), Ok(0), "no writer yet");
-    assert_eq!(task.poll(reader, ALL), 0, "nobody has hung up yet");
+    assert_eq!(task.poll(reader, ALL), 0, "no writer has hung up yet");
     let writer = task.get("/p", "WR|NONBLOCK");
     assert_eq!(task.read(reader, &mut buf), Err(Errno::EAGAIN));
     assert_eq!((task.poll(reader, ALL), task.poll(writer, ALL)), (0, OUT));
@@ -74,7 +74,7 @@ fn who_does_not_wait_is_told_of_peers_by_poll() {
 }
 
 #[test]
-fn what_nobody_read_goes_with_the_last_end() {
+fn unread_data_is_dropped_with_the_last_descriptor() {
     let (_vfs, task) = fifo();
     let both = task.get("/p", "RW");
     assert_eq!(task.write(both, b"lost"), Ok(4));
@@ -110,7 +110,7 @@ fn a_page_is_written_whole_or_not_at_all() {
 }
 
 #[test]
-fn packets_and_sizes() {
+fn pipes_keep_packets_apart_and_can_be_resized() {
     let (vfs, task) = fifo();
     let (read, write) = task
         .pipe2(O_DIRECT | O_NONBLOCK | O_CLOEXEC)
@@ -165,7 +165,7 @@ fn packets_and_sizes() {
 }
 
 #[test]
-fn a_user_has_so_many_pages_and_gets_them_back() {
+fn pipe_pages_are_limited_per_user_and_returned() {
     let limits = Limits {
         pipe_user_pages_soft: 32,
         pipe_user_pages_hard: 34,
@@ -193,11 +193,11 @@ fn a_user_has_so_many_pages_and_gets_them_back() {
     drop(one);
     assert!(vfs.usage().pins < free);
     let again = user(&vfs, 1000, &[], &[]);
-    assert!(again.pipe2(0).is_ok(), "what a task had open is given back");
+    assert!(again.pipe2(0).is_ok(), "a dropped task returns its pages");
 }
 
 #[test]
-fn times_and_events() {
+fn a_fifo_moves_times_and_sends_events() {
     let (_vfs, task) = fifo();
     let queue = task.inotify_init1(IN_NONBLOCK).expect("inotify");
     task.inotify_add_watch(queue, b"/p", IN_ALL_EVENTS)
@@ -238,13 +238,13 @@ fn a_read_only_mount_without_devices_has_fifos() {
     let before = task.lstat(b"/p").expect("lstat").mtime;
     assert_eq!(task.write(fd, b"ab"), Ok(2));
     assert_eq!(task.lstat(b"/p").expect("lstat").mtime, before);
-    // Another way to the same FIFO.
+    // Another path to the same FIFO.
     let other = task.get("/p", "RD|NONBLOCK");
     assert_eq!(task.read(other, &mut [0; 9]), Ok(2));
 }
 
 #[test]
-fn a_file_goes_into_a_pipe_page_by_page() {
+fn sendfile_fills_a_pipe_page_by_page() {
     let (_vfs, task) = fifo();
     task.data("/f", &[7; 10_000]);
     let (from, to) = (task.get("/f", "RD"), task.get("/p", "RW|NONBLOCK"));
@@ -269,14 +269,14 @@ fn a_file_goes_into_a_pipe_page_by_page() {
         "to the end of the file"
     );
     assert_eq!(task.lseek(from, 0, SEEK_CUR), Ok(10_000));
-    // What is in the pipe is a copy. Divergence: L17
+    // The pipe holds a copy. Divergence: L17
     let writer = task.get("/f", "WR");
     assert_eq!(task.write(writer, &[8; 100]), Ok(100));
     let mut buf = [0; 1];
     assert_eq!((task.read(to, &mut buf), buf), (Ok(1), [7]));
 }
 
-/// A task that waits in `call` until it is interrupted; what the call returned.
+/// Starts a task that waits in `call`, interrupts it, and returns the result of the call.
 fn interrupted<T: Send + 'static>(
     task: Task,
     call: impl FnOnce(&Task) -> T + Send + 'static,
@@ -284,10 +284,10 @@ fn interrupted<T: Send + 'static>(
     let interrupter = task.interrupter();
     let waits = thread::spawn(move || (call(&task), task));
     thread::sleep(Duration::from_millis(20));
-    assert!(!waits.is_finished(), "it waits");
+    assert!(!waits.is_finished(), "the call did not wait");
     interrupter.interrupt();
     let done = waits.join().expect("a thread");
-    assert!(!interrupter.withdraw(), "nothing is left of it");
+    assert!(!interrupter.withdraw(), "the interrupt was not used up");
     done
 }
 
@@ -299,7 +299,7 @@ fn every_wait_can_be_interrupted() {
     assert_eq!(
         task.open(b"/p", O_WRONLY | O_NONBLOCK, 0),
         Err(Errno::ENXIO),
-        "it counts no more"
+        "the interrupted opener still counts"
     );
     let (end, guest) = interrupted(guest, |task| task.open(b"/p", O_WRONLY, 0));
     assert_eq!(end, Err(Errno::EINTR));
@@ -309,7 +309,7 @@ fn every_wait_can_be_interrupted() {
     let (end, guest) = interrupted(guest, move |task| task.read(fd, &mut [0; 4]));
     assert_eq!(end, Err(Errno::EINTR));
     let (end, guest) = interrupted(guest, move |task| task.write(fd, &[1; 100_000]));
-    assert_eq!(end, Ok(65_536), "what was written is said");
+    assert_eq!(end, Ok(65_536), "the bytes written are not reported");
     let (end, guest) = interrupted(guest, move |task| task.write(fd, b"a"));
     assert_eq!(end, Err(Errno::EINTR));
     let (end, guest) = interrupted(guest, |task| {
@@ -317,7 +317,7 @@ fn every_wait_can_be_interrupted() {
         task.read(queue, &mut [0; 100])
     });
     assert_eq!(end, Err(Errno::EINTR));
-    // One that comes before the wait ends it too; what need not wait goes on.
+    // An interrupt before the wait ends it too, and leaves a call that need not wait alone.
     guest.interrupter().interrupt();
     assert_eq!(guest.read(fd, &mut [0; 65_536]), Ok(65_536));
     assert_eq!(guest.read(fd, &mut [0; 4]), Err(Errno::EINTR));
@@ -326,7 +326,7 @@ fn every_wait_can_be_interrupted() {
 }
 
 #[test]
-fn an_opener_holds_neither_a_lock_nor_a_walk() {
+fn a_waiting_opener_holds_neither_a_lock_nor_a_walk() {
     let (vfs, task) = fifo();
     let guest = root(&vfs);
     let interrupter = guest.interrupter();

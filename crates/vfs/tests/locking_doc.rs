@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `docs/LOCKING.md` is printed from the lock order; it must say what the code says.
+//! Compares `docs/LOCKING.md` with the lock order in the code.
 //!
-//! `UPDATE_DOCS=1 cargo test -p openpath-vfs --test locking_doc` writes it anew.
+//! `UPDATE_DOCS=1 cargo test -p openpath-vfs --test locking_doc` writes it again.
 
 use openpath_vfs::lock_order::CLASSES;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The page as it should be.
+/// The page as the code defines it.
 fn page() -> String {
     let mut page = [
         "# The lock order",
@@ -36,7 +36,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_is_what_the_code_says() {
+fn the_page_matches_the_lock_order() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/LOCKING.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, page()).expect("writing the page");

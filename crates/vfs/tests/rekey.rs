@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of names changes its key while somebody opens files: nobody waits for it, and every
-//! name is found throughout. A release build does it with a million names and prints the times.
+//! The dentry table changes its hash key while a thread opens files: no open waits for it, and
+//! every name is found throughout. A release build uses a million names and prints the times.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_abi::mode;
@@ -17,10 +17,10 @@ const NAMES: u64 = if cfg!(debug_assertions) {
 } else {
     1_000_000
 };
-/// Names of one chain, enough to change the key.
+/// Names in one chain, enough to trigger a new key.
 const CROWD: usize = 40;
 
-/// Names in the root, whose entry is the second one, that share a chain under the first key.
+/// Names in the root, which is the second dentry, that share a chain under the first key.
 fn colliding() -> impl Iterator<Item = String> {
     let word = |bytes: &[u8]| {
         let mut word = [0; 8];
@@ -42,7 +42,7 @@ fn make(task: &Task, name: &str) -> Duration {
     began.elapsed()
 }
 
-/// What part of a series of times is below.
+/// A quantile of some times.
 fn quantile(times: &mut [Duration], part: f64) -> Duration {
     times.sort_unstable();
     let at = (times.len() as f64 * part) as usize;
@@ -56,10 +56,11 @@ fn report(what: &str, times: &mut [Duration]) {
     println!("{what}: {count} times, {half:?}, p99 {p99:?}, p99.9 {p999:?}, most {most:?}");
 }
 
-/// Times that are kept.
+/// The most times that are kept.
 const TIMES: usize = 1 << 24;
 
-/// Opens and closes names at random in a phase, which may be over already; how long each pair took.
+/// Opens and closes random names during a phase, which may have ended already; returns the time of
+/// each pair.
 fn open_while(task: &Task, phase: &AtomicU32, now: u32) -> Vec<Duration> {
     let (mut times, mut at) = (Vec::with_capacity(TIMES), 1_u64);
     while phase.load(Ordering::Relaxed) == now {
@@ -75,7 +76,7 @@ fn open_while(task: &Task, phase: &AtomicU32, now: u32) -> Vec<Duration> {
     times
 }
 
-/// Ends the last phase, also when a check fails.
+/// Ends the last phase, even if a check fails.
 struct Over<'a>(&'a AtomicU32);
 
 impl Drop for Over<'_> {
@@ -85,7 +86,7 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn names_are_found_while_the_key_changes() {
+fn names_are_found_while_the_hash_key_changes() {
     let vfs = Vfs::builder().secret(SECRET);
     let vfs = vfs
         .build(MemFs::new(MemOptions::default()))
@@ -110,7 +111,7 @@ fn names_are_found_while_the_key_changes() {
         let over = Over(phase);
         std::thread::sleep(Duration::from_millis(pause));
         phase.store(1, Ordering::Relaxed);
-        // Beside insertions that change no key.
+        // Insertions without a change of the key.
         let last = NAMES + (1 << 40);
         let mut plain: Vec<Duration> = (0..NAMES / 128)
             .map(|i| make(&task, &format!("other{}", last + i)))
@@ -121,19 +122,20 @@ fn names_are_found_while_the_key_changes() {
         let began = Instant::now();
         let mut steps: Vec<Duration> = crowd.iter().map(|name| make(&task, name)).collect();
         let mut next = 0;
-        // A look at the census is dear.
+        // A census is expensive.
         while next % 256 != 0 || vfs.census().rekeys == 0 {
             steps.push(make(&task, &format!("more{next}")));
             next += 1;
         }
         let whole = began.elapsed();
         drop(over);
-        let ([mut quiet, mut making, mut during], left) = openers.join().expect("the opener");
+        let ([mut quiet, mut making, mut during], left) =
+            openers.join().expect("the opener panicked");
         println!("{NAMES} names, {} steps in {whole:?}", steps.len());
-        report("a file made, key as it was", &mut plain);
-        report("a file made, key changing", &mut steps);
+        report("create, same key", &mut plain);
+        report("create, key changes", &mut steps);
         report("open and close, alone", &mut quiet);
-        report("open and close, beside files made", &mut making);
+        report("open and close, beside creates", &mut making);
         report("open and close, beside a change of key", &mut during);
         println!("walks that left the lock-free mode: {left:?}");
     });

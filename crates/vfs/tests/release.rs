@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of an open file: told once, in the call that ends it, whatever the backend does there.
+//! The release of an open file: once, in the call that drops the last reference, even if the back
+//! end fails, panics or is slow.
 
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, StatFs, Timespec};
@@ -11,9 +12,9 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
-/// What the backend was told, in order; and how it answers.
+/// What the back end was asked to do, in order, and its answers.
 #[derive(Default)]
-struct Book {
+struct Record {
     told: Mutex<Vec<&'static str>>,
     panics: AtomicBool,
     refuses: AtomicBool,
@@ -21,7 +22,7 @@ struct Book {
     slow: Mutex<Option<Arc<Barrier>>>,
 }
 
-impl Book {
+impl Record {
     fn note(&self, what: &'static str) {
         self.told.lock().unwrap().push(what);
     }
@@ -30,7 +31,7 @@ impl Book {
     }
 }
 
-struct Opening(Arc<Book>);
+struct Opening(Arc<Record>);
 
 impl FileOps for Opening {
     fn as_any(&self) -> &dyn Any {
@@ -60,7 +61,7 @@ impl Drop for Opening {
     }
 }
 
-struct File(Arc<Book>);
+struct File(Arc<Record>);
 
 impl InodeOps for File {
     fn as_any(&self) -> &dyn Any {
@@ -111,93 +112,93 @@ fn inode(ino: u64, mode: u32, ops: Box<dyn InodeOps>) -> Arc<Inode> {
     Inode::new(ino, 0, attr, Timespec::EPOCH, ops)
 }
 
-fn world() -> (Arc<Book>, Vfs, Task) {
-    let book = Arc::new(Book::default());
-    let file = inode(2, 0o100_666, Box::new(File(Arc::clone(&book))));
+fn world() -> (Arc<Record>, Vfs, Task) {
+    let record = Arc::new(Record::default());
+    let file = inode(2, 0o100_666, Box::new(File(Arc::clone(&record))));
     file.set_flags(flag::OPEN_HOOK);
     let root = inode(1, 0o40_755, Box::new(Dir(file)));
     let sb = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
     let vfs = Vfs::builder().build(sb).unwrap();
     let task = vfs.task(Cred::root()).unwrap();
-    (book, vfs, task)
+    (record, vfs, task)
 }
 
 #[test]
 fn each_close_flushes_and_the_last_one_releases() {
-    let (book, _vfs, task) = world();
+    let (record, _vfs, task) = world();
     let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
     let second = task.dup(fd).unwrap();
-    assert_eq!(book.take(), ["open"]);
+    assert_eq!(record.take(), ["open"]);
     task.close(fd).unwrap();
-    assert_eq!(book.take(), ["flush"]);
+    assert_eq!(record.take(), ["flush"]);
     task.close(second).unwrap();
-    assert_eq!(book.take(), ["flush", "release"]);
-    assert_eq!(book.opened.load(Ordering::Relaxed), 0);
+    assert_eq!(record.take(), ["flush", "release"]);
+    assert_eq!(record.opened.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn whatever_drops_the_last_reference_releases_before_it_returns() {
-    let (book, vfs, task) = world();
+fn the_call_that_drops_the_last_reference_releases_the_file() {
+    let (record, vfs, task) = world();
     let open = |flags| task.open(b"/f", flags, 0).unwrap();
     let (one, two) = (open(O_RDONLY), open(O_RDONLY));
-    book.take();
+    record.take();
     task.dup2(one, two).unwrap();
-    assert_eq!(book.take(), ["flush", "release"]);
+    assert_eq!(record.take(), ["flush", "release"]);
     task.close_range(0, u32::MAX, 0).unwrap();
-    assert_eq!(book.take(), ["flush", "flush", "release"]);
+    assert_eq!(record.take(), ["flush", "flush", "release"]);
     open(O_CLOEXEC);
-    book.take();
+    record.take();
     task.exec().unwrap();
-    assert_eq!(book.take(), ["flush", "release"]);
+    assert_eq!(record.take(), ["flush", "release"]);
     let fd = open(O_RDONLY);
     let file = task.file(fd).unwrap();
     task.close(fd).unwrap();
-    assert_eq!(book.take(), ["open", "flush"]);
+    assert_eq!(record.take(), ["open", "flush"]);
     drop(file);
-    assert_eq!(book.take(), ["release"]);
+    assert_eq!(record.take(), ["release"]);
     open(O_RDONLY);
     let child = task.fork().unwrap();
     drop(task);
-    assert_eq!(book.take(), ["open", "flush"]);
+    assert_eq!(record.take(), ["open", "flush"]);
     drop(child);
-    assert_eq!(book.take(), ["flush", "release"]);
+    assert_eq!(record.take(), ["flush", "release"]);
     assert_eq!(vfs.usage().pins, 3);
 }
 
 #[test]
-fn what_flush_says_is_heard_and_the_descriptor_is_free() {
-    let (book, vfs, task) = world();
+fn close_returns_the_error_of_flush_and_frees_the_descriptor() {
+    let (record, vfs, task) = world();
     let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
-    book.refuses.store(true, Ordering::Relaxed);
+    record.refuses.store(true, Ordering::Relaxed);
     assert_eq!(task.close(fd), Err(Errno::ENOSPC));
     assert_eq!(task.close(fd), Err(Errno::EBADF));
-    assert_eq!(book.take(), ["open", "flush", "release"]);
+    assert_eq!(record.take(), ["open", "flush", "release"]);
     drop(task);
     assert_eq!(vfs.usage().pins, 3);
 }
 
 #[test]
-fn a_release_that_panics_has_released() {
-    let (book, vfs, task) = world();
+fn a_file_is_released_even_if_release_panics() {
+    let (record, vfs, task) = world();
     let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
-    book.panics.store(true, Ordering::Relaxed);
+    record.panics.store(true, Ordering::Relaxed);
     assert_eq!(task.close(fd), Ok(()));
-    assert_eq!(book.opened.load(Ordering::Relaxed), 0);
+    assert_eq!(record.opened.load(Ordering::Relaxed), 0);
     assert_eq!(task.open(b"/f", O_RDONLY, 0), Ok(fd));
     drop(task);
     assert_eq!(vfs.usage().pins, 3);
 }
 
 #[test]
-fn a_slow_release_keeps_nobody_else_waiting() {
-    let (book, _vfs, task) = world();
+fn a_slow_release_makes_no_other_call_wait() {
+    let (record, _vfs, task) = world();
     let other = task.clone_files().unwrap();
     let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
     let gate = Arc::new(Barrier::new(2));
-    *book.slow.lock().unwrap() = Some(Arc::clone(&gate));
+    *record.slow.lock().unwrap() = Some(Arc::clone(&gate));
     let closing = std::thread::spawn(move || other.close(fd));
     gate.wait();
-    // The other thread is in `release` now: the same table, file and directory go on.
+    // The other thread is in `release` now: the table, the file and the directory are usable.
     assert_eq!(task.open(b"/f", O_RDONLY, 0), Ok(fd));
     assert_eq!(task.close(fd), Ok(()));
     assert!(task.stat(b"/f").is_ok());
@@ -206,16 +207,16 @@ fn a_slow_release_keeps_nobody_else_waiting() {
 }
 
 #[test]
-fn an_open_that_fails_leaves_nothing() {
-    let (book, vfs, task) = world();
-    book.refuses.store(true, Ordering::Relaxed);
+fn a_failed_open_leaves_nothing() {
+    let (record, vfs, task) = world();
+    record.refuses.store(true, Ordering::Relaxed);
     assert_eq!(task.open(b"/f", O_RDONLY, 0), Err(Errno::EMEDIUMTYPE));
-    assert_eq!(book.take(), ["open"], "what was never open is not released");
-    book.refuses.store(false, Ordering::Relaxed);
-    // Refused by the backend when the file was open already: that one is released, not flushed.
+    assert_eq!(record.take(), ["open"], "a failed open is released");
+    record.refuses.store(false, Ordering::Relaxed);
+    // The back end refuses the truncation after the open: the file is released, not flushed.
     let cut = task.open(b"/f", O_WRONLY | O_TRUNC, 0);
     assert_eq!(cut, Err(Errno::EDQUOT));
-    assert_eq!(book.take(), ["open", "release"]);
+    assert_eq!(record.take(), ["open", "release"]);
     assert!(task.open(b"/", O_RDONLY | O_DIRECT, 0).is_err());
     assert!(task.descriptors().is_empty());
     assert_eq!(task.open(b"/f", O_RDONLY, 0), Ok(0));

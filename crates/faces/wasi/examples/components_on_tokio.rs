@@ -73,7 +73,7 @@ async fn main() -> Result<()> {
             let instance = program.instantiate_async(&mut store).await?;
             let run = instance.get_typed_func::<(), (i32,)>(&mut store, "run")?;
             let (copied,) = run.call_async(&mut store, ()).await?;
-            // What is negative says which step failed.
+            // A negative result says which step failed.
             if usize::try_from(copied) != Ok(text.len()) {
                 let why = format!("guest {n} copied {copied} bytes of {}", text.len());
                 return Err(wasmtime::Error::msg(why));

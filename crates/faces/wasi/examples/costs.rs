@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a call costs: nanoseconds of the functions that programs call most, each in a loop of the
+//! Measures calls: nanoseconds of the functions that programs call most, each in a loop of the
 //! guest's own, beside a host function that does nothing.
 
 use openpath_abi::fcntl::{O_CREAT, O_WRONLY};
@@ -8,7 +8,7 @@ use openpath_wasi::{Guest, OpenpathWasi, p1};
 use std::time::Instant;
 use wasmtime::{Engine, Linker, Module, Store};
 
-/// Loops over one call each.
+/// One loop for each call.
 const LOOPS: &str = r#"(module
   (import "host" "nothing" (func $nothing (param i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ten thousand guests on a runtime of tokio, over one image that nobody can change:
-//! `cargo run --release -p openpath-wasi --example many_guests [GUESTS]`.
+//! Runs ten thousand guests on a tokio runtime, over one image that nobody can change: `cargo run
+//! --release -p openpath-wasi --example many_guests [GUESTS]`.
 //!
-//! Each guest sees the image under an overlay of its own, which takes what it writes and is gone
-//! with it, and has a budget of bytes, files, descriptors and cached names. All of them live at
-//! once. What a guest calls is in memory and never waits, so it runs on the runtime's own threads;
-//! after each step it makes way for others.
+//! Each guest sees the image under an overlay of its own, which takes its writes and is dropped
+//! with it. It has budgets of bytes, files, descriptors and cached names. All guests live at once.
+//! Their calls are served from memory and never wait, so they run on the runtime's own threads;
+//! after each step a guest yields to the others.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,8 +17,8 @@ use openpath_vfs::{Cred, SuperBlock, TenantLimits, Vfs};
 use openpath_wasi::{Guest, OpenpathWasi, p1};
 use wasmtime::{Config, Engine, InstancePre, Linker, Module, Result, Store};
 
-/// What it does with one file: opens it to append, adds 16 bytes, closes it. The first time that
-/// copies the file of the image into the guest's own tree.
+/// Its work on one file: opens it for appending, adds 16 bytes, closes it. The first time copies
+/// the image's file up into the guest's own tree.
 const TEXT: &str = r#"(module
   (import "wasi_snapshot_preview1" "path_open"
     (func $path_open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
@@ -52,10 +52,10 @@ const BUDGET: TenantLimits = TenantLimits {
 };
 const DESCRIPTORS: u64 = 32;
 const STEPS: i64 = 3;
-/// What the image has in its one file.
+/// The content of the image's file.
 const SETTINGS: &[u8] = b"common settings\n";
 
-/// The image, and the instance whose guests see it.
+/// The image, and the instance that its guests use.
 fn image() -> Result<(Arc<SuperBlock>, Vfs)> {
     let image = MemFs::new(MemOptions::default());
     let maker = Vfs::builder().build(image.clone())?.task(Cred::root())?;
@@ -82,7 +82,7 @@ fn guest(vfs: &Vfs, image: &Arc<SuperBlock>) -> Result<Guest> {
     Ok(guest.preopen("/", "/guest").build()?)
 }
 
-/// One guest from beginning to end; how long its file is then.
+/// Runs one guest from beginning to end; returns the length of its file.
 async fn live(pre: InstancePre<Guest>, guest: Guest) -> Result<i64> {
     let mut store = Store::new(pre.module().engine(), guest);
     let instance = pre.instantiate(&mut store)?;
@@ -101,7 +101,7 @@ async fn main() -> Result<()> {
         .nth(1)
         .map_or(Ok(10_000), |n| n.parse::<usize>())?;
     let mut config = Config::new();
-    // Memories that take no more address space than they use.
+    // Memories that reserve no more address space than they use.
     config
         .memory_reservation(1 << 20)
         .memory_guard_size(1 << 16);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One guest, whose files are in memory: `cargo run -p openpath-wasi --example one_guest APP.wasm`.
-//! Without a program, a small one that is written below.
+//! Runs one guest with files in memory: `cargo run -p openpath-wasi --example one_guest APP.wasm`.
+//! Without a program, it runs the small one below.
 
 use openpath_mem::{MemFs, MemOptions};
 use openpath_wasi::{Guest, OpenpathWasi, exit_code, p1};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A host of plug-ins that are replaced while it runs: `cargo run -p openpath-wasi --example
-//! plugins`.
+//! Hosts plug-ins that are replaced at run time: `cargo run -p openpath-wasi --example plugins`.
 //!
-//! Plug-ins lie as files in a tree of ours. Whenever one is written anew, the host takes it out and
-//! starts the new one: on the same data, which both see as `/data`, and with nothing of the old
-//! one's descriptors. A plug-in sees nothing but its data.
+//! Plug-ins are files in one of our trees. When a file changes, the host drops the old plug-in and
+//! starts the new one, on the same data, which both see as `/data`, and without the old one's
+//! descriptors. A plug-in sees nothing but its data.
 
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_mem::{MemFs, MemOptions};
@@ -12,7 +11,7 @@ use openpath_vfs::{Cred, Task, TenantLimits, Vfs};
 use openpath_wasi::{Guest, OpenpathWasi, p1};
 use wasmtime::{Engine, Linker, Module, Result, Store, TypedFunc};
 
-/// A plug-in that adds its letter to a log, and answers how long that is.
+/// A plug-in that adds its letter to a log, and returns the length of the log.
 fn source(letter: char) -> String {
     format!(
         r#"(module
@@ -38,7 +37,7 @@ fn source(letter: char) -> String {
     )
 }
 
-/// A plug-in that runs.
+/// A running plug-in.
 struct Plugin {
     store: Store<Guest>,
     work: TypedFunc<(), i64>,
@@ -46,7 +45,7 @@ struct Plugin {
 
 struct Host {
     vfs: Vfs,
-    /// The host's own task, which sees all of the tree.
+    /// The host's own task, which sees the whole tree.
     task: Task,
     engine: Engine,
     linker: Linker<Guest>,
@@ -85,8 +84,8 @@ impl Host {
         Ok(bytes)
     }
 
-    /// Starts what is in the file now. The one before is gone when it is dropped, with all that it
-    /// had open.
+    /// Starts the plug-in that is in the file now. The old one closes everything when it is
+    /// dropped.
     fn load(&self, path: &[u8]) -> Result<Plugin> {
         let module = Module::new(&self.engine, self.read(path)?)?;
         let task = self.vfs.task(Cred::root())?;

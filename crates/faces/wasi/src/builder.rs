@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a guest is put together.
+//! Builds a guest: its task, mounts, preopened directories, streams, clocks and limits.
 
 use crate::clocks::{Clocks, SystemClocks};
 use crate::guest::{Guest, GuestLimits, Pause};
 use crate::streams::{Input, Output};
-use crate::table::{Entry, Table, What};
+use crate::table::{Entry, Object, Table};
 use crate::types::{Filetype, rights};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_vfs::{Cred, Entropy, MountFlags, SuperBlock, SystemEntropy, Task, Vfs};
 use std::sync::Arc;
 
-/// Where it begins: [`OpenpathWasi::builder`].
+/// The entry point: [`OpenpathWasi::builder`].
 #[derive(Debug)]
 pub struct OpenpathWasi;
 
 impl OpenpathWasi {
-    /// A guest without files, arguments and environment, whose streams are empty.
+    /// A guest with empty streams, and without files, arguments and environment.
     pub fn builder() -> Builder {
         Builder {
             task: None,
@@ -34,7 +34,7 @@ impl OpenpathWasi {
     }
 }
 
-/// What a guest is to have. See [`OpenpathWasi::builder`].
+/// Collects what a guest gets. See [`OpenpathWasi::builder`].
 #[must_use]
 pub struct Builder {
     task: Option<Task>,
@@ -51,91 +51,91 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Its calls are made by this task: in its namespace, with its credentials, for its tenant,
-    /// within its limit of descriptors. The task is the guest's alone from now on.
+    /// The task that makes the guest's calls: in its namespace, with its credentials, for its
+    /// tenant, within its limit of descriptors. The task is the guest's alone from now on.
     pub fn task(mut self, task: Task) -> Self {
         self.task = Some(task);
         self
     }
 
-    /// Mounts `tree` at `path`, in the order of these calls. With a task that is done in a mount
-    /// namespace of its own; without one, the first tree is the root, at `/`.
+    /// Mounts `tree` at `path`, in the order of these calls. If a task was given, it gets a mount
+    /// namespace of its own first; otherwise the first tree is the root, at `/`.
     pub fn mount(mut self, path: impl AsRef<[u8]>, tree: Arc<SuperBlock>) -> Self {
         self.mounts.push((path.as_ref().to_vec(), tree));
         self
     }
 
-    /// The guest finds the directory `path` open, by the name `guest_name`. Nothing above it can
-    /// be reached from there.
+    /// Opens the directory `path` for the guest, under the name `guest_name`. The guest cannot
+    /// reach anything above it from there.
     pub fn preopen(mut self, guest_name: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Self {
         let name = guest_name.as_ref().into();
         self.preopens.push((name, path.as_ref().to_vec()));
         self
     }
 
-    /// One more argument; the first is the program's name. What follows a NUL is cut off.
+    /// Adds an argument; the first is the program's name. A NUL ends it.
     pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
         self.args.push(terminated(&[arg.as_ref()]));
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args(self, args: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         args.into_iter().fold(self, Self::arg)
     }
 
-    /// One more variable of its environment. What follows a NUL is cut off.
+    /// Adds an environment variable. A NUL ends it.
     pub fn env(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         let variable = terminated(&[name.as_ref(), b"=", value.as_ref()]);
         self.env.push(variable);
         self
     }
 
-    /// Its standard input; nothing unless it is said.
+    /// Sets the standard input; empty by default.
     pub fn stdin(mut self, input: Input) -> Self {
         self.stdin = input;
         self
     }
 
-    /// Where its standard output goes; nowhere unless it is said.
+    /// Sets where the standard output goes; nowhere by default.
     pub fn stdout(mut self, output: Output) -> Self {
         self.stdout = output;
         self
     }
 
-    /// Where its standard error goes; nowhere unless it is said.
+    /// Sets where the standard error goes; nowhere by default.
     pub fn stderr(mut self, output: Output) -> Self {
         self.stderr = output;
         self
     }
 
-    /// Its streams are the host's own.
+    /// Connects all three streams to the host's own.
     pub fn inherit_stdio(self) -> Self {
         self.stdin(Input::inherit())
             .stdout(Output::stdout())
             .stderr(Output::stderr())
     }
 
-    /// What bounds it, beyond its task.
+    /// Sets the limits of the guest, beyond those of its task.
     pub fn limits(mut self, limits: GuestLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What it takes for time; the system's clocks unless it is said. Files are stamped by the
-    /// clock of their [`Vfs`].
+    /// Sets the clocks that the guest reads; the system's by default. Timestamps of files come from
+    /// the clock of their [`Vfs`].
     pub fn clock(mut self, clocks: Arc<dyn Clocks>) -> Self {
         self.clocks = clocks;
         self
     }
 
-    /// Where its random numbers come from; from the system unless it is said.
+    /// Sets the source of the guest's random numbers; the system's by default.
     pub fn random(mut self, random: Arc<dyn Entropy>) -> Self {
         self.random = random;
         self
     }
 
-    /// The guest.
+    /// Builds the guest.
     ///
     /// # Errors
     /// `EINVAL` (neither a task nor a tree at `/` first); those of mounting and of opening the
@@ -144,13 +144,13 @@ impl Builder {
         let task = prepare(self.task, self.mounts)?;
         let mut table = Table::default();
         let streams = [
-            (What::Stdin, self.stdin.filetype(), rights::FD_READ),
-            (What::Stdout, self.stdout.filetype(), rights::FD_WRITE),
-            (What::Stderr, self.stderr.filetype(), rights::FD_WRITE),
+            (Object::Stdin, self.stdin.filetype(), rights::FD_READ),
+            (Object::Stdout, self.stdout.filetype(), rights::FD_WRITE),
+            (Object::Stderr, self.stderr.filetype(), rights::FD_WRITE),
         ];
-        for (what, filetype, access) in streams {
+        for (object, filetype, access) in streams {
             table.push(Entry {
-                what,
+                object,
                 filetype,
                 fd: -1,
                 base: access | rights::POLL_FD_READWRITE | rights::FD_FILESTAT_GET,
@@ -162,7 +162,7 @@ impl Builder {
         for (name, path) in self.preopens {
             let fd = task.open(&path, O_RDONLY | O_DIRECTORY, 0)?;
             let entry = Entry {
-                what: What::Directory,
+                object: Object::Directory,
                 filetype: Filetype::Directory,
                 fd,
                 base: rights::DIRECTORY,
@@ -184,13 +184,13 @@ impl Builder {
             random: self.random,
             limits: self.limits,
             pause: Arc::new(Pause::default()),
-            over: Arc::default(),
+            ended: Arc::default(),
             memory: None,
         })
     }
 }
 
-/// The guest's task, with all that is to be mounted.
+/// The guest's task, after all mounts.
 fn prepare(task: Option<Task>, mounts: Vec<(Vec<u8>, Arc<SuperBlock>)>) -> Result<Task, Errno> {
     let mut mounts = mounts.into_iter();
     let task = match task {
@@ -211,7 +211,7 @@ fn prepare(task: Option<Task>, mounts: Vec<(Vec<u8>, Arc<SuperBlock>)>) -> Resul
     Ok(task)
 }
 
-/// The parts as one string that ends with a NUL, and has none before.
+/// Joins the parts to one string, cut at its first NUL, and ends it with a NUL.
 fn terminated(parts: &[&[u8]]) -> Box<[u8]> {
     let mut bytes = parts.concat();
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The clocks that a guest reads, through a trait, so that a host can own its time.
+//! The clocks that a guest reads, as a trait that a host can implement.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What a guest takes for time, in nanoseconds.
+/// The clocks of a guest, in nanoseconds.
 pub trait Clocks: Send + Sync {
-    /// Since the epoch.
+    /// Time since the epoch.
     fn realtime(&self) -> u64;
 
-    /// Since some moment; never less than before.
+    /// Time since an arbitrary moment; it never goes back.
     fn monotonic(&self) -> u64;
 
-    /// The least step of either.
+    /// The smallest step of either clock.
     fn resolution(&self) -> u64 {
         1
     }
 }
 
-/// The system's clocks. Monotonic time begins when this is made.
+/// The system's clocks. Monotonic time counts from the creation of this value.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClocks {
     began: Instant,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest is told went wrong: the error codes of preview1, and which one says each errno.
+//! The error codes of preview1, and the code of each errno.
 //!
 //! # Rules
-//! R1. Every errno has a code. One that preview1 has no name for becomes [`Code::Io`], as the
-//!     guest's C library would make of it nothing better.
+//! R1. Every errno has a code. An errno that preview1 has no name for becomes [`Code::Io`]: the
+//!     guest's C library could not express it either.
 
 use openpath_abi::Errno;
 
@@ -20,7 +20,7 @@ macro_rules! codes {
             /// Every code, in rising order.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// What it means, in a few words.
+            /// The meaning in a few words.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self {
@@ -41,14 +41,14 @@ macro_rules! codes {
 }
 
 codes! {
-    Success = 0, , "it was done";
+    Success = 0, , "success";
     TooBig = 1, E2BIG, "the argument list is too long";
     Acces = 2, EACCES, "permission denied";
     AddrInUse = 3, EADDRINUSE, "address in use";
     AddrNotAvail = 4, EADDRNOTAVAIL, "address not available";
     AfNoSupport = 5, EAFNOSUPPORT, "address family not supported";
-    Again = 6, EAGAIN, "it would block; try again";
-    Already = 7, EALREADY, "it is already under way";
+    Again = 6, EAGAIN, "the call would block; try again";
+    Already = 7, EALREADY, "already in progress";
     Badf = 8, EBADF, "the descriptor is not open, or not open for this";
     BadMsg = 9, EBADMSG, "bad message";
     Busy = 10, EBUSY, "in use";
@@ -57,17 +57,17 @@ codes! {
     ConnAborted = 13, ECONNABORTED, "connection aborted";
     ConnRefused = 14, ECONNREFUSED, "connection refused";
     ConnReset = 15, ECONNRESET, "connection reset";
-    Deadlk = 16, EDEADLK, "it would deadlock";
+    Deadlk = 16, EDEADLK, "the lock would deadlock";
     DestAddrReq = 17, EDESTADDRREQ, "a destination address is needed";
     Dom = 18, EDOM, "argument outside the domain of the function";
     Dquot = 19, EDQUOT, "a quota is used up";
-    Exist = 20, EEXIST, "it exists already";
+    Exist = 20, EEXIST, "already exists";
     Fault = 21, EFAULT, "bad address";
     Fbig = 22, EFBIG, "the file would grow too large";
     HostUnreach = 23, EHOSTUNREACH, "the host cannot be reached";
     Idrm = 24, EIDRM, "the identifier was removed";
     Ilseq = 25, EILSEQ, "an invalid byte sequence";
-    Inprogress = 26, EINPROGRESS, "it was begun";
+    Inprogress = 26, EINPROGRESS, "in progress";
     Intr = 27, EINTR, "interrupted";
     Inval = 28, EINVAL, "an argument is invalid";
     Io = 29, EIO, "input or output failed";
@@ -87,7 +87,7 @@ codes! {
     Nodev = 43, ENODEV, "no such device";
     Noent = 44, ENOENT, "no such file or directory";
     Noexec = 45, ENOEXEC, "not an executable format";
-    Nolck = 46, ENOLCK, "no lock can be had";
+    Nolck = 46, ENOLCK, "no lock available";
     Nolink = 47, ENOLINK, "the link was cut";
     Nomem = 48, ENOMEM, "out of memory";
     Nomsg = 49, ENOMSG, "no message of that type";
@@ -114,7 +114,7 @@ codes! {
     Spipe = 70, ESPIPE, "the object cannot seek";
     Srch = 71, ESRCH, "no such process";
     Stale = 72, ESTALE, "the file handle is out of date";
-    TimedOut = 73, ETIMEDOUT, "it took too long";
+    TimedOut = 73, ETIMEDOUT, "timed out";
     Txtbsy = 74, ETXTBSY, "the file is being executed";
     Xdev = 75, EXDEV, "the two are in different mounts";
     NotCapable = 76, , "the descriptor lacks the right";
@@ -132,7 +132,7 @@ impl Code {
 mod tests {
     use super::*;
 
-    /// The errnos that preview1 has no name for.
+    /// The errnos without a name in preview1.
     const UNNAMED: &[Errno] = &[
         Errno::ENOTBLK,
         Errno::EUSERS,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of a guest that asked for it, or that its host asked for.
+//! How a guest ends by itself or by its host: the exit code and the two errors.
 
-/// A guest called `proc_exit`: what the call of its function fails with. It is no fault.
+/// The guest called `proc_exit`: its function fails with this error, which is not a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exit(pub u32);
 
@@ -13,7 +13,7 @@ impl std::fmt::Display for Exit {
 
 impl std::error::Error for Exit {}
 
-/// The host ended a guest ([`Interrupt::end`]): what its next call fails with.
+/// The host ended the guest ([`Interrupt::end`]): its next call fails with this error.
 ///
 /// [`Interrupt::end`]: crate::Interrupt::end
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ impl std::fmt::Display for Ended {
 
 impl std::error::Error for Ended {}
 
-/// What a guest's main function ended with: 0 if it returned, else what it told `proc_exit`.
+/// The exit code of a guest's main function: 0 if it returned, or the argument of `proc_exit`.
 ///
 /// # Errors
 /// The trap that ended it.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest: its task, what it has open, and what it was started with.
+//! A guest in a store: its task, its descriptors, arguments and streams, and the interrupt of its
+//! waits.
 //!
 //! # Locks
-//! None but that of [`Pause`], which is held for a moment. One thread uses a guest at a time, as it
-//! does its store.
+//! Only that of [`Pause`], which is held for a moment. One thread uses a guest at a time, because
+//! one thread uses its store at a time.
 //!
 //! # Rules
-//! R1. A guest has one memory, found at its first call. A store whose instance is replaced by
-//!     another is told so ([`Guest::forget_memory`]).
+//! R1. A guest has one memory, found at its first call. A host that puts another instance into the
+//!     store calls [`Guest::forget_memory`].
 
 use crate::clocks::Clocks;
 use crate::streams::{Input, Output};
@@ -16,14 +17,14 @@ use openpath_vfs::{Entropy, Interrupter, Task};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What bounds a guest beyond its task and its tenant.
+/// The limits of a guest beyond those of its task and its tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GuestLimits {
-    /// Buffers of one read or write; more are `EINVAL`.
+    /// The most buffers of one read or write; more are `EINVAL`.
     pub buffers: u32,
-    /// Subscriptions of one `poll_oneoff`; more are `EINVAL`.
+    /// The most subscriptions of one `poll_oneoff`; more are `EINVAL`.
     pub subscriptions: u32,
-    /// A `poll_oneoff` that waits longer than this, by the host's own monotonic clock, ends with
+    /// The longest `poll_oneoff`, by the host's own monotonic clock; a longer one ends with
     /// `EINTR`.
     pub wait: Duration,
 }
@@ -38,45 +39,45 @@ impl Default for GuestLimits {
     }
 }
 
-/// What a wasmtime store of a guest holds.
+/// What a wasmtime store holds for a guest.
 pub struct Guest {
     pub(crate) task: Task,
     pub(crate) table: Table,
     pub(crate) stdin: Input,
     pub(crate) stdout: Output,
     pub(crate) stderr: Output,
-    /// Each with its NUL.
+    /// Each ends with a NUL.
     pub(crate) args: Arc<[Box<[u8]>]>,
-    /// Each with its NUL.
+    /// Each ends with a NUL.
     pub(crate) env: Arc<[Box<[u8]>]>,
     pub(crate) clocks: Arc<dyn Clocks>,
     pub(crate) random: Arc<dyn Entropy>,
     pub(crate) limits: GuestLimits,
     pub(crate) pause: Arc<Pause>,
-    /// Set when it is to end: it makes no further call.
-    pub(crate) over: Arc<OnceLock<()>>,
+    /// Set when the host ends the guest: it makes no further call.
+    pub(crate) ended: Arc<OnceLock<()>>,
     pub(crate) memory: Option<wasmtime::Memory>,
 }
 
 impl Guest {
-    /// The task that its calls are made by: a host may use it between calls, and closes what it
+    /// The task that makes the guest's calls. A host may use it between calls, and closes what it
     /// opens.
     #[must_use]
     pub fn task(&self) -> &Task {
         &self.task
     }
 
-    /// What interrupts it, from any thread.
+    /// A handle that interrupts the guest from any thread.
     #[must_use]
     pub fn interrupt(&self) -> Interrupt {
         Interrupt {
             task: self.task.interrupter(),
             pause: Arc::clone(&self.pause),
-            over: Arc::clone(&self.over),
+            ended: Arc::clone(&self.ended),
         }
     }
 
-    /// Another instance follows in this store: its memory is looked for anew (R1).
+    /// Forgets the memory, because another instance follows in this store (R1).
     pub fn forget_memory(&mut self) {
         self.memory = None;
     }
@@ -91,56 +92,56 @@ impl std::fmt::Debug for Guest {
     }
 }
 
-/// Interrupts the calls of a guest that wait: each returns what it has done so far, or `EINTR`.
+/// Interrupts waiting calls of a guest: each returns what it has done so far, or `EINTR`.
 ///
-/// A guest that makes no calls is ended by the engine's epoch or fuel alone.
+/// A guest that makes no calls is ended only by the engine's epoch or fuel.
 #[derive(Clone)]
 pub struct Interrupt {
     task: Interrupter,
     pause: Arc<Pause>,
-    over: Arc<OnceLock<()>>,
+    ended: Arc<OnceLock<()>>,
 }
 
 impl Interrupt {
-    /// Ends the wait that is going on, or else the next one; several before that count as one.
+    /// Ends the current wait, or else the next one; several interrupts before it count as one.
     pub fn interrupt(&self) {
         self.task.interrupt();
         self.pause.wake();
     }
 
-    /// Has the next call of the guest fail with [`Ended`](crate::Ended), and all that follow; a
-    /// wait that is going on ends. What it computes without a call goes on, and changes nothing
-    /// outside it.
+    /// Ends the guest: a current wait ends, and the next call and all later ones fail with
+    /// [`Ended`](crate::Ended). Computation between calls goes on, and changes nothing outside the
+    /// guest.
     pub fn end(&self) {
-        self.over.set(()).ok();
+        self.ended.set(()).ok();
         self.interrupt();
     }
 }
 
-/// What a guest waits for time by.
+/// Sleeps for a guest that waits for time.
 ///
-/// That it was interrupted is known to its task alone, so that one interrupt ends one wait, be it
-/// for time or for data. This only wakes who waits for time.
+/// Only the task knows that the guest was interrupted, so that one interrupt ends one wait, whether
+/// for time or for data. This only wakes a thread that waits for time.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
     asleep: Mutex<()>,
-    told: Condvar,
+    woken: Condvar,
 }
 
 impl Pause {
-    /// Has who waits look whether it was interrupted.
+    /// Wakes a sleeping thread, which then checks for an interrupt.
     fn wake(&self) {
-        // With the lock, so that it does not come between a look and the sleep that follows.
+        // The lock keeps the wake-up from falling between a check and the sleep after it.
         let _held = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
-        self.told.notify_all();
+        self.woken.notify_all();
     }
 
-    /// Waits this long; whether it was interrupted, which then is over.
+    /// Sleeps this long; returns whether an interrupt came, and clears it.
     pub(crate) fn wait(&self, task: &Interrupter, time: Duration) -> bool {
         let asleep = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
         let mut interrupted = false;
         let _slept = self
-            .told
+            .woken
             .wait_timeout_while(asleep, time, |()| {
                 interrupted = task.withdraw();
                 !interrupted

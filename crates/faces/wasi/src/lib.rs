@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! WASI guests in process: a wasmtime host whose file system is openpath.
+//! WASI guests in process: a wasmtime host with openpath as its file system.
 //!
-//! A guest's store holds a [`Guest`]: a task of its own, with its namespace and limits, and what it
-//! has open. [`p1::add_to_linker`] gives it the functions of preview1.
+//! A guest's store holds a [`Guest`]: its task, with a namespace and limits of its own, and its
+//! descriptors. [`p1::add_to_linker`] gives it the functions of preview1.
 //!
 //! ```no_run
 //! # fn example(image: std::sync::Arc<openpath_vfs::SuperBlock>) -> wasmtime::Result<()> {

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest's memory, with every address checked.
+//! Reads and writes a guest's memory, and checks every address.
 //!
 //! # Rules
-//! R1. An address that is not in the memory, or not a multiple of what lies there, ends the guest
-//!     with a trap, as preview1 says: [`Fault::Trap`]. Nothing is allocated by what a guest says.
+//! R1. An address outside the memory, or not aligned for its record, ends the guest with a trap, as
+//!     preview1 says: [`Fault::Trap`]. No length of a guest makes the host allocate.
 
 use crate::errno::Code;
 use openpath_abi::Errno;
 
-/// Why a call does not succeed.
+/// Why a call fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
-    /// The guest is told.
+    /// The guest gets this code.
     Code(Code),
-    /// The guest ends.
+    /// The guest ends with this trap.
     Trap(Trap),
 }
 
 /// Why a guest ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trap {
-    /// It passed an address outside of its memory.
+    /// It passed an address outside its memory.
     OutOfBounds,
-    /// It passed an address that is not aligned.
+    /// It passed an unaligned address.
     Misaligned,
 }
 
 impl std::fmt::Display for Trap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::OutOfBounds => "the guest passed an address outside of its memory",
-            Self::Misaligned => "the guest passed an address that is not aligned",
+            Self::OutOfBounds => "the guest passed an address outside its memory",
+            Self::Misaligned => "the guest passed an unaligned address",
         })
     }
 }
@@ -55,23 +55,23 @@ impl From<Trap> for Fault {
     }
 }
 
-/// What a call answers.
+/// The result of a call.
 pub(crate) type Outcome<T = ()> = Result<T, Fault>;
 
 /// A guest's memory during a call.
 pub(crate) struct Memory<'m>(&'m mut [u8]);
 
-/// A buffer of a guest: where, and how long (`iovec`, `ciovec`).
+/// A buffer of a guest: its address and length (`iovec`, `ciovec`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Span {
-    /// Its address.
+pub(crate) struct Iovec {
+    /// The address.
     pub(crate) at: u32,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub(crate) len: u32,
 }
 
 impl<'m> Memory<'m> {
-    /// The memory of these bytes.
+    /// Wraps the bytes of a memory.
     #[must_use]
     pub(crate) fn new(bytes: &'m mut [u8]) -> Self {
         Self(bytes)
@@ -87,7 +87,7 @@ impl<'m> Memory<'m> {
         self.0.get(at..at + len as usize).ok_or(Trap::OutOfBounds)
     }
 
-    /// The bytes of a buffer, to be written.
+    /// The bytes of a buffer, for writing.
     ///
     /// # Errors
     /// [`Trap::OutOfBounds`].
@@ -99,7 +99,7 @@ impl<'m> Memory<'m> {
             .ok_or(Trap::OutOfBounds)
     }
 
-    /// A path: bytes without a NUL.
+    /// Reads a path: bytes without a NUL.
     ///
     /// # Errors
     /// [`Trap::OutOfBounds`], [`Code::NameTooLong`], [`Code::Inval`] (a NUL).
@@ -115,7 +115,7 @@ impl<'m> Memory<'m> {
         Ok(path)
     }
 
-    /// Whether a record of `len` bytes, aligned to `align`, can be written there.
+    /// Checks that a record of `len` bytes, aligned to `align`, can be written at this address.
     ///
     /// # Errors
     /// [`Trap::Misaligned`], [`Trap::OutOfBounds`].
@@ -127,7 +127,7 @@ impl<'m> Memory<'m> {
         self.bytes(at, len).map(|_| ())
     }
 
-    /// Writes a record that lies at a multiple of `align`.
+    /// Writes a record at an address that is a multiple of `align`.
     ///
     /// # Errors
     /// As [`Memory::check`].
@@ -141,7 +141,7 @@ impl<'m> Memory<'m> {
         Ok(())
     }
 
-    /// Writes a number of 32 bits.
+    /// Writes 32 bits.
     ///
     /// # Errors
     /// As [`Memory::check`].
@@ -150,7 +150,7 @@ impl<'m> Memory<'m> {
         self.put(at, &value.to_le_bytes(), 4)
     }
 
-    /// Writes a number of 64 bits.
+    /// Writes 64 bits.
     ///
     /// # Errors
     /// As [`Memory::check`].
@@ -159,7 +159,7 @@ impl<'m> Memory<'m> {
         self.put(at, &value.to_le_bytes(), 8)
     }
 
-    /// The record of `N` bytes that lies at a multiple of `align`.
+    /// Reads a record of `N` bytes at an address that is a multiple of `align`.
     ///
     /// # Errors
     /// As [`Memory::check`].
@@ -172,19 +172,19 @@ impl<'m> Memory<'m> {
         bytes.first_chunk().ok_or(Trap::OutOfBounds)
     }
 
-    /// The `n`th of the buffers at `at`.
+    /// Reads the `n`th entry of the list of buffers at `at`.
     ///
     /// # Errors
     /// As [`Memory::check`].
     #[inline]
-    pub(crate) fn span(&self, at: u32, n: u32) -> Result<Span, Trap> {
+    pub(crate) fn iovec(&self, at: u32, n: u32) -> Result<Iovec, Trap> {
         let at = n
             .checked_mul(8)
             .and_then(|by| at.checked_add(by))
             .ok_or(Trap::OutOfBounds)?;
         let record: &[u8; 8] = self.record(at, 4)?;
         let [a, b, c, d, e, f, g, h] = *record;
-        Ok(Span {
+        Ok(Iovec {
             at: u32::from_le_bytes([a, b, c, d]),
             len: u32::from_le_bytes([e, f, g, h]),
         })
@@ -206,8 +206,8 @@ mod tests {
         assert_eq!(memory.put_u32(2, 1), Err(Trap::Misaligned));
         assert_eq!(memory.put_u32(16, 1), Err(Trap::OutOfBounds));
         assert_eq!(memory.put_u64(8, 1), Ok(()));
-        assert_eq!(memory.span(8, 0), Ok(Span { at: 1, len: 0 }));
-        assert_eq!(memory.span(0, u32::MAX), Err(Trap::OutOfBounds));
+        assert_eq!(memory.iovec(8, 0), Ok(Iovec { at: 1, len: 0 }));
+        assert_eq!(memory.iovec(0, u32::MAX), Err(Trap::OutOfBounds));
         assert_eq!(memory.path(0, 3), Ok(&[7, 7, 7][..]));
         assert_eq!(memory.path(8, 3), Err(Fault::Code(Code::Inval)));
     }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest is told of a path that leads out: `EPERM`, where the walk says `EXDEV`.
+//! The errno of a path that leads out: `EPERM`, where the walk says `EXDEV`.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
 use openpath_vfs::{Beneath, Fd};
 
-/// The errno for what a walk met that may not leave its directory.
-pub(crate) fn of_walk(errno: Errno) -> Errno {
+/// The errno of a confined walk that failed.
+pub(crate) fn walk_errno(errno: Errno) -> Errno {
     match errno {
         Errno::EXDEV => Errno::EPERM,
         errno => errno,
     }
 }
 
-/// The errno for what a call with two paths met: whether one of them leads out, or they are in
-/// different mounts, which stays `EXDEV`. `at_flags`: how the call goes on at the end of the first.
-pub(crate) fn of_two(
+/// The errno of a failed call with two paths: `EPERM` if one of them leads out, and `EXDEV` if they
+/// are in different mounts. `at_flags` says whether the call follows a link at the end of the
+/// first.
+pub(crate) fn two_paths_errno(
     beneath: Beneath<'_>,
     errno: Errno,
     [first, second]: [(Fd, &[u8]); 2],
@@ -37,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_path_that_leads_out_is_not_permitted() {
-        assert_eq!(of_walk(Errno::EXDEV), Errno::EPERM);
-        assert_eq!(of_walk(Errno::ENOENT), Errno::ENOENT);
+        assert_eq!(walk_errno(Errno::EXDEV), Errno::EPERM);
+        assert_eq!(walk_errno(Errno::ENOENT), Errno::ENOENT);
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard input and output of a guest: bytes, the host's own, or what the host makes of them.
+//! Standard input and output of a guest: bytes in memory, the host's streams, or a reader and
+//! writer.
 //!
 //! # Rules
-//! R1. The host's own streams are its descriptors 0 to 2, past what this process buffers for
-//!     itself: no byte is taken that the guest did not ask for, and what is told of a write is so.
-//! R2. What a writer has taken is told as written. If it then fails to pass it on, the next write
-//!     fails so.
+//! R1. The host's streams are its descriptors 0 to 2, without the buffers of this process: a read
+//!     takes no byte that the guest did not ask for, and the result of a write is the descriptor's
+//!     own.
+//! R2. Bytes that a writer accepted count as written. If the writer then fails to flush them, the
+//!     next write fails with that error.
 
 use crate::errno::Code;
 use crate::types::Filetype;
@@ -14,10 +16,10 @@ use rustix::fd::AsFd;
 use std::io::{self, IoSlice, IsTerminal, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a guest's standard input comes from.
-pub struct Input(From);
+/// The source of a guest's standard input.
+pub struct Input(Source);
 
-enum From {
+enum Source {
     Null,
     Bytes(io::Cursor<Vec<u8>>),
     Inherit,
@@ -25,57 +27,57 @@ enum From {
 }
 
 impl Input {
-    /// Nothing: the end at once.
+    /// An empty stream.
     #[must_use]
     pub fn null() -> Self {
-        Self(From::Null)
+        Self(Source::Null)
     }
 
-    /// These bytes.
+    /// A stream of these bytes.
     #[must_use]
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
-        Self(From::Bytes(io::Cursor::new(bytes.into())))
+        Self(Source::Bytes(io::Cursor::new(bytes.into())))
     }
 
-    /// The host's own. A read waits as the host's would.
+    /// The host's standard input. A read waits as the host's own would.
     #[must_use]
     pub fn inherit() -> Self {
-        Self(From::Inherit)
+        Self(Source::Inherit)
     }
 
-    /// What `reader` gives.
+    /// A stream from `reader`.
     #[must_use]
     pub fn reader(reader: impl Read + Send + 'static) -> Self {
-        Self(From::Reader(Box::new(reader)))
+        Self(Source::Reader(Box::new(reader)))
     }
 
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> Result<usize, Code> {
         let read = match &mut self.0 {
-            From::Null => Ok(0),
-            From::Bytes(bytes) => bytes.read(buf),
-            From::Inherit => rustix::io::read(io::stdin().as_fd(), &mut *buf).map_err(Into::into),
-            From::Reader(reader) => reader.read(buf),
+            Source::Null => Ok(0),
+            Source::Bytes(bytes) => bytes.read(buf),
+            Source::Inherit => rustix::io::read(io::stdin().as_fd(), &mut *buf).map_err(Into::into),
+            Source::Reader(reader) => reader.read(buf),
         };
-        // A reader that claims more than it was given room for is not believed.
+        // A reader may claim more than the buffer holds.
         read.map(|n| n.min(buf.len())).map_err(|e| code(&e))
     }
 
     pub(crate) fn filetype(&self) -> Filetype {
         match self.0 {
-            From::Inherit if io::stdin().is_terminal() => Filetype::CharacterDevice,
+            Source::Inherit if io::stdin().is_terminal() => Filetype::CharacterDevice,
             _ => Filetype::Unknown,
         }
     }
 }
 
-/// Where a guest's standard output goes.
+/// The target of a guest's standard output or error.
 pub struct Output {
-    to: To,
-    /// What the next write is told.
+    to: Target,
+    /// The error of the next write (R2).
     failed: Option<Code>,
 }
 
-enum To {
+enum Target {
     Null,
     Stdout,
     Stderr,
@@ -83,12 +85,12 @@ enum To {
     Writer(Box<dyn Write + Send>),
 }
 
-/// What a guest has written, as far as it was kept.
+/// The output of a guest, kept in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Captured(Arc<Mutex<Vec<u8>>>);
 
 impl Captured {
-    /// What there is so far.
+    /// The bytes so far.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.0
@@ -97,7 +99,7 @@ impl Captured {
             .clone()
     }
 
-    /// What there is so far, which is then no longer kept.
+    /// Takes the bytes so far.
     #[must_use]
     pub fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -105,54 +107,57 @@ impl Captured {
 }
 
 impl Output {
-    fn new(to: To) -> Self {
+    fn new(to: Target) -> Self {
         Self { to, failed: None }
     }
 
-    /// Nowhere.
+    /// Discards everything.
     #[must_use]
     pub fn null() -> Self {
-        Self::new(To::Null)
+        Self::new(Target::Null)
     }
 
     /// The host's standard output.
     #[must_use]
     pub fn stdout() -> Self {
-        Self::new(To::Stdout)
+        Self::new(Target::Stdout)
     }
 
     /// The host's standard error.
     #[must_use]
     pub fn stderr() -> Self {
-        Self::new(To::Stderr)
+        Self::new(Target::Stderr)
     }
 
-    /// Memory of at most `limit` bytes; a write that finds no room is `ENOSPC`.
+    /// Keeps at most `limit` bytes in memory; a write without room is `ENOSPC`.
     #[must_use]
     pub fn captured(limit: usize) -> (Self, Captured) {
         let captured = Captured::default();
-        (Self::new(To::Captured(captured.clone(), limit)), captured)
+        (
+            Self::new(Target::Captured(captured.clone(), limit)),
+            captured,
+        )
     }
 
-    /// What `writer` takes. A write that fails is told to the guest.
+    /// Passes everything to `writer`. The guest gets the error of a failed write.
     #[must_use]
     pub fn writer(writer: impl Write + Send + 'static) -> Self {
-        Self::new(To::Writer(Box::new(writer)))
+        Self::new(Target::Writer(Box::new(writer)))
     }
 
-    /// Writes as much of this as is taken.
+    /// Writes as much as the target accepts.
     pub(crate) fn write(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize, Code> {
         if let Some(code) = self.failed.take() {
             return Err(code);
         }
         match &mut self.to {
-            To::Stdout => written(io::stdout().as_fd(), bufs),
-            To::Stderr => written(io::stderr().as_fd(), bufs),
-            To::Null => Ok(bufs.iter().map(|buf| buf.len()).sum()),
-            To::Writer(writer) => {
-                let done = each(bufs, |data| {
+            Target::Stdout => written(io::stdout().as_fd(), bufs),
+            Target::Stderr => written(io::stderr().as_fd(), bufs),
+            Target::Null => Ok(bufs.iter().map(|buf| buf.len()).sum()),
+            Target::Writer(writer) => {
+                let done = write_each(bufs, |data| {
                     let written = writer.write(data);
-                    // A writer that claims more than it was given is not believed.
+                    // A writer may claim more than it was given.
                     written.map(|n| n.min(data.len())).map_err(|e| code(&e))
                 })?;
                 match writer.flush().map_err(|e| code(&e)) {
@@ -162,7 +167,7 @@ impl Output {
                 }
                 Ok(done)
             }
-            To::Captured(captured, limit) => each(bufs, |data| {
+            Target::Captured(captured, limit) => write_each(bufs, |data| {
                 let mut kept = captured.0.lock().unwrap_or_else(PoisonError::into_inner);
                 let room = limit.saturating_sub(kept.len()).min(data.len());
                 if room == 0 && !data.is_empty() {
@@ -174,21 +179,21 @@ impl Output {
         }
     }
 
-    /// Passes on what the host keeps back.
+    /// Flushes what the host buffers.
     pub(crate) fn flush(&mut self) -> Result<(), Code> {
         if let Some(code) = self.failed.take() {
             return Err(code);
         }
         match &mut self.to {
-            To::Writer(writer) => writer.flush().map_err(|e| code(&e)),
-            To::Null | To::Stdout | To::Stderr | To::Captured(..) => Ok(()),
+            Target::Writer(writer) => writer.flush().map_err(|e| code(&e)),
+            Target::Null | Target::Stdout | Target::Stderr | Target::Captured(..) => Ok(()),
         }
     }
 
     pub(crate) fn filetype(&self) -> Filetype {
         let is_terminal = match self.to {
-            To::Stdout => io::stdout().is_terminal(),
-            To::Stderr => io::stderr().is_terminal(),
+            Target::Stdout => io::stdout().is_terminal(),
+            Target::Stderr => io::stderr().is_terminal(),
             _ => false,
         };
         if is_terminal {
@@ -199,13 +204,13 @@ impl Output {
     }
 }
 
-/// As writev(2).
+/// Like writev(2).
 fn written(fd: impl AsFd, bufs: &[IoSlice<'_>]) -> Result<usize, Code> {
     rustix::io::writev(fd, bufs).map_err(|e| code(&e.into()))
 }
 
-/// Writes one buffer after the other, until one is not taken whole.
-fn each(
+/// Writes one buffer after the other, until one is not accepted whole.
+fn write_each(
     bufs: &[IoSlice<'_>],
     mut write: impl FnMut(&[u8]) -> Result<usize, Code>,
 ) -> Result<usize, Code> {
@@ -244,7 +249,7 @@ mod tests {
     use super::{Code, Output};
     use std::io::{self, IoSlice, Write};
 
-    /// Keeps what it takes, and fails to pass it on.
+    /// Accepts bytes until it is full, and fails to flush.
     struct Full(usize);
 
     impl Write for Full {
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_told_and_the_failure_after_it() {
+    fn a_failed_flush_fails_the_next_write() {
         let mut output = Output::writer(Full(5));
         let bufs = [IoSlice::new(b"abc"), IoSlice::new(b"defg")];
         assert_eq!(output.write(&bufs), Ok(5));
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_captured_write_ends_where_there_is_no_room() {
+    fn a_captured_write_stops_at_the_limit() {
         let (mut output, captured) = Output::captured(4);
         let bufs = [IoSlice::new(b"abc"), IoSlice::new(b""), IoSlice::new(b"de")];
         assert_eq!(output.write(&bufs), Ok(4));

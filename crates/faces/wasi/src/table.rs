@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest has open: its descriptors, each with its rights and the task's behind it.
+//! The descriptor table of a guest: its numbers, with their rights and the task's descriptors.
 //!
 //! # Rules
-//! R1. The lowest free number is given out, as by POSIX. 0, 1 and 2 are the streams until they are
-//!     closed; preopened directories follow.
-//! R2. A file or directory has one descriptor of the task, so that the task's limit bounds them.
-//! R3. A right that is missing is [`Code::NotCapable`]; reading what was not opened for reading, or
-//!     writing likewise, is [`Code::Badf`], as by POSIX.
+//! R1. A new descriptor gets the lowest free number, as in POSIX. 0, 1 and 2 are the streams until
+//!     they are closed; preopened directories follow.
+//! R2. Each file or directory uses one descriptor of the task, so that the task's limit bounds
+//!     them.
+//! R3. A missing right is [`Code::NotCapable`]; a read of a descriptor that was not opened for
+//!     reading is [`Code::Badf`], as in POSIX, and so for writing.
 
 use crate::errno::Code;
 use crate::types::{Filetype, rights};
@@ -14,7 +15,7 @@ use openpath_vfs::Fd;
 
 /// What a descriptor stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum Object {
     Stdin,
     Stdout,
     Stderr,
@@ -25,22 +26,22 @@ pub(crate) enum What {
 /// An open descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) what: What,
+    pub(crate) object: Object,
     pub(crate) filetype: Filetype,
     /// The task's descriptor; -1 for a stream.
     pub(crate) fd: Fd,
-    /// What may be done with it.
+    /// The rights of this descriptor.
     pub(crate) base: u64,
-    /// What may be done with what is opened from it.
+    /// The rights that descriptors opened from it can get.
     pub(crate) inheriting: u64,
-    /// How it was opened to be synchronised (`fdflags`).
+    /// The synchronisation flags of its open (`fdflags`).
     pub(crate) sync: u16,
-    /// Whether it was opened for reading, and for writing.
+    /// Whether it was opened for reading, and for writing, as rights.
     pub(crate) opened: u64,
 }
 
 impl Entry {
-    /// Whether all of `wanted` may be done with it.
+    /// Checks that it has all of the `wanted` rights.
     ///
     /// # Errors
     /// R3.
@@ -58,7 +59,7 @@ impl Entry {
     }
 
     pub(crate) fn is_stream(&self) -> bool {
-        !matches!(self.what, What::Directory | What::File)
+        !matches!(self.object, Object::Directory | Object::File)
     }
 }
 
@@ -66,14 +67,14 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     slots: Vec<Option<Entry>>,
-    /// No number below it is free.
+    /// All numbers below are in use.
     lowest: usize,
-    /// What the preopened directories are called.
+    /// Names of the preopened directories.
     preopens: Vec<(u32, Box<[u8]>)>,
 }
 
 impl Table {
-    /// What `fd` is.
+    /// The entry of `fd`.
     ///
     /// # Errors
     /// [`Code::Badf`].
@@ -93,35 +94,35 @@ impl Table {
         }
     }
 
-    /// What `fd` is, if that is a file with these rights.
+    /// The entry of `fd`, if it is a file with these rights.
     ///
     /// # Errors
     /// [`Code::Badf`], [`Code::NotCapable`].
     #[inline]
     pub(crate) fn file(&self, fd: u32, wanted: u64) -> Result<Entry, Code> {
         let entry = self.get(fd)?;
-        if entry.what != What::File {
+        if entry.object != Object::File {
             return Err(Code::Badf);
         }
         entry.need(wanted)?;
         Ok(*entry)
     }
 
-    /// The task's descriptor of `fd`, if that is a directory with these rights.
+    /// The task's descriptor of `fd`, if it is a directory with these rights.
     ///
     /// # Errors
     /// [`Code::Badf`], [`Code::NotCapable`].
     #[inline]
     pub(crate) fn directory(&self, fd: u32, wanted: u64) -> Result<Fd, Code> {
         let entry = self.get(fd)?;
-        if entry.what != What::Directory {
+        if entry.object != Object::Directory {
             return Err(Code::Badf);
         }
         entry.need(wanted)?;
         Ok(entry.fd)
     }
 
-    /// What `fd` is, if that is a file or a directory with these rights.
+    /// The entry of `fd`, if it is a file or a directory with these rights.
     ///
     /// # Errors
     /// [`Code::Badf`], [`Code::NotCapable`].
@@ -152,11 +153,11 @@ impl Table {
         };
         self.slots[number] = Some(entry);
         self.lowest = number + 1;
-        // R2: the task's limit is far below.
+        // R2: the task's limit is far below `u32::MAX`.
         number as u32
     }
 
-    /// Takes `fd` out.
+    /// Removes `fd`.
     ///
     /// # Errors
     /// [`Code::Badf`].
@@ -171,7 +172,7 @@ impl Table {
         Ok(entry)
     }
 
-    /// Moves `from` to the number `to`; what was there.
+    /// Moves `from` to the number `to`, and returns the entry that was there.
     ///
     /// # Errors
     /// [`Code::Badf`]: one of them is not open.
@@ -192,13 +193,13 @@ impl Table {
         Ok(Some(gone))
     }
 
-    /// Adds a directory that is there from the start.
+    /// Adds a preopened directory.
     pub(crate) fn preopen(&mut self, entry: Entry, name: Box<[u8]>) {
         let number = self.push(entry);
         self.preopens.push((number, name));
     }
 
-    /// What a directory that was there from the start is called.
+    /// The name of a preopened directory.
     pub(crate) fn preopen_name(&self, fd: u32) -> Option<&[u8]> {
         let mut named = self.preopens.iter();
         named
@@ -213,7 +214,7 @@ mod tests {
 
     fn entry(fd: Fd) -> Entry {
         Entry {
-            what: What::File,
+            object: Object::File,
             filetype: Filetype::RegularFile,
             fd,
             base: rights::FD_TELL,

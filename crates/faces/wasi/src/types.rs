@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers and records of preview1, as they lie in a guest's memory.
+//! The numbers and records of preview1, in their layout in a guest's memory.
 
 use openpath_abi::{Stat, Timespec, dirent, mode};
 
-/// What may be done with a descriptor (`rights`).
+/// The rights of a descriptor (`rights`).
 pub mod rights {
     /// `fd_datasync`.
     pub const FD_DATASYNC: u64 = 1;
@@ -15,7 +15,7 @@ pub mod rights {
     pub const FD_FDSTAT_SET_FLAGS: u64 = 1 << 3;
     /// `fd_sync`.
     pub const FD_SYNC: u64 = 1 << 4;
-    /// `fd_tell`, and `fd_seek` to where it is.
+    /// `fd_tell`, and an `fd_seek` that does not move.
     pub const FD_TELL: u64 = 1 << 5;
     /// `fd_write`, `fd_pwrite`.
     pub const FD_WRITE: u64 = 1 << 6;
@@ -67,7 +67,7 @@ pub mod rights {
     pub const SOCK_ACCEPT: u64 = 1 << 29;
     /// Every right; any other bit is refused.
     pub const ALL: u64 = (1 << 30) - 1;
-    /// Those that mean something for a directory.
+    /// The rights that apply to a directory.
     pub const DIRECTORY: u64 = FD_SYNC
         | FD_DATASYNC
         | FD_FDSTAT_SET_FLAGS
@@ -89,7 +89,7 @@ pub mod rights {
         | PATH_REMOVE_DIRECTORY
         | PATH_UNLINK_FILE
         | POLL_FD_READWRITE;
-    /// Those that mean something for what is no directory.
+    /// The rights that apply to a file that is not a directory.
     pub const FILE: u64 = FD_DATASYNC
         | FD_READ
         | FD_SEEK
@@ -107,43 +107,43 @@ pub mod rights {
 
 /// How a descriptor behaves (`fdflags`).
 pub mod fdflags {
-    /// Every write goes to the end.
+    /// Every write appends.
     pub const APPEND: u16 = 1;
-    /// Data is on the medium before a write returns.
+    /// A write returns after its data is on the medium.
     pub const DSYNC: u16 = 1 << 1;
-    /// No waiting.
+    /// Calls do not wait.
     pub const NONBLOCK: u16 = 1 << 2;
-    /// As `DSYNC` and `SYNC`, for reads.
+    /// Like `DSYNC` and `SYNC`, for reads.
     pub const RSYNC: u16 = 1 << 3;
-    /// Data and what describes it are on the medium before a write returns.
+    /// A write returns after its data and metadata are on the medium.
     pub const SYNC: u16 = 1 << 4;
     /// Every flag.
     pub const ALL: u16 = (1 << 5) - 1;
 }
 
-/// What `path_open` does besides (`oflags`).
+/// Further actions of `path_open` (`oflags`).
 pub mod oflags {
-    /// Make the file if there is none.
+    /// Create the file if it is missing.
     pub const CREAT: u16 = 1;
-    /// Only a directory will do.
+    /// Fail unless it is a directory.
     pub const DIRECTORY: u16 = 1 << 1;
-    /// With `CREAT`: there must be none.
+    /// With `CREAT`: fail if the file exists.
     pub const EXCL: u16 = 1 << 2;
-    /// Cut it to nothing.
+    /// Truncate the file.
     pub const TRUNC: u16 = 1 << 3;
     /// Every flag.
     pub const ALL: u16 = (1 << 4) - 1;
 }
 
-/// Which times are set, and how (`fstflags`).
+/// Which timestamps are set, and to what (`fstflags`).
 pub mod fstflags {
-    /// The time of access, to what is given.
+    /// Set the access time to the given time.
     pub const ATIM: u16 = 1;
-    /// The time of access, to now.
+    /// Set the access time to now.
     pub const ATIM_NOW: u16 = 1 << 1;
-    /// The time of change, to what is given.
+    /// Set the modification time to the given time.
     pub const MTIM: u16 = 1 << 2;
-    /// The time of change, to now.
+    /// Set the modification time to now.
     pub const MTIM_NOW: u16 = 1 << 3;
     /// Every flag.
     pub const ALL: u16 = (1 << 4) - 1;
@@ -151,17 +151,17 @@ pub mod fstflags {
 
 /// How a path is looked up (`lookupflags`).
 pub mod lookupflags {
-    /// Follow a link in the last place.
+    /// Follow a link at the end of the path.
     pub const SYMLINK_FOLLOW: u32 = 1;
     /// Every flag.
     pub const ALL: u32 = 1;
 }
 
-/// What a file is (`filetype`).
+/// The type of a file (`filetype`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Filetype {
-    /// Something else: preview1 has no name for a FIFO.
+    /// Any other type, such as a FIFO, which preview1 does not name.
     Unknown = 0,
     /// A block device.
     BlockDevice = 1,
@@ -209,18 +209,18 @@ impl Filetype {
     }
 }
 
-/// What a file is and has (`filestat`).
+/// The attributes of a file (`filestat`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filestat {
     /// Device of its file system.
     pub dev: u64,
     /// Inode number.
     pub ino: u64,
-    /// What it is.
+    /// The type.
     pub filetype: Filetype,
     /// Number of links.
     pub nlink: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Last access, in nanoseconds.
     pub atim: u64,
@@ -234,7 +234,7 @@ impl Filestat {
     /// Bytes of the record.
     pub const SIZE: usize = 64;
 
-    /// A stream, of which nothing is known.
+    /// A stream without attributes.
     #[must_use]
     pub const fn stream(filetype: Filetype) -> Self {
         Self {
@@ -285,8 +285,8 @@ impl From<&Stat> for Filestat {
     }
 }
 
-/// A time as preview1 has it. Before the epoch it is the epoch, and after 2554 the last that there
-/// is.
+/// A time in nanoseconds. Times before the epoch become the epoch, and times after 2554 the last
+/// one that fits.
 #[must_use]
 pub fn nanoseconds(time: Timespec) -> u64 {
     let sec = u64::try_from(time.sec).unwrap_or(0);
@@ -307,16 +307,16 @@ pub fn timespec(nanoseconds: u64) -> Timespec {
     }
 }
 
-/// What a descriptor is (`fdstat`).
+/// The state of a descriptor (`fdstat`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fdstat {
-    /// What it is open at.
+    /// The type of its file.
     pub filetype: Filetype,
-    /// How it behaves ([`fdflags`]).
+    /// The flags ([`fdflags`]).
     pub flags: u16,
-    /// What may be done with it ([`rights`]).
+    /// The rights ([`rights`]).
     pub base: u64,
-    /// What may be done with what is opened from it.
+    /// The rights that descriptors opened from it can get.
     pub inheriting: u64,
 }
 

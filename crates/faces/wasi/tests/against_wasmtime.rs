@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random sequences of the calls on files and paths, over openpath in memory, over openpath on a
-//! directory of the host, and over wasmtime-wasi on another: every answer must be the same, but for
-//! those that `known` has, each by its id of docs/WASI.md.
+//! Compares preview1 with wasmtime-wasi: random sequences of calls on files and paths, over
+//! openpath in memory, over openpath on a directory of the host, and over wasmtime-wasi on another.
+//! Every answer must be the same, except for those in `known`, each with its id in docs/WASI.md.
 
 #[path = "against/known.rs"]
 mod known;
@@ -13,15 +13,15 @@ use sides::{Makers, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Where a test puts things in a guest's memory.
+/// Where a test puts data in a guest's memory.
 const PATH: u32 = 1024;
 const OTHER: u32 = 2048;
 const DATA: u32 = 4096;
 const RESULT: u32 = 512;
 const IOVS: u32 = 256;
-/// A number that is never open.
+/// A descriptor that is never open.
 const NEVER: u32 = 9999;
-/// Every right but those to read and to write.
+/// Every right except those to read and to write.
 const NEITHER: u64 = ((1 << 30) - 1) & !(1 << 1 | 1 << 6);
 
 const PATHS: &[&str] = &[
@@ -32,7 +32,7 @@ const TARGETS: &[&str] = &[
     "a", "d", "..", "../..", "/", "/tmp", "nowhere", "l", "d/a", "",
 ];
 
-/// A series of numbers that a seed gives.
+/// Random numbers from a seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -80,7 +80,7 @@ enum Op {
 
 fn draw(n: &mut Numbers, slots: usize) -> Op {
     let any = |n: &mut Numbers| n.next(slots as u64) as usize;
-    // Mostly the directory that was there from the start.
+    // Mostly the preopened directory.
     let dir = |n: &mut Numbers| {
         if n.next(3) > 0 {
             3
@@ -125,15 +125,15 @@ fn draw(n: &mut Numbers, slots: usize) -> Op {
     }
 }
 
-/// A guest, and what the test knows it has open.
+/// A guest, and what the test knows about its descriptors.
 struct Run {
     side: Box<dyn Side>,
     fds: Vec<u32>,
-    /// What each was opened to be done with.
+    /// The rights that each was opened with.
     rights: Vec<u64>,
 }
 
-/// What an answer comes to: the code and what is comparable of the rest.
+/// The error code, and the comparable part of the result.
 type Answer = (Option<u16>, Vec<u8>);
 
 impl Run {
@@ -158,7 +158,7 @@ impl Run {
         (self.side.call(name, args), Vec::new())
     }
 
-    /// The answer, with what lies at these places of the result.
+    /// Calls a function, and reads these places of the result.
     fn with(&mut self, name: &str, args: &[u64], places: &[(u32, usize)]) -> Answer {
         let code = self.side.call(name, args);
         let mut bytes = Vec::new();
@@ -170,11 +170,11 @@ impl Run {
         (code, bytes)
     }
 
-    /// What is comparable of a record that describes a file: of a directory not its size.
+    /// The comparable part of a record that describes a file: no size of directories.
     fn described(&mut self, name: &str, args: &[u64]) -> Answer {
         let (code, mut bytes) = self.with(name, args, &[(16, 1), (24, 8), (32, 8), (48, 8)]);
         if code == Some(0) {
-            // Times of last change that nobody set are the time of the run.
+            // Modification times that no call has set are the time of the run.
             let mtim = bytes.split_off(17);
             let set = u64::from_le_bytes(mtim.try_into().expect("8 bytes")) < 1 << 40;
             bytes.push(u8::from(set));
@@ -329,7 +329,7 @@ impl Run {
         (code, bytes)
     }
 
-    /// All that a directory lists, in pieces of this size.
+    /// Everything that a directory lists, in pieces of this size.
     fn list(&mut self, slot: usize, room: u32) -> Answer {
         let (mut cookie, mut found) = (0, BTreeSet::new());
         loop {
@@ -374,7 +374,7 @@ impl Run {
     }
 }
 
-/// A directory of the host that goes with its owner.
+/// A directory of the host, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -387,7 +387,7 @@ impl Scratch {
         };
         let place = place.join(format!("openpath-wasi-{}-{name}", std::process::id()));
         let _left_over = std::fs::remove_dir_all(&place);
-        std::fs::create_dir_all(&place).expect("a directory to play in");
+        std::fs::create_dir_all(&place).expect("cannot create a directory");
         Self(place)
     }
 }
@@ -398,10 +398,10 @@ impl Drop for Scratch {
     }
 }
 
-/// What differs and should not, by call and codes: one such call, and what leads there.
+/// Unexpected differences, by call and codes: one such call, and the sequence that leads there.
 type Found = BTreeMap<String, [String; 2]>;
 
-/// Runs one sequence.
+/// Runs one sequence on both.
 fn sequence(makers: &Makers, seed: u64, host: bool, seen: &mut known::Seen, found: &mut Found) {
     let name = |side: &str| format!("{side}-{host}");
     let (mine, other) = (Scratch::new(&name("ours")), Scratch::new(&name("theirs")));
@@ -430,14 +430,14 @@ fn sequence(makers: &Makers, seed: u64, host: bool, seen: &mut known::Seen, foun
             found.entry(key).or_insert([what, text]);
             return;
         }
-        // What follows would differ by what was done or not.
+        // A call that only one side carried out makes the trees differ.
         if mine.0 == Some(0) || other.0 == Some(0) {
             return;
         }
     }
 }
 
-/// How many sequences: more if the environment says so.
+/// The number of sequences, by default or from the environment.
 fn rounds() -> u64 {
     let asked = std::env::var("OPENPATH_WASI_ROUNDS").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(1500)
@@ -453,18 +453,18 @@ fn compare(host: bool) {
     let list: Vec<_> = list.collect();
     let one = found.values().next().map_or("", |[_, text]| text);
     assert!(found.is_empty(), "{}\n{one}", list.join("\n"));
-    // A row that no sequence meets any more is no difference: it is to go.
+    // A row of `known` that no sequence meets is obsolete.
     if rounds() >= known::ENOUGH {
         assert_eq!(seen.unmet(), [""; 0]);
     }
 }
 
 #[test]
-fn in_memory() {
+fn in_memory_openpath_answers_as_wasmtime_wasi() {
     compare(false);
 }
 
 #[test]
-fn on_a_directory_of_the_host() {
+fn on_the_host_openpath_answers_as_wasmtime_wasi() {
     compare(true);
 }

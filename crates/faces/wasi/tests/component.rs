@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A component over the files of a guest: in a store, and call by call.
+//! Runs a component over the files of a guest, in a store and call by call.
 #![cfg(feature = "component")]
 
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_WRONLY};
@@ -96,7 +96,7 @@ fn lent(rep: u32) -> Resource<Descriptor> {
     Resource::new_borrow(rep)
 }
 
-/// The code that a call failed with.
+/// The code of a failed call.
 fn code<T>(result: Result<T, Error>) -> Option<ErrorCode> {
     match result {
         Err(Error::Code(code)) => Some(code),
@@ -104,7 +104,7 @@ fn code<T>(result: Result<T, Error>) -> Option<ErrorCode> {
     }
 }
 
-/// What a future gives at its first poll.
+/// The result of a future that is ready at its first poll.
 fn at_once<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     match future
@@ -134,7 +134,7 @@ async fn a_component_reads_and_writes_by_streams() {
     let component = Component::new(&engine, text).expect("a component");
     let mut store = Store::new(&engine, guest(memory(), b"/home", Access::ReadWrite));
     let instance = linker.instantiate_async(&mut store, &component).await;
-    let instance = instance.expect("an instance");
+    let instance = instance.expect("cannot instantiate");
     let run = instance.get_typed_func::<(), (i32,)>(&mut store, "run");
     let (read,) = run
         .expect("it has one")
@@ -144,29 +144,33 @@ async fn a_component_reads_and_writes_by_streams() {
     assert_eq!(read, 5);
     let task = store.data().files.task();
     assert_eq!(read_all(task, b"/home/copy"), b"hello");
-    assert_eq!(task.descriptors().len(), 1, "the directory that was given");
+    assert_eq!(
+        task.descriptors().len(),
+        1,
+        "only the preopened directory is open"
+    );
 }
 
 #[test]
-fn what_is_cached_is_answered_at_the_first_poll() {
+fn a_cached_answer_is_ready_at_the_first_poll() {
     let mut guest = guest(memory(), b"/home", Access::ReadOnly);
-    let root = at_once(guest.root()).expect("nothing to wait for");
+    let root = at_once(guest.root()).expect("not ready at once");
     let none = OpenFlags::empty();
     for _ in 0..3 {
-        let fd = at_once(guest.open(root, "greeting", none)).expect("at once");
+        let fd = at_once(guest.open(root, "greeting", none)).expect("not ready at once");
         let fd = fd.expect("opened");
-        let stat = at_once(guest.files().stat(lent(fd))).expect("at once");
+        let stat = at_once(guest.files().stat(lent(fd))).expect("not ready at once");
         assert_eq!(stat.expect("a file").size, 5);
-        let read = at_once(guest.files().read(lent(fd), 100, 1)).expect("at once");
+        let read = at_once(guest.files().read(lent(fd), 100, 1)).expect("not ready at once");
         assert_eq!(read.expect("read"), (b"ello".to_vec(), false));
-        at_once(guest.drop(fd)).expect("at once");
-        let missed = at_once(guest.open(root, "none", none)).expect("at once");
+        at_once(guest.drop(fd)).expect("not ready at once");
+        let missed = at_once(guest.open(root, "none", none)).expect("not ready at once");
         assert_eq!(code(missed), Some(ErrorCode::NoEntry));
     }
 }
 
 #[tokio::test]
-async fn what_would_wait_is_a_workers() {
+async fn a_worker_makes_calls_that_would_wait() {
     let dir = std::env::temp_dir().join(format!("openpath-wasi-cold-{}", std::process::id()));
     std::fs::create_dir_all(dir.join("d")).expect("a directory");
     std::fs::write(dir.join("d/file"), "from the host").expect("a file");
@@ -189,7 +193,7 @@ async fn what_would_wait_is_a_workers() {
         let first = reading
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
-        assert!(first.is_pending(), "the disk is not waited for here");
+        assert!(first.is_pending(), "the call waited for the disk in place");
         assert_eq!(reading.await.expect("read"), (b"from".to_vec(), false));
     }
     for in_place in [false, true] {
@@ -207,7 +211,7 @@ async fn what_would_wait_is_a_workers() {
         }
     }
 
-    // Its data is never kept here, so a stream of it waits for a worker.
+    // Its data is not cached here, so a stream of it waits for a worker.
     let stream = guest.files().read_via_stream(lent(fd), 5).await;
     let mut stream = guest.table.delete(stream.expect("a stream")).expect("it");
     let data = stream.blocking_read(100).await.expect("data");
@@ -216,7 +220,7 @@ async fn what_would_wait_is_a_workers() {
 }
 
 #[tokio::test]
-async fn what_has_landed_and_is_not_asked_for_keeps_no_other_waiting() {
+async fn a_completed_read_that_is_not_taken_blocks_no_other_stream() {
     let dir = std::env::temp_dir().join(format!("openpath-wasi-many-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");
     std::fs::write(dir.join("file"), "data").expect("a file");
@@ -227,7 +231,7 @@ async fn what_has_landed_and_is_not_asked_for_keeps_no_other_waiting() {
     let root = guest.root().await;
     let fd = guest.open(root, "file", OpenFlags::CREATE).await;
     let fd = fd.expect("opened");
-    // More than there are places for, of those whose data was not there at once.
+    // More than there are slots, and the data of each needs a wait.
     let mut streams = Vec::new();
     while streams.len() < 24 {
         let stream = guest.files().read_via_stream(lent(fd), 0).await;
@@ -238,14 +242,14 @@ async fn what_has_landed_and_is_not_asked_for_keeps_no_other_waiting() {
     }
     let last = guest.files().read_via_stream(lent(fd), 0).await;
     let mut last = guest.table.delete(last.expect("a stream")).expect("it");
-    let data = last.blocking_read(4).await.expect("it has a turn");
+    let data = last.blocking_read(4).await.expect("no slot became free");
     assert_eq!(data, Bytes::from_static(b"data"));
     let output = guest.files().write_via_stream(lent(fd), 0).await;
     let mut output = guest.table.delete(output.expect("a stream")).expect("it");
     output.write(Bytes::from_static(b"DATA")).expect("taken");
     output.cancel().await;
     assert_eq!(std::fs::read(dir.join("file")).expect("it"), b"DATA");
-    // What landed is there still, and what found no place has one now.
+    // Completed reads are still there, and streams without a slot get one now.
     for stream in &mut streams {
         let data = stream.blocking_read(4).await.expect("data");
         assert!(data.eq_ignore_ascii_case(b"data"), "{data:?}");
@@ -257,7 +261,7 @@ async fn what_has_landed_and_is_not_asked_for_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
-async fn nothing_leads_out_of_a_directory_that_was_given() {
+async fn no_path_leads_out_of_a_preopened_directory() {
     let task = memory();
     task.symlink(b"../secret", b"/home/up").expect("a link");
     task.symlink(b"/secret", b"/home/far").expect("a link");
@@ -322,12 +326,12 @@ async fn nothing_leads_out_of_a_directory_that_was_given() {
 }
 
 #[tokio::test]
-async fn who_may_only_read_changes_nothing() {
+async fn a_read_only_guest_changes_nothing() {
     let mut guest = guest(memory(), b"/home", Access::ReadOnly);
     let root = guest.root().await;
     let create = guest.open(root, "new", OpenFlags::CREATE).await;
     let fd = guest.open(root, "greeting", OpenFlags::empty()).await;
-    let fd = fd.expect("it may be read");
+    let fd = fd.expect("a read-only open failed");
     let mut files = guest.files();
     let path = || "greeting".to_owned();
     let dir = || lent(root);
@@ -363,7 +367,7 @@ async fn a_large_directory_is_listed_in_pieces() {
             .files()
             .read_directory_entry(Resource::new_borrow(listing))
             .await;
-        next.expect("no failure")
+        next.expect("the listing failed")
     } {
         assert!(entry.name != "." && entry.name != "..");
         count += 1;

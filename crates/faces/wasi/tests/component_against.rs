@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `wasi:filesystem` here and in wasmtime-wasi, asked the same at random: each function answers the
-//! same, but for what `meant` has, each by its id of docs/WASI-COMPONENTS.md.
+//! Compares `wasi:filesystem` with wasmtime-wasi by random calls: each function answers the same,
+//! except for the differences in `meant`, each with its id in docs/WASI-COMPONENTS.md.
 #![cfg(feature = "component")]
 
 #[path = "against/ask.rs"]
@@ -11,7 +11,7 @@ mod meant;
 mod op;
 
 use meant::Seen;
-use op::{Dice, Op};
+use op::{Op, Random};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Pool, PoolOptions};
@@ -70,10 +70,10 @@ fn tokio() -> tokio::runtime::Runtime {
     built.expect("a runtime")
 }
 
-/// What differs and should not: the function and both answers, with what led there.
+/// Unexpected differences: the function and both answers, and the calls that lead there.
 type Found = BTreeMap<String, [String; 2]>;
 
-/// Asks both [`ASKED`] times in a row, beginning with empty directories.
+/// Makes [`ASKED`] calls on both, from empty directories.
 fn compare(
     task: Task,
     in_place: bool,
@@ -105,10 +105,10 @@ fn compare(
             ours::Guest::new(ours).await,
             theirs::Guest::new(theirs).await,
         );
-        let mut dice = Dice::new(seed);
+        let mut random = Random::new(seed);
         let mut history = Vec::new();
         for _ in 0..ASKED {
-            let op = Op::any(&mut dice);
+            let op = Op::any(&mut random);
             let (here, there) = (ours.ask(&op).await, theirs.ask(&op).await);
             history.push(format!("{op:?} -> {there}"));
             if here == there {
@@ -124,7 +124,7 @@ fn compare(
                     .or_insert([what, text]);
                 return;
             }
-            // What follows would differ by what was done or not.
+            // A call that only one side carried out makes the trees differ.
             let done = !meant::is_code(&here) || !meant::is_code(&there);
             if done && meant::changes_names(&op) {
                 return;
@@ -133,12 +133,12 @@ fn compare(
     });
 }
 
-/// Nothing was found.
+/// Asserts that no difference was found.
 fn nothing(found: &Found) {
     let list = found.iter().map(|(key, [op, _])| format!("{key}, as {op}"));
     let list: Vec<_> = list.collect();
-    let one = found.values().next().map_or("", |[_, text]| text);
-    assert!(found.is_empty(), "{}\n{one}", list.join("\n"));
+    let pick = found.values().next().map_or("", |[_, text]| text);
+    assert!(found.is_empty(), "{}\n{pick}", list.join("\n"));
 }
 
 struct Dir(std::path::PathBuf);
@@ -180,7 +180,7 @@ fn a_tree_in_memory_answers_as_wasmtime_wasi() {
         compare(memory(), seed % 2 == 0, &dir.0, seed, told);
     }
     nothing(&found);
-    // A row that nothing meets any more is no difference: it is to go.
+    // A row of `meant` that no call meets is obsolete.
     assert_eq!(seen.unmet(), [""; 0]);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of a component that are dropped: before they begin, while a worker has them, and when it
-//! is done. None leaves a descriptor behind, nor an open file.
+//! Drops calls of a component before they begin, while a worker makes them, and when they are done:
+//! none leaves a descriptor or an open file behind.
 #![cfg(feature = "component")]
 
 use openpath_abi::fcntl::{O_CREAT, O_WRONLY};
@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use wasmtime::component::{Resource, ResourceTable};
 
-/// Open files that there may be: fewer than calls are dropped.
+/// The limit of open files: less than the number of dropped calls.
 const FILES_MAX: u64 = 40;
 const ROUNDS: u64 = 12;
 
@@ -70,7 +70,7 @@ impl Guest {
     }
 }
 
-/// Polls a call so often, with pauses in which a worker may do it, and drops it.
+/// Polls a call this often, with pauses in which a worker may make it, and drops it.
 fn poll<F: Future>(call: F, times: u64, pause: Duration) -> Option<F::Output> {
     let mut call = pin!(call);
     for n in 0..times {
@@ -82,12 +82,12 @@ fn poll<F: Future>(call: F, times: u64, pause: Duration) -> Option<F::Output> {
             return Some(came);
         }
     }
-    // For a worker that has it by now to be done, or not.
+    // Gives a worker time to finish, or not.
     std::thread::sleep(pause);
     None
 }
 
-/// What a call is awaited with that is not to be dropped.
+/// Awaits a call to its end.
 fn whole<F: Future>(call: F) -> F::Output {
     let mut call = pin!(call);
     loop {
@@ -140,7 +140,7 @@ fn drops(tree: Arc<SuperBlock>) {
                 let _dropped = poll(gone, 1, pause);
             }
             assert_eq!(guest.descriptors(), 1, "read-directory, {times} polls");
-            // What is about names: none of them opens anything for itself that stays.
+            // Calls on names, which leave nothing open for themselves.
             macro_rules! dropped {
                 ($($name:ident($($arg:expr),*);)*) => {$({
                     let mut ctx = guest.ctx();
@@ -163,17 +163,17 @@ fn drops(tree: Arc<SuperBlock>) {
             }
         }
     }
-    // All of what workers were left with is closed: else there would be no room.
+    // Workers must have closed everything, or there would be no room.
     let mut held = Vec::new();
     for _ in 0..FILES_MAX - 2 {
         let mut ctx = guest.ctx();
         let opened = ctx.open_at(lent(root), none, text("d/file"), OpenFlags::empty(), plain);
-        held.push(whole(opened).expect("room for it").rep());
+        held.push(whole(opened).expect("no room for another file").rep());
     }
     drop(held);
 }
 
-/// Names of a directory, read by calls of which every other one is dropped midway.
+/// Lists a directory, and drops every other call midway.
 fn names_despite_drops(guest: &mut Guest, root: u32, times: u64, pause: Duration) -> Vec<String> {
     let mut ctx = guest.ctx();
     let listing = whole(ctx.read_directory(lent(root)));
@@ -187,7 +187,7 @@ fn names_despite_drops(guest: &mut Guest, root: u32, times: u64, pause: Duration
             let mut ctx = guest.ctx();
             whole(ctx.read_directory_entry(Resource::<Listing>::new_borrow(rep)))
         });
-        match entry.expect("an entry") {
+        match entry.expect("the listing failed") {
             Some(entry) => names.push(entry.name),
             None => is_over = true,
         }
@@ -200,7 +200,7 @@ fn names_despite_drops(guest: &mut Guest, root: u32, times: u64, pause: Duration
 }
 
 #[test]
-fn a_listing_loses_nothing_to_calls_that_are_dropped() {
+fn a_listing_loses_no_entry_to_dropped_calls() {
     let mut guest = Guest::new(MemFs::new(MemOptions::default()));
     let task = guest.files.task();
     let mut all: Vec<String> = (0..20).map(|n| format!("name-{n:02}")).collect();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest that its host ends, wherever it is.
+//! The host ends a guest between calls, in a wait, and in a loop without calls.
 
 use openpath_mem::{MemFs, MemOptions};
 use openpath_wasi::{Ended, Guest, OpenpathWasi, p1};
 use wasmtime::{Config, Engine, Linker, Module, Store, Trap};
 
-/// A guest that does this again and again, as long as its fuel lasts.
+/// A guest that repeats `again` as long as its fuel lasts.
 fn store(again: &str) -> (Store<Guest>, Module) {
     let engine = Engine::new(Config::new().consume_fuel(true)).expect("an engine");
     let text = format!(
@@ -24,7 +24,7 @@ fn store(again: &str) -> (Store<Guest>, Module) {
     (store, module)
 }
 
-/// Runs it, while `meanwhile` does what it does.
+/// Runs the guest, and `meanwhile` beside it.
 fn run(again: &str, meanwhile: impl FnOnce(openpath_wasi::Interrupt) + Send) -> wasmtime::Error {
     let (mut store, module) = store(again);
     let mut linker = Linker::new(store.engine());
@@ -35,19 +35,19 @@ fn run(again: &str, meanwhile: impl FnOnce(openpath_wasi::Interrupt) + Send) -> 
     let interrupt = store.data().interrupt();
     std::thread::scope(|scope| {
         scope.spawn(|| meanwhile(interrupt));
-        start.call(&mut store, ()).expect_err("it does not end")
+        start.call(&mut store, ()).expect_err("the guest returned")
     })
 }
 
 #[test]
-fn it_makes_no_further_call() {
+fn an_ended_guest_makes_no_further_call() {
     let why = run("(drop (call $yield))", |interrupt| interrupt.end());
     assert!(why.is::<Ended>(), "{why:?}");
 }
 
 #[test]
-fn a_wait_ends_too() {
-    // A clock, the monotonic one, far away.
+fn ending_a_guest_ends_its_wait() {
+    // The monotonic clock, in an hour.
     let wait = "(i32.store (i32.const 16) (i32.const 1))
         (i64.store (i32.const 24) (i64.const 3600000000000))
         (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))";
@@ -56,7 +56,7 @@ fn a_wait_ends_too() {
 }
 
 #[test]
-fn what_makes_no_call_has_its_fuel() {
+fn a_guest_without_calls_ends_only_by_its_fuel() {
     let why = run("", |interrupt| interrupt.end());
     assert_eq!(why.downcast_ref::<Trap>(), Some(&Trap::OutOfFuel));
 }

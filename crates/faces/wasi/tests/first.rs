@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest runs: arguments, environment, streams, a file made, written, read back and listed.
+//! Runs one guest: arguments, environment, streams, and a file created, written, read back and
+//! listed.
 
 use openpath_mem::{MemFs, MemOptions};
 use openpath_wasi::{Guest, Input, OpenpathWasi, Output, exit_code, p1};
 use wasmtime::{Engine, Linker, Module, Store};
 
-/// Copies its input to a file and the file, its first argument and its environment to its output,
-/// then exits with what `fd_write` said.
+/// Copies its input to a file, copies the file, its first argument and its environment to its
+/// output, and exits with the code of `fd_write`.
 const COPY: &str = r#"(module
   (import "wasi_snapshot_preview1" "args_sizes_get" (func $sizes (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))

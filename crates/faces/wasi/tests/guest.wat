@@ -1,6 +1,6 @@
 ;; SPDX-License-Identifier: MIT OR Apache-2.0
-;; A component that reads "greeting" in the first directory it is given, by a stream, and writes what
-;; it read to "copy", by a stream. It answers how many bytes that was, or a step below 0 that failed.
+;; A component that copies "greeting" in its first preopened directory to "copy", both by streams. It
+;; returns the number of bytes, or a negative number for the step that failed.
 (component
   (import "wasi:io/error@0.2.0" (instance $error
     (export "error" (type (sub resource)))
@@ -64,7 +64,7 @@
   (core module $memory
     (memory (export "memory") 4)
     (global $top (mut i32) (i32.const 4096))
-    ;; Gives what was never given before.
+    ;; Never gives the same memory twice.
     (func (export "realloc") (param $old i32) (param $size i32) (param $align i32) (param $new i32)
       (result i32)
       (local $at i32)
@@ -110,7 +110,7 @@
       (call $dirs (i32.const 0))
       (if (i32.eqz (i32.load (i32.const 4))) (then (return (i32.const -1))))
       (local.set $dir (i32.load (i32.load (i32.const 0))))
-      ;; "greeting", to be read
+      ;; Opens "greeting" for reading
       (call $open (local.get $dir) (i32.const 1) (i32.const 64) (i32.const 8) (i32.const 0)
         (i32.const 1) (i32.const 0))
       (if (i32.load8_u (i32.const 0)) (then (return (i32.const -2))))
@@ -118,14 +118,14 @@
       (call $read-via (local.get $file) (i64.const 0) (i32.const 0))
       (if (i32.load8_u (i32.const 0)) (then (return (i32.const -3))))
       (local.set $stream (i32.load (i32.const 4)))
-      ;; The stream has it for itself.
+      ;; The stream holds the file itself.
       (call $drop-d (local.get $file))
       (call $read (local.get $stream) (i64.const 1000) (i32.const 0))
       (if (i32.load8_u (i32.const 0)) (then (return (i32.const -4))))
       (local.set $at (i32.load (i32.const 4)))
       (local.set $len (i32.load (i32.const 8)))
       (call $drop-in (local.get $stream))
-      ;; "copy", made and written
+      ;; Creates "copy" for writing
       (call $open (local.get $dir) (i32.const 0) (i32.const 80) (i32.const 4) (i32.const 1)
         (i32.const 2) (i32.const 0))
       (if (i32.load8_u (i32.const 0)) (then (return (i32.const -5))))

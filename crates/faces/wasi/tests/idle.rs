@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What very many guests take while they do nothing: the growth of this process for each.
+//! Measures the memory of many idle guests: the growth of this process for each.
 
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY};
 use openpath_mem::{MemFs, MemOptions};
@@ -17,7 +17,7 @@ const BUDGET: TenantLimits = TenantLimits {
     locks_max: 256,
 };
 
-/// An image with one file, and places to mount on.
+/// An image with one file and two mount points.
 fn image() -> Arc<SuperBlock> {
     let image = MemFs::new(MemOptions::default());
     let vfs = Vfs::builder().build(image.clone()).expect("a Vfs");
@@ -30,7 +30,7 @@ fn image() -> Arc<SuperBlock> {
     image
 }
 
-/// A guest with `private` at `/own`, that starts in `root` and has used the file once.
+/// A guest with `private` mounted at `/own` and `root` preopened, which has used the file once.
 fn guest(vfs: &Vfs, private: Arc<SuperBlock>, root: &str) -> Guest {
     let task = vfs.task(Cred::root()).expect("a task");
     task.set_tenant(&vfs.tenant(BUDGET))
@@ -53,7 +53,7 @@ fn resident() -> usize {
     4096 * pages.unwrap_or(0)
 }
 
-/// Bytes that each of many takes, and they.
+/// The bytes that each guest takes, and the guests.
 fn each(mut make: impl FnMut() -> Guest) -> (usize, Vec<Guest>) {
     let mut guests: Vec<Guest> = (0..100).map(|_| make()).collect();
     let before = resident();
@@ -62,7 +62,7 @@ fn each(mut make: impl FnMut() -> Guest) -> (usize, Vec<Guest>) {
 }
 
 #[test]
-fn an_idle_guest_takes_little() {
+fn an_idle_guest_takes_at_most_15_kib() {
     let image = image();
     let vfs = Vfs::builder().build(image.clone()).expect("a Vfs");
     let (directory, _live) = each(|| guest(&vfs, MemFs::new(MemOptions::default()), "/"));

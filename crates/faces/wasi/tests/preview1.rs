@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is ours alone to answer: rights, cookies, waiting, bounds, bad addresses.
+//! Tests what only openpath decides: rights, cookies, waits, limits and bad addresses.
 
 mod sides;
 
@@ -25,7 +25,7 @@ const MFILE: Option<u16> = Some(33);
 const NOTSOCK: Option<u16> = Some(57);
 const PERM: Option<u16> = Some(63);
 const NOT_CAPABLE: Option<u16> = Some(76);
-/// The guest was ended.
+/// The guest ended.
 const ENDED: Option<u16> = None;
 const OK: Option<u16> = Some(0);
 
@@ -69,7 +69,7 @@ fn number(side: &mut dyn Side, at: u32) -> u64 {
     u64::from(u32::from_le_bytes(bytes))
 }
 
-/// Writes `data` as these many buffers.
+/// Writes `data`, split into this many buffers.
 fn write(side: &mut dyn Side, fd: u64, data: &[u8], buffers: u32) -> Option<u16> {
     side.put(DATA, data);
     let each = data.len() as u32 / buffers.max(1);
@@ -84,7 +84,7 @@ fn write(side: &mut dyn Side, fd: u64, data: &[u8], buffers: u32) -> Option<u16>
 }
 
 #[test]
-fn rights_only_become_fewer_and_are_kept() {
+fn rights_are_enforced_and_only_become_fewer() {
     let mut side = side();
     let side = side.as_mut();
     let file = open(side, b"f", CREAT);
@@ -101,7 +101,7 @@ fn rights_only_become_fewer_and_are_kept() {
         side.call("fd_fdstat_set_rights", &[file, 1 << 40, 0]),
         INVAL
     );
-    // A directory hands on no more than it has to hand on.
+    // A descriptor passes on no more than its inheriting rights.
     side.put(PATH, b"d");
     assert_eq!(
         side.call("path_create_directory", &[3, u64::from(PATH), 1]),
@@ -211,7 +211,7 @@ fn a_large_directory_is_listed_once_while_names_come_and_go() {
         if used < 700 {
             break;
         }
-        // One that was listed goes, and one comes.
+        // A listed name goes, and a new one comes.
         let gone = names[names.len() / 2].clone();
         if gone.starts_with("name-") {
             side.put(PATH, gone.as_bytes());
@@ -247,7 +247,7 @@ fn names_need_not_be_utf8() {
 }
 
 #[test]
-fn descriptors_end_at_the_tasks_limit() {
+fn the_tasks_limit_bounds_descriptors() {
     let makers = Makers::new();
     let tree = MemFs::new(MemOptions::default());
     let guest = OpenpathWasi::builder()
@@ -267,7 +267,7 @@ fn descriptors_end_at_the_tasks_limit() {
 }
 
 #[test]
-fn what_is_promised_of_writes_is_told() {
+fn synchronisation_flags_of_an_open_are_reported() {
     let mut side = side();
     let side = side.as_mut();
     let (dsync, sync) = (1 << 1, 1 << 4);
@@ -286,7 +286,7 @@ fn what_is_promised_of_writes_is_told() {
 }
 
 #[test]
-fn nothing_leads_out() {
+fn no_path_leads_out() {
     let mut side = side();
     let side = side.as_mut();
     side.put(PATH, b"../p");
@@ -316,7 +316,7 @@ fn clock(userdata: u64, id: u32, timeout: u64, absolute: bool) -> Vec<u8> {
 }
 
 #[test]
-fn waiting_ends_by_what_comes_first() {
+fn a_wait_ends_by_the_first_ready_subscription() {
     let mut side = side();
     let side = side.as_mut();
     let at = u64::from(RESULT);
@@ -336,7 +336,7 @@ fn waiting_ends_by_what_comes_first() {
     assert_eq!(side.call("clock_time_get", &[1, 0, at]), OK);
     let after = u64::from_le_bytes(side.get(RESULT, 8).try_into().expect("8 bytes"));
     assert!(after - before >= 2_000_000);
-    // A moment that is past, beside a file, which is always ready.
+    // A past moment, and a file, which is always ready.
     let file = open(side, b"f", CREAT);
     let mut read = vec![0; 48];
     read[0] = 9;
@@ -351,7 +351,7 @@ fn waiting_ends_by_what_comes_first() {
     assert_eq!([side.get(8192, 1), side.get(8192 + 32, 1)], [[7], [9]]);
     // The end of an empty file.
     assert_eq!(side.get(8192 + 32 + 24, 1), [1]);
-    // Events that are written over subscriptions: those were read before.
+    // Events overwrite subscriptions, which were read before.
     side.put(DATA, &[clock(7, 0, 1, true), clock(8, 0, 1, true)].concat());
     let over = u64::from(DATA) + 32;
     assert_eq!(
@@ -374,7 +374,7 @@ fn waiting_ends_by_what_comes_first() {
 }
 
 #[test]
-fn waiting_is_bounded_and_can_be_interrupted() {
+fn a_wait_is_bounded_and_can_be_interrupted() {
     let makers = Makers::new();
     let guest = |wait: Duration| {
         let tree = MemFs::new(MemOptions::default());
@@ -400,9 +400,9 @@ fn waiting_is_bounded_and_can_be_interrupted() {
     assert_eq!(side.call("poll_oneoff", &args), INTR);
 }
 
-/// A link that leads out is that, whichever call follows it.
+/// A link that leads out is `EPERM`, whichever call follows it.
 #[test]
-fn a_hard_link_of_what_a_link_that_leads_out_names_is_not_permitted() {
+fn a_hard_link_through_a_link_that_leads_out_fails_with_eperm() {
     let mut side = side();
     let side = side.as_mut();
     for (target, name) in [(&b"../out"[..], &b"up"[..]), (b"f", b"in")] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Buffers of reads and writes, what may wait, and flags of what is open.
+//! Tests reads and writes: their buffers, their waits, and the flags of descriptors.
 
 mod sides;
 
@@ -63,7 +63,7 @@ fn number(side: &dyn Side) -> u64 {
     u64::from(u32::from_le_bytes(bytes))
 }
 
-/// Puts a list of buffers into the guest's memory.
+/// Writes a list of buffers into the guest's memory.
 fn list(side: &mut dyn Side, spans: &[(u32, u32)]) {
     for (n, (at, len)) in (0..).zip(spans) {
         let iov = [at.to_le_bytes(), len.to_le_bytes()].concat();
@@ -71,7 +71,7 @@ fn list(side: &mut dyn Side, spans: &[(u32, u32)]) {
     }
 }
 
-/// Reads or writes these buffers; how much.
+/// Reads or writes these buffers; returns the number of bytes.
 fn data(
     side: &mut dyn Side,
     name: &str,
@@ -90,8 +90,8 @@ fn data(
     }
 }
 
-/// Runs what must not wait; if it does for long it is interrupted, and that is told.
-fn unwaiting<R>(interrupt: Interrupt, call: impl FnOnce() -> R) -> R {
+/// Runs a call that must not wait: a long wait is interrupted and fails the test.
+fn assert_no_wait<R>(interrupt: Interrupt, call: impl FnOnce() -> R) -> R {
     let waited = AtomicBool::new(false);
     let (done, wait) = mpsc::channel::<()>();
     let came = std::thread::scope(|scope| {
@@ -107,14 +107,14 @@ fn unwaiting<R>(interrupt: Interrupt, call: impl FnOnce() -> R) -> R {
         drop(done);
         came
     });
-    assert!(!waited.load(Ordering::Relaxed), "it waited");
+    assert!(!waited.load(Ordering::Relaxed), "the call waited");
     came
 }
 
 #[test]
-fn a_read_over_its_own_list_fills_the_buffers_that_the_list_said() {
+fn a_read_that_overwrites_its_list_fills_the_listed_buffers() {
     let text: Vec<u8> = (100..140).collect();
-    // The list itself, and two buffers elsewhere.
+    // The list itself, and two other buffers.
     let spans = [(IOVS, 24), (DATA + 64, 3), (DATA + 128, 40)];
     for (path, name) in [
         (&b"f"[..], "fd_read"),
@@ -138,14 +138,14 @@ fn a_read_over_its_own_list_fills_the_buffers_that_the_list_said() {
 }
 
 #[test]
-fn a_call_moves_no_more_than_the_kernel_does_in_one() {
+fn a_call_moves_at_most_max_rw_count_bytes() {
     let limits = GuestLimits {
         buffers: 1 << 14,
         ..GuestLimits::default()
     };
     let mut side = side(guest(|builder| builder.limits(limits)));
     let side = side.as_mut();
-    // All of memory, 2^14 times: 2 GiB, and the list is all of it too.
+    // All of memory, 2^14 times, is 2 GiB; the list fills all of memory too.
     let iov = [0u32.to_le_bytes(), (1u32 << 17).to_le_bytes()].concat();
     side.put(0, &iov.repeat(1 << 14));
     assert_eq!(side.call("fd_write", &[1, 0, 1 << 14, 512]), OK);
@@ -153,7 +153,7 @@ fn a_call_moves_no_more_than_the_kernel_does_in_one() {
 }
 
 #[test]
-fn nothing_is_waited_for_once_something_has_come() {
+fn a_read_that_has_data_waits_for_no_more() {
     let guest = guest(|builder| builder);
     let interrupt = guest.interrupt();
     let mut side = side(guest);
@@ -167,21 +167,21 @@ fn nothing_is_waited_for_once_something_has_come() {
         (DATA + 80, 3),
         (DATA + 96, 9),
     ];
-    let read = unwaiting(interrupt.clone(), || data(side, "fd_read", fd, &spans));
+    let read = assert_no_wait(interrupt.clone(), || data(side, "fd_read", fd, &spans));
     assert_eq!(read, Ok(7));
     assert_eq!(side.get(DATA + 64, 2), b"ab");
     assert_eq!(side.get(DATA + 80, 3), b"cde");
     assert_eq!(side.get(DATA + 96, 3), b"fg\0");
-    // Exactly what one buffer holds, with room for more in the next.
+    // Exactly one buffer of data, with room for more in the next.
     assert_eq!(data(side, "fd_write", fd, &[(DATA, 2)]), Ok(2));
-    let read = unwaiting(interrupt, || data(side, "fd_read", fd, &spans));
+    let read = assert_no_wait(interrupt, || data(side, "fd_read", fd, &spans));
     assert_eq!(read, Ok(2));
 }
 
-/// Gives two bytes each time, and counts the times.
-struct Slow(Arc<AtomicUsize>);
+/// Returns two bytes per read, and counts the reads.
+struct TwoBytesPerRead(Arc<AtomicUsize>);
 
-impl Read for Slow {
+impl Read for TwoBytesPerRead {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.fetch_add(1, Ordering::Relaxed);
         buf[..2].copy_from_slice(b"xy");
@@ -192,7 +192,7 @@ impl Read for Slow {
 #[test]
 fn standard_input_is_read_once_for_all_buffers() {
     let times = Arc::<AtomicUsize>::default();
-    let input = Input::reader(Slow(Arc::clone(&times)));
+    let input = Input::reader(TwoBytesPerRead(Arc::clone(&times)));
     let mut side = side(guest(|builder| builder.stdin(input)));
     let spans = [(DATA, 2), (DATA + 64, 100)];
     assert_eq!(data(side.as_mut(), "fd_read", 0, &spans), Ok(2));
@@ -221,12 +221,12 @@ fn an_interrupt_ends_one_wait() {
     let mut side = side(guest);
     let side = side.as_mut();
     let fd = open(side, b"pipe", 0);
-    // One for time, and then none for data.
+    // In a wait for time; none is left for data.
     interrupt.interrupt();
     interrupt.interrupt();
     assert_eq!(sleep(side, u64::MAX), INTR);
     assert!(!pending.withdraw(), "a read would end too");
-    // One for data, and then none for time.
+    // In a wait for data; none is left for time.
     interrupt.interrupt();
     assert_eq!(data(side, "fd_read", fd, &[(DATA, 1)]), Err(INTR));
     assert_eq!(sleep(side, 1_000_000), OK);
@@ -244,9 +244,9 @@ fn an_interrupt_ends_one_wait() {
 }
 
 /// Clocks that stand still.
-struct Still;
+struct FixedClocks;
 
-impl Clocks for Still {
+impl Clocks for FixedClocks {
     fn realtime(&self) -> u64 {
         1
     }
@@ -256,26 +256,26 @@ impl Clocks for Still {
 }
 
 #[test]
-fn the_limit_of_a_wait_goes_by_the_hosts_clock() {
+fn the_hosts_clock_measures_the_limit_of_a_wait() {
     let limits = GuestLimits {
         wait: Duration::from_millis(20),
         ..GuestLimits::default()
     };
-    let guest = guest(|builder| builder.limits(limits).clock(Arc::new(Still)));
+    let guest = guest(|builder| builder.limits(limits).clock(Arc::new(FixedClocks)));
     let interrupt = guest.interrupt();
     let mut side = side(guest);
-    let asleep = unwaiting(interrupt, || sleep(side.as_mut(), 1_000));
+    let asleep = assert_no_wait(interrupt, || sleep(side.as_mut(), 1_000));
     assert_eq!(asleep, INTR);
 }
 
-/// The flags that are told of a descriptor.
+/// The flags of a descriptor.
 fn flags(side: &mut dyn Side, fd: u64) -> u64 {
     assert_eq!(side.call("fd_fdstat_get", &[fd, u64::from(RESULT)]), OK);
     u64::from(side.get(RESULT + 2, 1)[0])
 }
 
 #[test]
-fn flags_that_can_be_set_are_set_and_promises_of_writes_stay() {
+fn settable_flags_are_set_and_synchronisation_flags_stay() {
     let mut side = side(guest(|builder| builder));
     let side = side.as_mut();
     let set =
@@ -297,7 +297,7 @@ fn flags_that_can_be_set_are_set_and_promises_of_writes_stay() {
     assert_eq!(flags(side, fd), NONBLOCK);
     assert_eq!(set(side, fd, 0), OK);
     assert_eq!(flags(side, fd), 0);
-    // What fcntl(2) reads can be set again, with more.
+    // The flags from fcntl(2) can be set again, with more.
     let synced = open(side, b"g", DSYNC);
     assert_eq!(set(side, synced, DSYNC | APPEND), OK);
     assert_eq!(flags(side, synced), DSYNC | APPEND);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets up for the tests a tree in memory, and connections as processes of their own.
+//! Shared by the tests: a tree in memory, and connections as processes of their own.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(dead_code, reason = "each test uses a part")]
 
 use openpath_mem::{MemFs, MemOptions};
 use openpath_testkit_sqlite::{Database, Databases, Fault};
@@ -18,7 +18,7 @@ pub(crate) fn databases(fault: Fault) -> Databases {
     Databases::with(vfs, fault)
 }
 
-/// A connection of process `pid`, which never waits.
+/// A connection of process `pid`, which does not wait for locks.
 pub(crate) fn open(databases: &Databases, pid: i32) -> Database {
     let task = databases.vfs().task(Cred::root()).expect("a task");
     task.set_pid(pid);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes and reads one database by many connections at once: none loses another's write, and none
-//! sees half of one.
+//! Writes and reads one database by many connections at once: no update is lost, and no reader sees
+//! half of a transaction.
 //!
-//! # Contents of the database, and their invariants
-//! * `account`: amounts that are moved between rows. Their sum is always the same.
-//! * `count`: one row for all writers and one for each, read and then written. The first is the sum
-//!   of the others, never decreases, and in the end is the number of commits.
-//! * `blob`: long values of one byte each, which are added and removed. No value has two bytes.
+//! # Invariants of the database
+//! * `account`: amounts that move between rows. Their sum stays the same.
+//! * `count`: one row for all, and one row for each writer, which reads and then increments them.
+//!   The first row is the sum of the others, never decreases, and ends as the number of commits.
+//! * `blob`: long values of one repeated byte, which come and go. None mixes two bytes.
 //!
-//! A transaction that is rolled back on purpose changes all three, so that a reader that sees it
-//! finds them wrong.
+//! Rolled-back transactions break all three, so that a reader of one sees it.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -27,23 +26,23 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a connection waits for locks before it starts again, in SQLite's time: it is woken
-/// sooner.
+/// How long a connection retries a lock before it starts its transaction again, in SQLite's count;
+/// real sleeps are shorter.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long a connection may be without a transaction.
+/// The longest time that a connection may be without a transaction.
 const STALL: Duration = Duration::from_secs(60);
 const WRITERS: usize = 4;
 const READERS: usize = 4;
 const JOURNALS: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 
-/// The results.
+/// Counts of transactions.
 #[derive(Clone, Copy, Default, Debug)]
 struct Done {
     commits: u64,
     rollbacks: u64,
     reads: u64,
     checks: u64,
-    /// Transactions that were refused for a lock and done again.
+    /// Refused by a lock, and tried again.
     busy: u64,
 }
 
@@ -57,11 +56,11 @@ impl AddAssign for Done {
     }
 }
 
-/// Why a transaction ended without a result.
+/// Why a transaction did not finish.
 enum Stop {
-    /// Another connection has a lock: try again. Has SQLite's code.
+    /// A lock is held elsewhere: try again. The error code of SQLite.
     Busy(i32),
-    /// A fault.
+    /// A failure of the test.
     Wrong(String),
 }
 
@@ -74,7 +73,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// When to stop, or the fault that stopped it before.
+/// When to stop, and the failures so far.
 struct Run {
     until: Instant,
     stall: Duration,
@@ -91,7 +90,7 @@ impl Run {
         self.wrong.lock().expect("a list").push(text);
     }
 
-    /// Reports a connection without progress for this long, and the locks.
+    /// Describes a connection without progress, and the locks.
     fn stalled(&self, database: &Database, code: i32, time: Duration) -> String {
         let pid = database.task().pid();
         let locks = self.vfs.locks();
@@ -99,8 +98,8 @@ impl Run {
         format!("process {pid}: code {code} for {time:?}; {locks:#?}")
     }
 
-    /// Repeats transactions until the end. A refusal is no fault, but refusals alone are.
-    fn again_and_again(
+    /// Runs transactions until the end. A refusal is no failure, but lack of progress is.
+    fn repeat(
         &self,
         database: &Database,
         mut once: impl FnMut(&mut Done) -> Result<(), Stop>,
@@ -125,17 +124,17 @@ impl Run {
                 }
             }
             if !database.is_autocommit() && database.execute_batch("ROLLBACK").is_err() {
-                self.wrong("no way back".to_owned());
+                self.wrong("the rollback failed".to_owned());
             }
         }
         done
     }
 }
 
-/// A generator of random numbers.
-struct Chance(u64);
+/// Random numbers from a seed.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -148,10 +147,11 @@ impl Chance {
     }
 }
 
-/// Runs all connections on one database, and checks what is left.
+/// Runs all connections on one database, and checks the result.
 fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done, Vec<String>> {
     let databases = databases(fault);
-    // A connection that is never admitted shows it soon; other faults show in what is read.
+    // A lock that stays shows as a stall, so that fault needs a short patience; others show in the
+    // data.
     let (patience, stall) = match fault {
         Fault::NoUnlock => (PATIENCE / 40, STALL / 20),
         _ => (PATIENCE, STALL),
@@ -172,11 +172,11 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
                 let pid = i32::try_from(number).expect("few") + 2;
                 let database = open(databases, pid);
                 while run.goes_on() && schema::set_up(&database, patience).is_err() {}
-                let chance = Chance((seed << 8) + number as u64 + 1);
+                let random = Random((seed << 8) + number as u64 + 1);
                 if number < WRITERS {
-                    writer::run(run, &database, number, chance)
+                    writer::run(run, &database, number, random)
                 } else {
-                    reader::run(run, &database, chance)
+                    reader::run(run, &database, random)
                 }
             })
         };
@@ -199,10 +199,10 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
     if !left.is_empty() {
         wrong.push(format!("locks left: {left:?}"));
     }
-    // With another fault it would not be a sign of that fault.
+    // For another fault, this would not be its symptom.
     let is_told = matches!(fault, Fault::None | Fault::NoUnlock);
     if is_told && wrong.is_empty() && all.commits.min(all.rollbacks).min(all.reads) == 0 {
-        wrong.push(format!("something was never done: {all:?}"));
+        wrong.push(format!("some kind of transaction never succeeded: {all:?}"));
     }
     if wrong.is_empty() {
         Ok(all)
@@ -211,7 +211,7 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
     }
 }
 
-/// Runs every journal mode for this long, and prints the results of each.
+/// Runs every journal mode for this long, and prints the counts.
 fn all(time: Duration, seed: u64) {
     for journal in JOURNALS {
         let done = stress(journal, time, Fault::None, seed);
@@ -221,12 +221,12 @@ fn all(time: Duration, seed: u64) {
 }
 
 #[test]
-fn nobody_loses_or_tears_what_others_write() {
+fn no_update_is_lost_or_torn() {
     all(Duration::from_millis(2500), 1);
 }
 
 #[test]
-fn a_fault_in_the_locks_is_seen() {
+fn a_planted_fault_in_the_locks_is_detected() {
     let faults = [
         (Fault::NoLocks, "delete", 30),
         (Fault::NoShared, "delete", 30),
@@ -236,13 +236,13 @@ fn a_fault_in_the_locks_is_seen() {
     ];
     for (fault, journal, seconds) in faults {
         let seen = stress(journal, Duration::from_secs(seconds), fault, 1);
-        let wrong = seen.expect_err("a fault that nobody saw");
+        let wrong = seen.expect_err("the planted fault was not detected");
         eprintln!("{fault:?}: {}", wrong[0]);
     }
 }
 
 #[test]
-#[ignore = "takes as long as OPENPATH_SQLITE_SECONDS says, 600 if it does not: cargo xtask sqlite"]
+#[ignore = "takes OPENPATH_SQLITE_SECONDS, 600 by default: cargo xtask sqlite"]
 fn for_long() {
     let number = |name, usual| {
         let said = std::env::var(name).ok();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads transactions, and checks that all rows of one belong together.
+//! A reader: everything it reads in one transaction must be consistent.
 
 use crate::schema::{integrity, sum};
-use crate::{Chance, Done, Run, Stop};
+use crate::{Done, Random, Run, Stop};
 use openpath_testkit_sqlite::Database;
 use rusqlite::Connection;
 
 /// Reads until the end.
-pub(crate) fn run(run: &Run, database: &Database, mut chance: Chance) -> Done {
+pub(crate) fn run(run: &Run, database: &Database, mut random: Random) -> Done {
     let mut seen = 0;
-    run.again_and_again(database, |done| {
-        if chance.one_in(50) {
+    run.repeat(database, |done| {
+        if random.one_in(50) {
             if let Some(said) = integrity(database)? {
                 return Err(Stop::Wrong(format!("integrity: {said}")));
             }
@@ -19,7 +19,7 @@ pub(crate) fn run(run: &Run, database: &Database, mut chance: Chance) -> Done {
         database.execute_batch("BEGIN")?;
         let n = counts(database)?;
         if n < seen {
-            return Err(Stop::Wrong(format!("{seen} were counted, now {n}")));
+            return Err(Stop::Wrong(format!("the count fell from {seen} to {n}")));
         }
         seen = n;
         amounts(database)?;
@@ -27,7 +27,7 @@ pub(crate) fn run(run: &Run, database: &Database, mut chance: Chance) -> Done {
         let later = counts(database)?;
         if later != n {
             return Err(Stop::Wrong(format!(
-                "{n}, and in the same transaction {later}"
+                "the count changed from {n} to {later} in one transaction"
             )));
         }
         database.execute_batch("COMMIT")?;
@@ -36,7 +36,7 @@ pub(crate) fn run(run: &Run, database: &Database, mut chance: Chance) -> Done {
     })
 }
 
-/// The common count, which must be the sum of the others.
+/// The total count, which must be the sum of the writers' counts.
 fn counts(database: &Connection) -> Result<i64, Stop> {
     let select = "SELECT (SELECT n FROM count WHERE id = 0), sum(n) FROM count WHERE id > 0";
     let (all, each): (i64, i64) =
@@ -63,7 +63,7 @@ fn blobs(database: &Connection) -> Result<(), Stop> {
     while let Some(row) = rows.next()? {
         let body: Vec<u8> = row.get(0)?;
         if body.iter().any(|byte| *byte != body[0]) {
-            return Err(Stop::Wrong("a value of two bytes".to_owned()));
+            return Err(Stop::Wrong("a value mixes two bytes".to_owned()));
         }
     }
     Ok(())

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the tables of the database, and checks their invariants at the end.
+//! The tables of the database, and their invariants at the end.
 
 use openpath_testkit_sqlite::Database;
 use rusqlite::Result;
 use std::time::Duration;
 
-/// Rows between which amounts are moved, on several pages.
+/// Rows between which amounts move, on several pages.
 pub(crate) const ACCOUNTS: u64 = 64;
-/// The initial amount of each.
+/// The initial amount of each row.
 pub(crate) const AMOUNT: i64 = 1000;
 /// The most long values.
 pub(crate) const BLOBS: u64 = 16;
 
-/// Makes the tables.
+/// Creates the tables.
 pub(crate) fn make(database: &Database, journal: &str, writers: usize) -> Result<()> {
-    // With `FULL`, the file shrinks whenever a row is deleted.
+    // With `FULL`, the file shrinks whenever rows are deleted.
     database.execute_batch("PRAGMA auto_vacuum = FULL")?;
     let set = format!("PRAGMA journal_mode = {journal}");
     let is: String = database.query_row(&set, [], |row| row.get(0))?;
@@ -35,10 +35,10 @@ pub(crate) fn make(database: &Database, journal: &str, writers: usize) -> Result
     database.execute_batch("COMMIT")
 }
 
-/// Sets a connection up: with a small page cache, so that it reads and writes the file.
+/// Configures a connection, with a page cache so small that it reads and writes the file.
 ///
 /// # Errors
-/// Refused for a lock: it reads the schema.
+/// A lock refuses it: it reads the schema.
 pub(crate) fn set_up(database: &Database, patience: Duration) -> Result<()> {
     database.busy_timeout(patience)?;
     database.execute_batch("PRAGMA cache_size = 10; PRAGMA wal_autocheckpoint = 50")
@@ -49,13 +49,13 @@ pub(crate) const fn sum() -> i64 {
     ACCOUNTS.cast_signed() * AMOUNT
 }
 
-/// SQLite's complaint about the file.
+/// The first problem that SQLite's integrity check reports.
 pub(crate) fn integrity(database: &Database) -> Result<Option<String>> {
     let said: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
     Ok((said != "ok").then_some(said))
 }
 
-/// Checks the final state.
+/// Checks the invariants when all connections are done.
 pub(crate) fn ended(database: &Database, commits: u64) -> Result<(), String> {
     let text = |error: rusqlite::Error| error.to_string();
     if let Some(said) = integrity(database).map_err(text)? {
@@ -65,7 +65,7 @@ pub(crate) fn ended(database: &Database, commits: u64) -> Result<(), String> {
         .query_row("SELECT n FROM count WHERE id = 0", [], |row| row.get(0))
         .map_err(text)?;
     if counted != commits.cast_signed() {
-        return Err(format!("{commits} were committed, {counted} counted"));
+        return Err(format!("{commits} commits, but the count is {counted}"));
     }
     Ok(())
 }

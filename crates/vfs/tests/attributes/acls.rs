@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists in memory: what they cost, what is told of them, and who sees which while
-//! they change.
+//! Access control lists in memory: their space, their explanations, and how cached walks obey them.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK};
@@ -10,7 +9,7 @@ use openpath_abi::{Errno, OpenHow};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Acl, AclEntry, AclMatch, AclTag, Decider, ExplainOp, Step, TenantLimits, Vfs};
 
-/// A list with one named user.
+/// An access control list with one named user.
 fn list(user: u32, perm: u16) -> Vec<u8> {
     let entries = [
         (AclTag::UserObj, 6),
@@ -24,7 +23,7 @@ fn list(user: u32, perm: u16) -> Vec<u8> {
 }
 
 #[test]
-fn list_takes_room_and_gives_it_back() {
+fn an_acl_takes_space_and_frees_it() {
     let tree = MemFs::new(MemOptions {
         mode: 0o755,
         inodes: 6,
@@ -42,7 +41,7 @@ fn list_takes_room_and_gives_it_back() {
     assert_eq!(set(b"/f", ACL_ACCESS_NAME, &list(1000, 6)), Ok(()));
     let taken = ACL_ACCESS_NAME.len() as u64 + 40 + 4 + 5 * 8;
     assert_eq!(tenant.stats().bytes - bytes, taken);
-    // In place of the first, not beside it.
+    // Replaces the first list.
     assert_eq!(set(b"/f", ACL_ACCESS_NAME, &list(1001, 6)), Ok(()));
     assert_eq!(tenant.stats().bytes - bytes, taken);
     assert_eq!(task.removexattr(b"/f", ACL_ACCESS_NAME), Ok(()));
@@ -55,7 +54,7 @@ fn list_takes_room_and_gives_it_back() {
     task.rmdir(b"/d").expect("rmdir");
     vfs.collect();
     assert_eq!(free(), room + 1);
-    // A list that does not fit leaves all as it was.
+    // A list that does not fit changes nothing.
     let many = (0..500).map(|uid| (AclTag::User(uid), 6));
     let ends = [(AclTag::GroupObj, 4), (AclTag::Mask, 6), (AclTag::Other, 4)];
     let entries = [(AclTag::UserObj, 6)].into_iter().chain(many).chain(ends);
@@ -67,7 +66,7 @@ fn list_takes_room_and_gives_it_back() {
 }
 
 #[test]
-fn entry_that_decides_is_told() {
+fn explain_names_the_acl_entry_that_decided() {
     let vfs = world();
     let task = root(&vfs);
     task.touch("/f", 0o644, (0, 50));
@@ -97,7 +96,7 @@ fn entry_that_decides_is_told() {
 }
 
 #[test]
-fn search_follows_a_list_in_cached_walks() {
+fn cached_walks_obey_a_changed_acl() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! chmod and chown, and what cannot be changed: rules as Linux 6.18 applies them on a tmpfs.
+//! chmod and chown, and files that cannot change: the rules of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
@@ -13,10 +13,10 @@ const KEEP: u32 = u32::MAX;
 const NOW: TimeSet = TimeSet::Now;
 
 #[test]
-fn chmod_is_for_owners() {
+fn only_an_owner_may_chmod() {
     let vfs = world();
     let task = root(&vfs);
-    type Step<'a> = (Option<(u32, u32)>, Who<'a>, u32, &'a str, u32);
+    type Step<'a> = (Option<(u32, u32)>, UserSpec<'a>, u32, &'a str, u32);
     let steps: [Step<'_>; 9] = [
         (Some((1000, 1000)), (1000, &[], &[]), 0o4755, "OK", 0o4755),
         (None, (1000, &[], &[]), 0o2755, "OK", 0o2755),
@@ -50,7 +50,7 @@ fn chmod_is_for_owners() {
 }
 
 #[test]
-fn arguments_of_chmod_and_chown() {
+fn chmod_and_chown_check_their_arguments() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
@@ -96,23 +96,23 @@ fn arguments_of_chmod_and_chown() {
 }
 
 #[test]
-fn chown_takes_set_id_bits_away() {
+fn chown_clears_set_id_bits() {
     let vfs = world();
     let task = root(&vfs);
-    let me: Who<'_> = (1000, &[], &[]);
-    let member: Who<'_> = (1000, &[2000], &[]);
-    let stranger: Who<'_> = (1001, &[], &[]);
-    let chowner: Who<'_> = (1002, &[], &[CAP_CHOWN]);
-    let both: Who<'_> = (1002, &[], &[CAP_CHOWN, CAP_FOWNER]);
-    let boss: Who<'_> = (1000, &[], &[CAP_CHOWN, CAP_FOWNER]);
+    let me: UserSpec<'_> = (1000, &[], &[]);
+    let member: UserSpec<'_> = (1000, &[2000], &[]);
+    let other: UserSpec<'_> = (1001, &[], &[]);
+    let chowner: UserSpec<'_> = (1002, &[], &[CAP_CHOWN]);
+    let both: UserSpec<'_> = (1002, &[], &[CAP_CHOWN, CAP_FOWNER]);
+    let able: UserSpec<'_> = (1000, &[], &[CAP_CHOWN, CAP_FOWNER]);
     let mine = (1000, 1000);
     for (bits, owner, who, to, answer, left, after) in [
         (0o6755, mine, me, (1000, KEEP), "OK", 0o755, mine),
         (0o6755, mine, me, (KEEP, 1000), "OK", 0o755, mine),
         (0o6755, mine, me, (KEEP, KEEP), "OK", 0o755, mine),
-        (0o6755, mine, stranger, (KEEP, KEEP), "EPERM", 0o6755, mine),
-        (0o755, mine, stranger, (KEEP, KEEP), "OK", 0o755, mine),
-        (0o755, mine, stranger, (1000, KEEP), "EPERM", 0o755, mine),
+        (0o6755, mine, other, (KEEP, KEEP), "EPERM", 0o6755, mine),
+        (0o755, mine, other, (KEEP, KEEP), "OK", 0o755, mine),
+        (0o755, mine, other, (1000, KEEP), "EPERM", 0o755, mine),
         (0o755, mine, me, (1001, KEEP), "EPERM", 0o755, mine),
         (0o755, mine, me, (KEEP, 2000), "EPERM", 0o755, mine),
         (0o755, mine, member, (KEEP, 2000), "OK", 0o755, (1000, 2000)),
@@ -154,7 +154,7 @@ fn chown_takes_set_id_bits_away() {
             0o2644,
             (1000, 2000),
         ),
-        (0o6644, mine, boss, (KEEP, 2000), "OK", 0o644, (1000, 2000)),
+        (0o6644, mine, able, (KEEP, 2000), "OK", 0o644, (1000, 2000)),
     ] {
         task.touch("/t", bits, owner);
         let by = user(&vfs, who.0, who.1, who.2);
@@ -167,7 +167,7 @@ fn chown_takes_set_id_bits_away() {
 }
 
 #[test]
-fn a_chown_by_root_takes_set_id_bits_away_but_not_of_directories() {
+fn a_chown_by_root_clears_set_id_bits_except_of_directories() {
     let vfs = world();
     let task = root(&vfs);
     for (bits, to, left) in [
@@ -184,11 +184,11 @@ fn a_chown_by_root_takes_set_id_bits_away_but_not_of_directories() {
     task.dir("/d", 0o6755, (1000, 1000));
     let by = user(&vfs, 1000, &[], &[]);
     by.chown(b"/d", 1000, 1000).expect("chown");
-    assert_eq!(task.bits("/d"), 0o6755, "directories keep theirs");
+    assert_eq!(task.bits("/d"), 0o6755, "directories keep their bits");
 }
 
 #[test]
-fn what_is_fixed_stays() {
+fn immutable_and_append_only_files_refuse_changes() {
     let vfs = world();
     let task = root(&vfs);
     let tree = MemFs::new(MemOptions::default());
@@ -198,7 +198,7 @@ fn what_is_fixed_stays() {
         .expect("mount");
     task.data("/m/f", b"abc");
     let Ok(Found::Inode(inode)) = top.ops().lookup(&top, b"f", Patience::Cached) else {
-        panic!("f is not there");
+        panic!("there is no f");
     };
     let file = task.get("/m/f", "RW");
     let f = b"/m/f".as_slice();
@@ -225,7 +225,7 @@ fn what_is_fixed_stays() {
 }
 
 #[test]
-fn a_directory_closed_to_others_is_closed_to_cached_paths() {
+fn cached_paths_obey_the_mode_of_each_directory() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (1000, 1000));
@@ -263,8 +263,8 @@ fn a_directory_closed_to_others_is_closed_to_cached_paths() {
     assert_eq!(look(), "EACCES");
 }
 
-/// Answers of truncate, chmod, lchmod, chown, utimensat, access R, W, X, setxattr, removexattr (of
-/// `user.`, `trusted.`), setxattr of an unknown name space.
+/// The answers of truncate, chmod, lchmod, chown, utimensat, access R, W, X, setxattr, removexattr
+/// (of `user.`, `trusted.`), and setxattr of an unknown name space.
 fn all_calls(task: &Task, path: &str) -> String {
     let p = path.as_bytes();
     let nofollow = AT_SYMLINK_NOFOLLOW;
@@ -285,8 +285,8 @@ fn all_calls(task: &Task, path: &str) -> String {
     .join(" ")
 }
 
-/// Where, then what the kernel answered root, user 1000 and user 1001: truncate and access only,
-/// since all other calls answer `EROFS` everywhere.
+/// Each path, then what the kernel answered root, user 1000 and user 1001. Truncate and access
+/// only, since all other calls answer `EROFS` everywhere.
 const READ_ONLY: &str = "
   ro/own    EROFS  OK     EROFS  EACCES | EROFS  OK     EROFS  EACCES | EACCES OK     EACCES EACCES
   ro/root   EROFS  OK     EROFS  EACCES | EACCES EACCES EACCES EACCES | EACCES EACCES EACCES EACCES
@@ -305,7 +305,7 @@ const READ_ONLY: &str = "
 ";
 
 #[test]
-fn nothing_changes_where_nothing_may() {
+fn nothing_changes_through_a_read_only_mount_or_tree() {
     let vfs = world();
     let task = root(&vfs);
     let fill = |dir: &str| {

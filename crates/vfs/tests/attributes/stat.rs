@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! stat, statx and access: rules as Linux 6.18 applies them on a tmpfs.
+//! stat, statx and access: the rules of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
@@ -11,7 +11,7 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, MountFlags, Profile, flag};
 
 #[test]
-fn stat_says_what_is_there() {
+fn stat_reports_the_attributes_of_each_type() {
     let vfs = world();
     let task = root(&vfs);
     task.touch("/f", 0o640, (7, 8));
@@ -40,7 +40,7 @@ fn stat_says_what_is_there() {
 }
 
 #[test]
-fn empty_paths_and_flags_of_stat() {
+fn stat_takes_empty_paths_and_checks_its_flags() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
@@ -81,7 +81,7 @@ fn empty_paths_and_flags_of_stat() {
 }
 
 #[test]
-fn statx_answers_what_is_asked() {
+fn statx_fills_the_requested_fields() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"abc");
@@ -142,7 +142,7 @@ fn statx_answers_what_is_asked() {
 }
 
 #[test]
-fn statx_knows_mounts_and_attributes() {
+fn statx_reports_mounts_and_attributes() {
     let vfs = world();
     let tree = MemFs::new(MemOptions::default());
     let inner = tree.root().clone();
@@ -197,7 +197,7 @@ fn access_checks_its_arguments_first() {
 }
 
 #[test]
-fn access_asks_for_the_real_user() {
+fn access_checks_the_real_ids() {
     let vfs = world();
     let task = root(&vfs);
     task.touch("/f", 0o600, (1000, 1000));
@@ -241,5 +241,5 @@ fn access_asks_for_the_real_user() {
     task.set_cred(cred.clone());
     assert_eq!(say(task.access(b"/f", R_OK)), no);
     assert_eq!(say(task.faccessat2(AT_FDCWD, b"/f", R_OK, AT_EACCESS)), ok);
-    assert_eq!(*task.cred(), cred, "they are the task's own again");
+    assert_eq!(*task.cred(), cred, "the task has its own credentials again");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! utimensat and truncate: rules as Linux 6.18 applies them on a tmpfs.
+//! utimensat and truncate: the rules of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;
@@ -15,20 +15,20 @@ fn given(sec: i64) -> TimeSet {
 }
 
 #[test]
-fn times_are_for_owners_and_now_for_writers() {
+fn owners_set_any_time_and_writers_only_now() {
     let vfs = world();
     let task = root(&vfs);
     task.touch("/t", 0o666, (1000, 1000));
-    let stranger: Who<'_> = (1001, &[], &[]);
-    let fowner: Who<'_> = (1001, &[], &[CAP_FOWNER]);
-    let overrider: Who<'_> = (1001, &[], &[CAP_DAC_OVERRIDE]);
+    let other: UserSpec<'_> = (1001, &[], &[]);
+    let fowner: UserSpec<'_> = (1001, &[], &[CAP_FOWNER]);
+    let overrider: UserSpec<'_> = (1001, &[], &[CAP_DAC_OVERRIDE]);
     for (bits, who, times, answer, which) in [
-        (0o666, stranger, [NOW, NOW], "OK", "amc"),
-        (0o666, stranger, [NOW, OMIT], "EPERM", ""),
-        (0o666, stranger, [given(1), given(1)], "EPERM", ""),
-        (0o666, stranger, [OMIT, OMIT], "OK", ""),
-        (0o644, stranger, [NOW, NOW], "EACCES", ""),
-        (0o644, stranger, [NOW, OMIT], "EPERM", ""),
+        (0o666, other, [NOW, NOW], "OK", "amc"),
+        (0o666, other, [NOW, OMIT], "EPERM", ""),
+        (0o666, other, [given(1), given(1)], "EPERM", ""),
+        (0o666, other, [OMIT, OMIT], "OK", ""),
+        (0o644, other, [NOW, NOW], "EACCES", ""),
+        (0o644, other, [NOW, OMIT], "EPERM", ""),
         (0o644, fowner, [given(1), given(1)], "OK", "amc"),
         (0o644, fowner, [NOW, NOW], "OK", "amc"),
         (0o644, overrider, [NOW, NOW], "OK", "amc"),
@@ -63,12 +63,12 @@ fn times_are_for_owners_and_now_for_writers() {
     task.link_to("/tl", "t");
     let by = user(&vfs, 1001, &[], &[]);
     let link = |times| say(by.utimensat(AT_FDCWD, Some(b"/tl"), times, AT_SYMLINK_NOFOLLOW));
-    assert_eq!(link([NOW, NOW]), "OK", "everyone may write a link");
+    assert_eq!(link([NOW, NOW]), "OK", "any user may write a link");
     assert_eq!(link([given(1), given(1)]), "EPERM");
 }
 
 #[test]
-fn arguments_of_utimensat() {
+fn utimensat_checks_its_arguments() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
@@ -154,12 +154,12 @@ fn truncate_checks_in_order() {
         assert_eq!(got, answer, "{path} {names} {len}");
     }
     task.chmod(b"/f", 0o644).expect("chmod");
-    let stranger = user(&vfs, 1000, &[], &[]);
-    assert_eq!(say(stranger.truncate(b"/f", 0)), "EACCES");
+    let other = user(&vfs, 1000, &[], &[]);
+    assert_eq!(say(other.truncate(b"/f", 0)), "EACCES");
 }
 
 #[test]
-fn which_truncation_moves_times_and_drops_set_id_bits() {
+fn each_truncation_moves_times_and_clears_set_id_bits_as_on_tmpfs() {
     let vfs = world();
     let task = root(&vfs);
     let by = user(&vfs, 1000, &[], &[]);
@@ -181,7 +181,7 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
             (0o2746, 1000, 0o2746),
         ] {
             task.touch("/t", bits, (1000, gid));
-            let label = format!("{name} of nothing, {bits:o}");
+            let label = format!("{name} of an empty file, {bits:o}");
             check(
                 &task,
                 "/t",
@@ -203,11 +203,11 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
     check(&task, "/t", "longer", || cut(5), ("OK", 0o777, mine, "mc"));
     task.chmod(b"/t", 0o6777).expect("chmod");
     task.truncate(b"/t", 1).expect("truncate");
-    assert_eq!(task.bits("/t"), 0o6777, "root keeps them");
+    assert_eq!(task.bits("/t"), 0o6777, "root keeps the bits");
 }
 
 #[test]
-fn before_linux_6_14_a_read_only_mount_came_first() {
+fn before_linux_6_14_a_read_only_mount_is_checked_first() {
     for (profile, answer) in [(Profile::V6_12, "EROFS"), (Profile::V6_18, "EACCES")] {
         let vfs = world_like(profile);
         let task = root(&vfs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes: who may do what, as Linux 6.18 answered on a tmpfs.
+//! Extended attributes: the permissions of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;
@@ -21,7 +21,7 @@ fn tree() -> (Vfs, Task) {
     (vfs, task)
 }
 
-/// For one name: what setting, getting, removing and removing again answer.
+/// The answers of set, get, remove and a second remove, for one name.
 fn round(task: &Task, path: &str, name: &str) -> String {
     let (p, n) = (path.as_bytes(), name.as_bytes());
     let set = say(task.setxattr(p, n, b"v", 0));
@@ -31,7 +31,7 @@ fn round(task: &Task, path: &str, name: &str) -> String {
 }
 
 #[test]
-fn name_spaces() {
+fn each_name_space_has_its_own_rules() {
     let (vfs, task) = tree();
     let (owner, other) = (user(&vfs, 1000, &[], &[]), user(&vfs, 1001, &[], &[]));
     let all = "OK OK OK ENODATA";
@@ -90,7 +90,7 @@ fn name_spaces() {
 }
 
 #[test]
-fn lists_hide_what_is_trusted() {
+fn lists_hide_trusted_attributes() {
     let (vfs, task) = tree();
     assert_eq!(task.listxattr(b"/d/own"), Ok(vec![]));
     for name in [b"user.z".as_slice(), b"trusted.z", b"security.z"] {
@@ -114,7 +114,7 @@ fn lists_hide_what_is_trusted() {
 }
 
 #[test]
-fn arguments_are_checked_in_order() {
+fn xattr_calls_check_arguments_in_order() {
     let (_vfs, task) = tree();
     let set = |path: &[u8], name: &[u8], value: &[u8], flags| {
         say(task.setxattr(path, name, value, flags))
@@ -153,7 +153,7 @@ fn arguments_are_checked_in_order() {
 }
 
 #[test]
-fn links_have_their_own() {
+fn links_have_attributes_of_their_own() {
     let (_vfs, task) = tree();
     let l = b"/d/sl".as_slice();
     let set = |name: &[u8]| say(task.lsetxattr(l, name, b"v", 0));
@@ -174,7 +174,7 @@ fn links_have_their_own() {
 }
 
 #[test]
-fn sticky_directories() {
+fn only_the_owner_sets_user_attributes_of_a_sticky_directory() {
     let (vfs, task) = tree();
     task.dir("/st", 0o1777, (0, 0));
     let other = user(&vfs, 1000, &[], &[]);
@@ -190,7 +190,7 @@ fn sticky_directories() {
 
 const CAP: &[u8] = b"security.capability";
 
-/// File capabilities of this version, padded or cut to `len`.
+/// File capabilities of this version, padded or cut to `len` bytes.
 fn caps(version: u32, len: usize, owner: u32) -> Vec<u8> {
     let words = [version, 1 << 10, 0, 0, 0, owner];
     let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -199,7 +199,7 @@ fn caps(version: u32, len: usize, owner: u32) -> Vec<u8> {
 }
 
 #[test]
-fn file_capabilities_have_two_forms() {
+fn file_capabilities_have_two_versions() {
     let (_vfs, task) = tree();
     let f = b"/d/x";
     let v2 = caps(0x0200_0001, 20, 0);
@@ -220,7 +220,7 @@ fn file_capabilities_have_two_forms() {
 }
 
 #[test]
-fn who_may_set_file_capabilities() {
+fn file_capabilities_need_cap_setfcap() {
     let (vfs, task) = tree();
     let v2 = caps(0x0200_0001, 20, 0);
     let owner = user(&vfs, 1000, &[], &[]);
@@ -244,7 +244,7 @@ fn who_may_set_file_capabilities() {
 }
 
 #[test]
-fn a_change_of_data_takes_file_capabilities_away() {
+fn a_change_of_data_removes_file_capabilities() {
     let (_vfs, task) = tree();
     let p = b"/d/x".as_slice();
     let v2 = caps(0x0200_0001, 20, 0);
@@ -252,7 +252,7 @@ fn a_change_of_data_takes_file_capabilities_away() {
     type Change<'a> = &'a dyn Fn() -> Result<(), Errno>;
     let changes: [(&str, Change<'_>, bool); 8] = [
         ("write", &|| write(b"a"), false),
-        ("write of nothing", &|| write(b""), true),
+        ("empty write", &|| write(b""), true),
         ("truncate", &|| task.truncate(p, 1), false),
         (
             "ftruncate",

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is above a tree is told what it forgets.
+//! A subscriber above a tree hears each invalidation of it.
 
 use super::backend::scene;
 use openpath_vfs::{Above, Caching, Inode};
 use std::sync::{Arc, Mutex};
 
-/// Writes down what it hears.
+/// Records each event.
 #[derive(Default)]
-struct Ear(Mutex<Vec<String>>);
+struct Recorder(Mutex<Vec<String>>);
 
-impl Ear {
+impl Recorder {
     fn note(&self, what: String) {
-        self.0.lock().expect("nobody panics with it").push(what);
+        self.0
+            .lock()
+            .expect("no test panics with the lock")
+            .push(what);
     }
 
-    fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().expect("nobody panics with it"))
+    fn events(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("no test panics with the lock"))
     }
 }
 
-impl Above for Ear {
+impl Above for Recorder {
     fn name(&self, dir: &Arc<Inode>, name: &[u8]) {
         self.note(format!("{} {}", dir.ino(), String::from_utf8_lossy(name)));
     }
@@ -34,10 +37,10 @@ impl Above for Ear {
     }
 }
 
-/// Panics at whatever it hears.
-struct Rage;
+/// Panics at an event.
+struct Panics;
 
-impl Above for Rage {
+impl Above for Panics {
     fn name(&self, _: &Arc<Inode>, _: &[u8]) {
         panic!("as planned");
     }
@@ -47,12 +50,16 @@ impl Above for Rage {
 }
 
 #[test]
-fn all_that_is_forgotten_is_told_to_whom_it_concerns() {
+fn subscribers_hear_each_invalidation() {
     let s = scene(Caching::Keep, false);
     let d = s.world.dir(&s.root, "d");
     let f = s.world.file(&d, "f");
-    let (rage, one, two) = (Arc::new(Rage), Arc::new(Ear::default()), Arc::default());
-    let two: Arc<Ear> = two;
+    let (rage, one, two) = (
+        Arc::new(Panics),
+        Arc::new(Recorder::default()),
+        Arc::default(),
+    );
+    let two: Arc<Recorder> = two;
     s.tree.tell(&(Arc::clone(&rage) as Arc<dyn Above>));
     s.tree.tell(&(Arc::clone(&one) as Arc<dyn Above>));
     s.tree.tell(&(Arc::clone(&two) as Arc<dyn Above>));
@@ -69,22 +76,22 @@ fn all_that_is_forgotten_is_told_to_whom_it_concerns() {
         format!("{d} ="),
         format!("{f} ="),
     ];
-    assert_eq!(one.heard(), all);
-    assert_eq!(two.heard(), all);
+    assert_eq!(one.events(), all);
+    assert_eq!(two.events(), all);
 }
 
 #[test]
-fn who_has_gone_is_told_no_more() {
+fn a_dropped_subscriber_hears_nothing_more() {
     let s = scene(Caching::Keep, false);
-    let stays = Arc::new(Ear::default());
+    let stays = Arc::new(Recorder::default());
     s.tree.tell(&(Arc::clone(&stays) as Arc<dyn Above>));
     let mut weak = Vec::new();
     for _ in 0..1000 {
-        let goes: Arc<dyn Above> = Arc::new(Ear::default());
+        let goes: Arc<dyn Above> = Arc::new(Recorder::default());
         weak.push(Arc::downgrade(&goes));
         s.tree.tell(&goes);
     }
     assert!(weak.iter().all(|weak| weak.upgrade().is_none()));
     s.tree.forget_all();
-    assert_eq!(stays.heard(), ["all"]);
+    assert_eq!(stays.events(), ["all"]);
 }

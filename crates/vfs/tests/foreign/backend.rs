@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree that a test changes behind the core's back, that counts what it is asked, and that keeps
-//! a lookup waiting, or says that it would, as it is told.
+//! A back end that a test changes behind the core's back. It counts requests, and on request holds
+//! a lookup or answers that it would wait.
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
@@ -16,23 +16,24 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 type Names = BTreeMap<Vec<u8>, Arc<Inode>>;
 
-/// A closed gate: for which calls, whom to tell, and whom to wait for.
+/// A closed gate: for which calls, the sender that reports one, and the receiver that lets it go
+/// on.
 type Closed = (At, Sender<()>, Receiver<()>);
 
-/// What the test and the tree's inodes share.
+/// The state that the test and the tree's inodes share.
 #[derive(Default)]
 pub(crate) struct World {
     dirs: Mutex<HashMap<u64, Names>>,
     next: AtomicU64,
-    /// Whoever asks without patience is told that it would have to wait.
+    /// Whether a request that must not wait is refused with `EAGAIN`.
     pub(crate) slow: AtomicBool,
     lookups: AtomicU64,
     refreshed: AtomicU64,
-    /// Keeps the next call of this kind waiting, once it is carried out.
+    /// Holds the next call of this kind after it is carried out.
     gate: Mutex<Option<Closed>>,
 }
 
-/// Which call stands at a gate.
+/// The kind of call that a gate holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Lookup,
@@ -40,21 +41,21 @@ pub(crate) enum At {
     Readlink,
 }
 
-/// The test's side of a gate.
+/// The test's end of a gate.
 pub(crate) struct Gate {
     reached: Receiver<()>,
     open: Sender<()>,
 }
 
 impl Gate {
-    /// Waits until a call stands at the gate.
+    /// Waits until a call is at the gate.
     pub(crate) fn wait(&self) {
-        self.reached.recv().expect("somebody comes");
+        self.reached.recv().expect("a call reaches the gate");
     }
 
-    /// Lets it go on.
+    /// Lets the call go on.
     pub(crate) fn open(self) {
-        self.open.send(()).expect("somebody waits");
+        self.open.send(()).expect("a call waits at the gate");
     }
 }
 
@@ -70,10 +71,10 @@ impl SuperBlockOps for Tree {
 
 impl World {
     pub(crate) fn dirs(&self) -> MutexGuard<'_, HashMap<u64, Names>> {
-        self.dirs.lock().expect("no test dies with it")
+        self.dirs.lock().expect("no test panics with the lock")
     }
 
-    /// A new inode, under no name.
+    /// A new inode without a name.
     pub(crate) fn inode(self: &Arc<Self>, mode: u32) -> Arc<Inode> {
         let ino = 1 + self.next.fetch_add(1, Ordering::Relaxed);
         let attr = Attr {
@@ -91,28 +92,28 @@ impl World {
         )
     }
 
-    /// Puts an inode under a name, without telling anyone.
+    /// Gives an inode a name, without an invalidation.
     pub(crate) fn put(&self, dir: &Inode, name: &str, inode: &Arc<Inode>) {
         let mut dirs = self.dirs();
         let names = dirs.get_mut(&dir.ino()).expect("a directory");
         names.insert(name.as_bytes().to_vec(), Arc::clone(inode));
     }
 
-    /// A new file under a name.
+    /// Creates a file under a name.
     pub(crate) fn file(self: &Arc<Self>, dir: &Inode, name: &str) -> Arc<Inode> {
         let file = self.inode(mode::S_IFREG | 0o644);
         self.put(dir, name, &file);
         file
     }
 
-    /// A new directory under a name.
+    /// Creates a directory under a name.
     pub(crate) fn dir(self: &Arc<Self>, dir: &Inode, name: &str) -> Arc<Inode> {
         let new = self.inode(mode::S_IFDIR | 0o755);
         self.put(dir, name, &new);
         new
     }
 
-    /// Takes a name away, without telling anyone.
+    /// Removes a name, without an invalidation.
     pub(crate) fn take(&self, dir: &Inode, name: &str) {
         let mut dirs = self.dirs();
         dirs.get_mut(&dir.ino())
@@ -120,12 +121,12 @@ impl World {
             .remove(name.as_bytes());
     }
 
-    /// How many names were asked for since this was asked last.
+    /// The number of lookups since the last call of this.
     pub(crate) fn lookups(&self) -> u64 {
         self.lookups.swap(0, Ordering::Relaxed)
     }
 
-    /// How many attributes were asked for since this was asked last.
+    /// The number of attribute requests since the last call of this.
     pub(crate) fn refreshed(&self) -> u64 {
         self.refreshed.swap(0, Ordering::Relaxed)
     }
@@ -134,7 +135,7 @@ impl World {
         self.slow.store(slow, Ordering::Relaxed);
     }
 
-    /// Keeps the next call of this kind that may wait at a gate, its answer decided.
+    /// Holds the next waiting call of this kind at a gate, after its answer is decided.
     pub(crate) fn close_gate(&self, at: At) -> Gate {
         let (reach, reached) = channel();
         let (open, opened) = channel();
@@ -240,7 +241,7 @@ impl InodeOps for Node {
     }
 }
 
-/// A tree, its world, and a task whose root it is.
+/// A tree, its state, and a task at its root.
 pub(crate) struct Scene {
     pub(crate) world: Arc<World>,
     pub(crate) tree: Arc<SuperBlock>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees that confirm: each use of a name asks, and so does each look at attributes.
+//! Back ends that revalidate: each use of a name and each request for attributes asks them.
 
 use super::backend::{scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, O_APPEND, O_RDONLY, O_RDWR, SEEK_END};
@@ -8,7 +8,7 @@ use openpath_vfs::{Caching, MountFlags};
 use std::sync::Arc;
 
 #[test]
-fn each_use_of_a_name_asks_and_an_absent_one_too() {
+fn each_use_of_a_name_is_revalidated_even_if_absent() {
     let s = scene(Caching::Confirm, false);
     let d = s.world.dir(&s.root, "d");
     let f = s.world.file(&d, "f");
@@ -27,7 +27,7 @@ fn each_use_of_a_name_asks_and_an_absent_one_too() {
 }
 
 #[test]
-fn an_open_file_stays_what_it_was_when_its_name_means_something_else() {
+fn an_open_file_stays_the_same_when_its_name_leads_elsewhere() {
     let s = scene(Caching::Confirm, false);
     let f = s.world.file(&s.root, "f");
     let fd = s.task.open(b"/f", O_RDONLY, 0).expect("open");
@@ -40,7 +40,7 @@ fn an_open_file_stays_what_it_was_when_its_name_means_something_else() {
 }
 
 #[test]
-fn whoever_changes_a_directory_is_told_what_its_names_are_now() {
+fn changes_of_a_directory_revalidate_its_names() {
     let s = scene(Caching::Confirm, false);
     s.world.file(&s.root, "f");
     s.task.stat(b"/f").expect("cached");
@@ -54,7 +54,7 @@ fn whoever_changes_a_directory_is_told_what_its_names_are_now() {
     assert_eq!(
         s.task.stat(b"/made").err(),
         Some(Errno::ENOENT),
-        "made by us, confirmed too"
+        "our own new name is revalidated too"
     );
     s.task.rename(b"/g", b"/h").expect("rename");
     s.world.take(&s.root, "h");
@@ -62,7 +62,7 @@ fn whoever_changes_a_directory_is_told_what_its_names_are_now() {
 }
 
 #[test]
-fn attributes_by_a_descriptor_are_brought_up_to_date() {
+fn attributes_by_a_descriptor_are_refreshed() {
     let s = scene(Caching::Confirm, false);
     s.world.file(&s.root, "f");
     let fd = s.task.open(b"/f", O_RDWR | O_APPEND, 0).expect("open");
@@ -74,19 +74,19 @@ fn attributes_by_a_descriptor_are_brought_up_to_date() {
     s.task.lseek(fd, 0, SEEK_END).expect("lseek");
     s.task.fchmod(fd, 0o600).expect("fchmod");
     assert_eq!(s.world.refreshed(), 4);
-    // Where no name led.
+    // Without a lookup on the way.
     s.task.stat(b"/").expect("stat");
     assert_eq!(s.world.refreshed(), 1);
     s.task.stat(b"/f").expect("stat");
     assert_eq!(
         s.world.refreshed(),
         1,
-        "the root is searched, and the lookup tells of the file"
+        "only the root is asked; the lookup brings the file's attributes"
     );
 }
 
 #[test]
-fn who_may_search_is_asked_of_what_the_backend_says_now() {
+fn permission_to_search_uses_the_current_mode() {
     let s = scene(Caching::Confirm, false);
     let d = s.world.dir(&s.root, "d");
     s.world.file(&d, "f");
@@ -99,7 +99,7 @@ fn who_may_search_is_asked_of_what_the_backend_says_now() {
 }
 
 #[test]
-fn what_is_mounted_on_a_name_that_means_something_else_goes() {
+fn a_mount_goes_when_its_name_leads_elsewhere() {
     let s = scene(Caching::Confirm, false);
     let d = s.world.dir(&s.root, "d");
     s.world.dir(&d, "e");
@@ -116,7 +116,7 @@ fn what_is_mounted_on_a_name_that_means_something_else_goes() {
 }
 
 #[test]
-fn a_tree_that_confirms_is_asked_when_it_is_mounted_on_one_that_does_not() {
+fn a_revalidating_tree_is_asked_above_one_that_does_not_revalidate() {
     let s = scene(Caching::Keep, false);
     s.world.dir(&s.root, "m");
     let (world, upper) = tree(Caching::Confirm, false);
@@ -137,7 +137,7 @@ fn a_tree_that_confirms_is_asked_when_it_is_mounted_on_one_that_does_not() {
 }
 
 #[test]
-fn who_changes_a_directory_does_not_ask_for_what_is_mounted_on() {
+fn a_change_does_not_revalidate_a_name_that_is_mounted_on() {
     let s = scene(Caching::Confirm, false);
     s.world.dir(&s.root, "d");
     let (_, upper) = tree(Caching::Keep, false);
@@ -147,6 +147,6 @@ fn who_changes_a_directory_does_not_ask_for_what_is_mounted_on() {
     s.world.file(&s.root, "d");
     assert_eq!(s.task.unlink(b"/d"), Err(Errno::EISDIR));
     assert_eq!(s.task.rename(b"/d", b"/e"), Err(Errno::EBUSY));
-    s.task.lstat(b"/d").expect("another one");
+    s.task.lstat(b"/d").expect("a directory of the same name");
     assert_eq!(s.task.unlink(b"/d"), Ok(()));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that says it moved more than it was asked to, or that it has no room: what the call
-//! answers, and how often it is asked.
+//! A back end that reports more bytes than requested, or no room: the answer of the call, and how
+//! often the back end is asked.
 
 use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDWR};
 use openpath_abi::{Errno, StatFs, Timespec, mode};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 type Answer = Result<usize, Errno>;
 
-/// What the file answers to each kind of call, and how often it was asked to write.
+/// The file's answer to each kind of call, and the number of writes.
 struct Answers {
     moved: Mutex<Answer>,
     end: AtomicUsize,
@@ -52,7 +52,7 @@ impl InodeOps for Node {
     fn create(&self, _: &Inode, _: &[u8], _: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
         self.answers
             .written()
-            .map(|_| unreachable!("it is refused"))
+            .map(|_| unreachable!("the back end refuses it"))
     }
 
     fn read_at(&self, _: &Inode, _: &mut [u8], _: u64) -> Answer {
@@ -93,7 +93,7 @@ impl SuperBlockOps for Tree {
     }
 }
 
-/// A task, the file opened with `flags` besides `O_RDWR`, and what is to be answered.
+/// A task, the file opened with `O_RDWR` and `flags`, and its answers.
 fn world(flags: u32) -> (Task, Fd, Arc<Answers>) {
     let answers = Arc::new(Answers {
         moved: Mutex::new(Ok(0)),
@@ -124,7 +124,7 @@ fn world(flags: u32) -> (Task, Fd, Arc<Answers>) {
 }
 
 #[test]
-fn more_than_was_asked_for_is_an_input_output_error() {
+fn a_count_beyond_the_request_fails_with_eio() {
     const REFUSED: Answer = Err(Errno::EIO);
     let (task, fd, answers) = world(0);
     for moved in [8, 999, 1 << 40, usize::MAX] {
@@ -147,12 +147,12 @@ fn more_than_was_asked_for_is_an_input_output_error() {
         let copied = task.copy_file_range(fd, Some(&mut 0), fd, Some(&mut 100), 7, 0);
         assert_eq!(copied, REFUSED);
         assert_eq!(task.sendfile(fd, fd, Some(&mut 0), 7), REFUSED);
-        assert_eq!(task.lseek(fd, 0, 1), Ok(0), "it was not moved");
+        assert_eq!(task.lseek(fd, 0, 1), Ok(0), "the offset moved");
     }
 }
 
 #[test]
-fn an_end_that_cannot_be_is_an_input_output_error() {
+fn an_impossible_end_of_file_fails_with_eio() {
     let (task, fd, answers) = world(O_APPEND);
     *answers.moved.lock().unwrap() = Ok(7);
     for end in [6, 1 << 63, usize::MAX] {
@@ -165,7 +165,7 @@ fn an_end_that_cannot_be_is_an_input_output_error() {
 }
 
 #[test]
-fn a_full_back_end_and_a_short_write_are_asked_once() {
+fn a_full_back_end_and_a_short_write_are_not_retried() {
     let (task, fd, answers) = world(0);
     let asked = |answer: Answer, call: &dyn Fn() -> Answer| {
         *answers.moved.lock().unwrap() = answer;

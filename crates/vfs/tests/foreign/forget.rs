@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that a backend has forgotten are asked for at their next use, and no others.
+//! An invalidated name is looked up at its next use, and no other name is.
 
 use super::backend::{Scene, scene};
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
@@ -12,7 +12,7 @@ fn kept() -> (Scene, Arc<Inode>, Arc<Inode>) {
     let d = s.world.dir(&s.root, "directory-with-a-name");
     let e = s.world.dir(&d, "another-one");
     let f = s.world.file(&e, "file-in-it");
-    // Three times: the path cache has it then.
+    // Three times, so that the path cache has it.
     for _ in 0..3 {
         assert_eq!(s.task.stat(PATH).map(|st| st.ino), Ok(f.ino()));
         assert_eq!(s.task.stat(GONE).err(), Some(Errno::ENOENT));
@@ -25,10 +25,10 @@ const PATH: &[u8] = b"/directory-with-a-name/another-one/file-in-it";
 const GONE: &[u8] = b"/directory-with-a-name/another-one/none-of-it";
 
 #[test]
-fn a_forgotten_name_is_asked_for_once() {
+fn an_invalidated_name_is_looked_up_once() {
     let (s, _, e) = kept();
     let other = s.world.file(&e, "file-in-it");
-    s.task.stat(PATH).expect("not told yet");
+    s.task.stat(PATH).expect("not invalidated yet");
     assert_eq!(s.world.lookups(), 0);
     s.tree.forget_name(&e, b"file-in-it");
     for _ in 0..3 {
@@ -43,7 +43,7 @@ fn a_forgotten_name_is_asked_for_once() {
 }
 
 #[test]
-fn an_absent_name_that_was_forgotten_may_exist() {
+fn an_absent_name_is_looked_up_after_its_invalidation() {
     let (s, _, e) = kept();
     let new = s.world.file(&e, "none-of-it");
     s.tree.forget_name(&e, b"none-of-it");
@@ -51,26 +51,26 @@ fn an_absent_name_that_was_forgotten_may_exist() {
 }
 
 #[test]
-fn paths_through_a_forgotten_directory_are_walked_again() {
+fn paths_through_an_invalidated_directory_are_walked_again() {
     let (s, d, e) = kept();
-    // The whole directory is another one.
+    // Another directory takes the whole directory's place.
     let other = s.world.dir(&d, "another-one");
     let f = s.world.file(&other, "file-in-it");
     s.tree.forget_name(&d, b"another-one");
     for _ in 0..3 {
         assert_eq!(s.task.stat(PATH).map(|st| st.ino), Ok(f.ino()));
     }
-    // It comes back, under another name: names in it are still forgotten by it.
+    // The old one returns under another name, and names in it are still invalid.
     s.world.put(&d, "back", &e);
     let back = b"/directory-with-a-name/back/file-in-it";
-    s.task.stat(back).expect("the old one");
+    s.task.stat(back).expect("the old directory");
     s.world.take(&e, "file-in-it");
     s.tree.forget_name(&e, b"file-in-it");
     assert_eq!(s.task.stat(back).err(), Some(Errno::ENOENT));
 }
 
 #[test]
-fn a_task_that_stands_in_a_directory_that_moved_without_us_hears_of_its_names() {
+fn a_task_in_a_directory_that_others_moved_sees_its_invalidations() {
     let (s, d, e) = kept();
     s.task
         .chdir(b"/directory-with-a-name/another-one")
@@ -87,7 +87,9 @@ fn a_task_that_stands_in_a_directory_that_moved_without_us_hears_of_its_names() 
         s.task.stat(b"/directory-with-a-name/another-one").err(),
         Some(Errno::ENOENT)
     );
-    s.task.stat(b"file-in-it").expect("by where it stands");
+    s.task
+        .stat(b"file-in-it")
+        .expect("relative to its directory");
     s.world.take(&e, "file-in-it");
     s.tree.forget_name(&e, b"file-in-it");
     assert_eq!(s.task.stat(b"file-in-it").err(), Some(Errno::ENOENT));
@@ -96,7 +98,7 @@ fn a_task_that_stands_in_a_directory_that_moved_without_us_hears_of_its_names() 
 }
 
 #[test]
-fn all_names_of_a_directory_and_of_the_tree_can_be_forgotten() {
+fn all_names_of_a_directory_or_a_tree_can_be_invalidated() {
     let (s, _, e) = kept();
     s.world.take(&e, "file-in-it");
     s.world.file(&e, "none-of-it");
@@ -112,7 +114,7 @@ fn all_names_of_a_directory_and_of_the_tree_can_be_forgotten() {
 }
 
 #[test]
-fn permissions_that_changed_are_asked_again_on_the_way() {
+fn a_walk_checks_changed_permissions_again() {
     let (s, d, _) = kept();
     s.task.set_cred(Cred::user(1000, 1000, &[]));
     s.task.stat(PATH).expect("stat");
@@ -122,11 +124,11 @@ fn permissions_that_changed_are_asked_again_on_the_way() {
     d.update(|attr| attr.mode = mode::S_IFDIR | 0o711);
     s.tree.forget_permission(&d);
     s.task.stat(PATH).expect("stat");
-    assert_eq!(s.world.lookups(), 0, "no name was forgotten");
+    assert_eq!(s.world.lookups(), 0, "no name was invalidated");
 }
 
 #[test]
-fn a_forgotten_name_is_no_answer_of_the_cache() {
+fn a_cached_open_of_an_invalidated_name_fails_with_eagain() {
     let (s, _, e) = kept();
     let how = OpenHow {
         flags: u64::from(O_RDONLY),
@@ -142,7 +144,7 @@ fn a_forgotten_name_is_no_answer_of_the_cache() {
 }
 
 #[test]
-fn a_tree_that_is_mounted_nowhere_has_nothing_to_forget() {
+fn an_unmounted_tree_has_nothing_to_invalidate() {
     let (world, tree) = super::backend::tree(Caching::Keep, false);
     let root = Arc::clone(tree.root());
     world.file(&root, "f");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that keeps locks itself is asked, and told of the ends.
+//! A back end that manages file locks itself is asked for each, and told when its owners end.
 
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, LOCK_EX, LOCK_NB};
@@ -11,12 +11,12 @@ use openpath_vfs::{
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
-/// What it was asked.
-type Heard = Arc<Mutex<Vec<String>>>;
+/// The requests that it got.
+type Requests = Arc<Mutex<Vec<String>>>;
 
-struct Keeper(Heard);
+struct LockingNode(Requests);
 
-impl InodeOps for Keeper {
+impl InodeOps for LockingNode {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -73,8 +73,8 @@ impl SuperBlockOps for Tree {
 }
 
 #[test]
-fn a_back_end_that_keeps_locks_is_asked_and_told_of_the_ends() {
-    let heard = Heard::default();
+fn a_back_end_with_locks_gets_each_request_and_each_end() {
+    let heard = Requests::default();
     let attr = Attr {
         mode: mode::S_IFDIR | 0o755,
         nlink: 2,
@@ -85,7 +85,7 @@ fn a_back_end_that_keeps_locks_is_asked_and_told_of_the_ends() {
         0,
         attr,
         Timespec::new(0, 0),
-        Box::new(Keeper(Arc::clone(&heard))),
+        Box::new(LockingNode(Arc::clone(&heard))),
     );
     let tree = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
     let vfs = Vfs::builder().build(tree).expect("a Vfs");
@@ -102,7 +102,7 @@ fn a_back_end_that_keeps_locks_is_asked_and_told_of_the_ends() {
     assert_eq!(task.ofd_setlkw(fd, &read), Ok(()));
     assert_eq!(task.flock(fd, LOCK_EX | LOCK_NB), Err(Errno::EAGAIN));
     assert_eq!(task.fcntl_setlk(fd, &Flock::new(F_UNLCK, 0, 1)), Ok(()));
-    assert!(vfs.locks().is_empty(), "the core has none");
+    assert!(vfs.locks().is_empty(), "the core keeps a lock");
     assert_eq!(
         said(),
         [
@@ -114,7 +114,7 @@ fn a_back_end_that_keeps_locks_is_asked_and_told_of_the_ends() {
             "table ends",
         ]
     );
-    // It cannot be waited for without a thread.
+    // Such a lock has no waiter without a thread.
     let later = task
         .fcntl_setlkw_later(fd, &read)
         .map(|wait| wait.is_some());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees that others change too: what the core asks of their backends, and when.
+//! Trees that others change too: the requests of the core to their back ends.
 
 #![forbid(unsafe_code)]
 

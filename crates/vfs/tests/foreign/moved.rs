@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A directory that others moved is cached at both places: it is one directory all the same.
+//! A directory that others moved is one directory, though both of its places are cached.
 
 use super::backend::{Scene, scene};
 use openpath_abi::Errno;
@@ -7,7 +7,7 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::rename::RENAME_EXCHANGE;
 use openpath_vfs::Caching;
 
-/// `/d/x`, which others moved to `/y`, with a file and a directory in it; both places are cached.
+/// `/d/x`, which others moved to `/y`, with a file and a directory in it. Both places are cached.
 fn moved() -> Scene {
     let s = scene(Caching::Keep, false);
     let d = s.world.dir(&s.root, "d");
@@ -18,12 +18,12 @@ fn moved() -> Scene {
     s.world.take(&d, "x");
     s.world.put(&s.root, "y", &x);
     s.task.stat(b"/y/a").expect("after");
-    s.task.stat(b"/d/x/a").expect("not told yet");
+    s.task.stat(b"/d/x/a").expect("not invalidated yet");
     s
 }
 
 #[test]
-fn a_file_moves_from_the_one_place_to_the_other() {
+fn a_file_moves_between_both_places_of_the_directory() {
     let s = moved();
     let ino = s.task.stat(b"/y/a").map(|st| st.ino);
     assert_eq!(s.task.rename(b"/d/x/a", b"/y/b"), Ok(()));
@@ -32,7 +32,7 @@ fn a_file_moves_from_the_one_place_to_the_other() {
 }
 
 #[test]
-fn it_cannot_be_moved_into_itself_nor_take_the_place_of_what_it_has() {
+fn the_directory_moves_neither_into_itself_nor_onto_its_ancestor() {
     let s = moved();
     assert_eq!(s.task.rename(b"/d/x", b"/y/z"), Err(Errno::EINVAL));
     assert_eq!(s.task.rename(b"/y/sub", b"/d/x"), Err(Errno::ENOTEMPTY));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call that only passes by is the last to use a name that was removed meanwhile.
+//! A walk that is the last user of a removed name, and the inotify event of its end.
 
 use super::backend::{At, scene};
 use openpath_abi::inotify::{IN_DELETE_SELF, IN_DONT_FOLLOW, IN_IGNORED, IN_NONBLOCK};
@@ -24,7 +24,7 @@ fn event(task: &Task, fd: Fd) -> Option<u32> {
 }
 
 #[test]
-fn the_end_of_a_name_is_told_when_its_memory_is_used_again() {
+fn the_event_of_a_names_end_comes_when_its_slot_is_reused() {
     let s = scene(Caching::Keep, false);
     let link = s.world.inode(mode::S_IFLNK | 0o777);
     s.world.put(&s.root, "link", &link);
@@ -42,11 +42,11 @@ fn the_end_of_a_name_is_told_when_its_memory_is_used_again() {
     });
     gate.wait();
     s.task.unlink(b"/link").expect("removed");
-    assert_eq!(event(&s.task, fd), None, "it is in use");
+    assert_eq!(event(&s.task, fd), None, "the name is in use");
     gate.open();
     let (_reader, text) = reads.join().expect("a thread");
     assert_eq!(text.as_deref(), Ok(&b"f"[..]));
-    // Linux tells it here.
+    // Linux sends the event here.
     assert_eq!(event(&s.task, fd), None);
     s.vfs.pressure(Pressure::Critical);
     let told = event(&s.task, fd);

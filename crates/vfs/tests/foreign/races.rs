@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that are forgotten while a backend is being asked for them, or changes them.
+//! Invalidations of a name while the back end looks it up, revalidates or changes it.
 
 use super::backend::{At, Scene, scene};
 use openpath_abi::Errno;
 use openpath_vfs::{Caching, Task};
 use std::thread;
 
-/// Runs `call` in another thread as far as `at` in the backend, changes the tree and has the name
-/// `f` forgotten there, and lets the call end.
+/// Runs `call` in another thread until `at` in the back end, changes the tree and invalidates the
+/// name `f` there, and lets the call end.
 fn meanwhile<R: Send>(
     s: &Scene,
     at: At,
@@ -20,7 +20,7 @@ fn meanwhile<R: Send>(
         let ended = scope.spawn(move || call(&task));
         gate.wait();
         change();
-        // It does not wait for the call that is going on.
+        // The invalidation does not wait for the call.
         s.tree.forget_name(&s.root, b"f");
         gate.open();
         ended.join().expect("the call ends")
@@ -28,7 +28,7 @@ fn meanwhile<R: Send>(
 }
 
 #[test]
-fn a_lookup_that_found_nothing_is_not_believed_when_the_name_came_meanwhile() {
+fn a_negative_lookup_is_void_if_the_name_comes_meanwhile() {
     let s = scene(Caching::Keep, false);
     let was = meanwhile(
         &s,
@@ -39,11 +39,11 @@ fn a_lookup_that_found_nothing_is_not_believed_when_the_name_came_meanwhile() {
         },
     );
     assert_eq!(was, Some(Errno::ENOENT));
-    s.task.stat(b"/f").expect("it came");
+    s.task.stat(b"/f").expect("the new name");
 }
 
 #[test]
-fn a_lookup_that_found_a_file_is_not_believed_when_that_went_meanwhile() {
+fn a_positive_lookup_is_void_if_the_name_goes_meanwhile() {
     let s = scene(Caching::Keep, false);
     s.world.file(&s.root, "f");
     meanwhile(
@@ -57,7 +57,7 @@ fn a_lookup_that_found_a_file_is_not_believed_when_that_went_meanwhile() {
 }
 
 #[test]
-fn a_confirmation_is_not_believed_when_the_name_was_forgotten_again_meanwhile() {
+fn a_revalidation_is_void_if_the_name_is_invalidated_meanwhile() {
     let s = scene(Caching::Keep, false);
     s.world.file(&s.root, "f");
     s.task.stat(b"/f").expect("stat");
@@ -72,9 +72,9 @@ fn a_confirmation_is_not_believed_when_the_name_was_forgotten_again_meanwhile() 
 }
 
 #[test]
-fn what_we_made_is_asked_for_when_it_was_forgotten_before_we_knew() {
+fn a_created_name_is_looked_up_if_invalidated_during_the_create() {
     let s = scene(Caching::Keep, false);
-    // The second time an absent name is cached.
+    // The second lookup caches an absent name.
     for _ in 0..2 {
         meanwhile(
             &s,
@@ -88,7 +88,7 @@ fn what_we_made_is_asked_for_when_it_was_forgotten_before_we_knew() {
 }
 
 #[test]
-fn what_we_renamed_is_asked_for_when_it_was_forgotten_before_we_knew() {
+fn a_renamed_name_is_looked_up_if_invalidated_during_the_rename() {
     let s = scene(Caching::Keep, false);
     s.world.file(&s.root, "old");
     s.task.stat(b"/old").expect("stat");
@@ -100,7 +100,7 @@ fn what_we_renamed_is_asked_for_when_it_was_forgotten_before_we_knew() {
 }
 
 #[test]
-fn what_we_removed_may_be_there_again() {
+fn a_removed_name_is_looked_up_if_invalidated_during_the_unlink() {
     let s = scene(Caching::Keep, false);
     s.world.file(&s.root, "f");
     s.task.stat(b"/f").expect("stat");
@@ -113,5 +113,5 @@ fn what_we_removed_may_be_there_again() {
         },
     )
     .expect("unlink");
-    s.task.stat(b"/f").expect("it came again");
+    s.task.stat(b"/f").expect("the name is there again");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees whose backends answer at once: what must not wait asks them, and nobody else.
+//! Calls that must not wait ask only the back ends that answer at once.
 
 use super::backend::{At, Scene, scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_PATH, O_RDONLY};
@@ -16,7 +16,7 @@ fn how(flags: u32) -> OpenHow {
     }
 }
 
-/// A cached open, which must be explained as it is answered.
+/// A cached open; its explanation must give the same answer.
 fn cached(task: &Task, path: &[u8], flags: u32) -> Result<(), Errno> {
     let how = how(flags);
     let why = task.explain(&ExplainOp::Openat2 {
@@ -44,7 +44,7 @@ fn trying(caching: Caching) -> Scene {
 }
 
 #[test]
-fn a_miss_is_asked_for_at_once_and_cached() {
+fn a_miss_is_looked_up_without_a_wait_and_cached() {
     let s = trying(Caching::Keep);
     let fd = s
         .task
@@ -64,7 +64,7 @@ fn a_miss_is_asked_for_at_once_and_cached() {
 }
 
 #[test]
-fn a_backend_that_would_wait_makes_it_eagain_and_nothing_is_cached() {
+fn a_back_end_that_would_wait_gives_eagain_and_caches_nothing() {
     let s = trying(Caching::Keep);
     s.world.set_slow(true);
     for _ in 0..2 {
@@ -75,12 +75,12 @@ fn a_backend_that_would_wait_makes_it_eagain_and_nothing_is_cached() {
             Err(TryError::WouldBlock)
         );
     }
-    s.task.stat(b"/d/f").expect("with patience");
+    s.task.stat(b"/d/f").expect("when it may wait");
     assert_eq!(cached(&s.task, b"/d/f", O_RDONLY), Ok(()));
 }
 
 #[test]
-fn a_tree_that_does_not_answer_at_once_is_not_asked_even_beneath_one_that_does() {
+fn a_tree_that_may_wait_is_not_asked_even_beneath_one_that_never_does() {
     let s = trying(Caching::Keep);
     let (world, upper) = tree(Caching::Keep, false);
     world.file(upper.root(), "g");
@@ -89,7 +89,7 @@ fn a_tree_that_does_not_answer_at_once_is_not_asked_even_beneath_one_that_does()
         .expect("mount");
     assert_eq!(cached(&s.task, b"/d/g", O_RDONLY), Err(Errno::EAGAIN));
     assert_eq!(s.task.last_reason(), Some(Reason::Miss));
-    // It comes there by a name that is asked for.
+    // The tree reaches that directory by a name that is looked up.
     s.tree.forget_name(&s.root, b"d");
     assert_eq!(cached(&s.task, b"/d/g", O_RDONLY), Err(Errno::EAGAIN));
     assert_eq!(world.lookups(), 0);
@@ -98,7 +98,7 @@ fn a_tree_that_does_not_answer_at_once_is_not_asked_even_beneath_one_that_does()
 }
 
 #[test]
-fn a_tree_that_confirms_and_answers_at_once_is_asked_at_each_cached_open() {
+fn a_revalidating_tree_that_never_waits_is_asked_at_each_cached_open() {
     let s = scene(Caching::Keep, false);
     s.world.dir(&s.root, "m");
     let (world, upper) = tree(Caching::Confirm, true);
@@ -124,7 +124,7 @@ fn a_tree_that_confirms_and_answers_at_once_is_asked_at_each_cached_open() {
 }
 
 #[test]
-fn a_tree_that_confirms_and_may_wait_is_never_cached() {
+fn a_revalidating_tree_that_may_wait_fails_each_cached_open() {
     let s = scene(Caching::Confirm, false);
     s.world.file(&s.root, "f");
     s.task.stat(b"/f").expect("stat");
@@ -133,7 +133,7 @@ fn a_tree_that_confirms_and_may_wait_is_never_cached() {
 }
 
 #[test]
-fn nobody_waits_for_who_asks_for_the_same_name() {
+fn a_try_does_not_wait_for_a_lookup_of_the_same_name() {
     let s = trying(Caching::Keep);
     s.task.stat(b"/d").expect("stat");
     let gate = s.world.close_gate(At::Lookup);
@@ -150,7 +150,7 @@ fn nobody_waits_for_who_asks_for_the_same_name() {
         assert_eq!(
             none,
             Err(TryError::Errno(Errno::ENOENT)),
-            "another name is asked for"
+            "another name is looked up"
         );
         gate.open();
         other.join().expect("thread").expect("stat");
@@ -159,13 +159,13 @@ fn nobody_waits_for_who_asks_for_the_same_name() {
 }
 
 #[test]
-fn nobody_waits_for_who_changes_the_directory() {
+fn a_try_does_not_wait_for_a_change_of_the_directory() {
     let s = trying(Caching::Keep);
     s.task.stat(b"/d").expect("stat");
     let gate = s.world.close_gate(At::Change);
     let task = s.task.fork().expect("a second task");
     thread::scope(|scope| {
-        // It holds the directory's names while the backend is asked.
+        // mkdir holds the directory's names while the back end is asked.
         let other = scope.spawn(move || task.mkdir(b"/d/new", 0o755));
         gate.wait();
         assert_eq!(
@@ -179,7 +179,7 @@ fn nobody_waits_for_who_changes_the_directory() {
 }
 
 #[test]
-fn a_file_with_a_hook_is_opened_at_once_or_not() {
+fn a_file_with_an_open_hook_is_opened_without_a_wait_or_not() {
     for tries in [true, false] {
         let s = scene(Caching::Keep, tries);
         let f = s.world.file(&s.root, "f");
@@ -191,14 +191,14 @@ fn a_file_with_a_hook_is_opened_at_once_or_not() {
         let tried = s.task.try_open(b"/f", O_RDONLY, 0);
         assert_eq!(tried, Err(TryError::WouldBlock));
         assert_eq!(s.task.last_reason(), Some(Reason::OpenHook));
-        s.task.open(b"/f", O_RDONLY, 0).expect("with patience");
+        s.task.open(b"/f", O_RDONLY, 0).expect("when it may wait");
         f.clear_flags(flag::OPEN_HOOK);
         assert_eq!(cached(&s.task, b"/f", O_RDONLY), Ok(()));
     }
 }
 
 #[test]
-fn a_link_is_read_at_once_or_not() {
+fn a_link_is_read_without_a_wait_or_not() {
     let s = trying(Caching::Keep);
     let l = s.world.inode(mode::S_IFLNK | 0o777);
     let later = openpath_abi::Timespec {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading, writing, seeking and listing, as Linux 6.18 does it on a tmpfs.
+//! Reads, writes, seeks and listings, as in Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;
@@ -22,7 +22,7 @@ fn number<T: ToString>(result: Result<T, Errno>) -> String {
 }
 
 #[test]
-fn offsets_and_what_may_be_read_and_written() {
+fn reads_and_writes_check_offsets_and_access() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"hello world");
@@ -102,18 +102,14 @@ fn the_offset_moves_with_reads_and_writes() {
 }
 
 #[test]
-fn the_largest_file() {
+fn a_file_ends_at_the_largest_offset() {
     let vfs = world();
     let task = root(&vfs);
     let file = task.get("/f", "RW|CREAT");
     let near = i64::MAX - 5;
     task.ftruncate(file, near).expect("ftruncate");
     let append = task.get("/f", "WR|APPEND");
-    assert_eq!(
-        task.write(append, &[b'a'; 10]),
-        Ok(5),
-        "as much as there is room for"
-    );
+    assert_eq!(task.write(append, &[b'a'; 10]), Ok(5), "as much as fits");
     assert_eq!(task.lseek(append, 0, SEEK_CUR), Ok(i64::MAX));
     assert_eq!(task.write(append, b"a"), Err(Errno::EINVAL));
     assert_eq!(task.write(append, b""), Ok(0));
@@ -129,7 +125,7 @@ fn the_largest_file() {
 }
 
 #[test]
-fn appending_goes_to_the_end() {
+fn append_writes_at_the_end() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"hello world");
@@ -147,7 +143,7 @@ fn appending_goes_to_the_end() {
 }
 
 #[test]
-fn seeking_in_files() {
+fn lseek_answers_as_in_linux() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"hello");
@@ -191,7 +187,7 @@ fn seeking_in_files() {
 }
 
 #[test]
-fn the_null_and_zero_devices() {
+fn null_and_zero_devices_read_and_write_as_in_linux() {
     let vfs = world();
     let task = root(&vfs);
     task.node("/null", mode::S_IFCHR | 0o666, null(3));
@@ -217,11 +213,11 @@ fn the_null_and_zero_devices() {
 }
 
 #[test]
-fn writing_drops_set_id_bits() {
+fn a_write_clears_set_id_bits() {
     let vfs = world();
     let task = root(&vfs);
     let write = |by: &Task, data: &[u8]| by.with("/t", "WR", |fd| by.write(fd, data).map(drop));
-    let one: Who<'_> = (1000, &[], &[]);
+    let one: UserSpec<'_> = (1000, &[], &[]);
     for (bits, gid, who, data, left) in [
         (0o6777, 1000, one, b"abc".as_slice(), 0o777),
         (0o2767, 1000, one, b"abc", 0o2767),
@@ -250,7 +246,7 @@ fn writing_drops_set_id_bits() {
 }
 
 #[test]
-fn reading_moves_the_access_time_when_it_is_due() {
+fn a_read_moves_the_access_time_when_relatime_says() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"hello");
@@ -273,7 +269,7 @@ fn reading_moves_the_access_time_when_it_is_due() {
             true,
         ),
         (
-            "pread of nothing",
+            "empty pread",
             "/f",
             &|| task.pread(file, &mut [], 0).is_ok(),
             true,
@@ -311,16 +307,16 @@ fn reading_moves_the_access_time_when_it_is_due() {
         assert_eq!(at(path) != OLD, moves, "{label}");
         let once = at(path);
         assert!(read(), "{label}");
-        assert_eq!(at(path), once, "{label}: relative times move once");
+        assert_eq!(at(path), once, "{label}: relatime moves the time once");
     }
     old("/d");
     task.lseek(dir, 0, SEEK_SET).expect("lseek");
     assert_eq!(task.getdents64(dir, 3), Err(Errno::EINVAL));
-    assert_ne!(at("/d"), OLD, "even if nothing fits");
+    assert_ne!(at("/d"), OLD, "even if no entry fits");
 }
 
 #[test]
-fn no_access_time_moves_where_nothing_may_change() {
+fn no_access_time_moves_on_a_read_only_or_noatime_mount() {
     let vfs = world();
     let task = root(&vfs);
     for dir in ["/s", "/noatime", "/ro", "/rosb"] {
@@ -375,7 +371,7 @@ fn all(task: &Task, dir: Fd, room: usize) -> Vec<DirEntry> {
 }
 
 #[test]
-fn listing_fills_the_buffer() {
+fn a_listing_fills_the_buffer() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
@@ -401,7 +397,7 @@ fn listing_fills_the_buffer() {
 }
 
 #[test]
-fn cookies_stay() {
+fn cookies_stay_valid() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
@@ -426,7 +422,7 @@ fn cookies_stay() {
 }
 
 #[test]
-fn the_end_stays_the_end() {
+fn a_listing_at_its_end_stays_there() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
@@ -440,7 +436,11 @@ fn the_end_stays_the_end() {
         (Ok(vec![]), Ok(vec![]))
     );
     let names = |dir| shown(&all(&task, dir, 4096)).len();
-    assert_eq!(names(other), 2, "who had not met the end sees it");
+    assert_eq!(
+        names(other),
+        2,
+        "a listing that had not met the end sees it"
+    );
     assert_eq!(task.lseek(dir, 2, SEEK_SET), Ok(2));
     assert_eq!(names(dir), 1);
     assert_eq!(names(dir), 0);
@@ -449,7 +449,7 @@ fn the_end_stays_the_end() {
 }
 
 #[test]
-fn what_cannot_be_listed() {
+fn only_an_open_directory_can_be_listed() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
@@ -463,7 +463,7 @@ fn what_cannot_be_listed() {
 }
 
 #[test]
-fn the_parent_is_that_of_the_tree() {
+fn dotdot_lists_the_parent_within_the_tree() {
     let vfs = world();
     let task = root(&vfs);
     let parent = |path: &str| task.with(path, "RD", |dir| all(&task, dir, 4096)[1].ino);
@@ -482,7 +482,7 @@ fn the_parent_is_that_of_the_tree() {
         "a tree's root is its own parent"
     );
     task.bind(b"/a/b", b"/c").expect("bind");
-    assert_eq!(parent("/c"), ino("/a"), "also where it is bound");
+    assert_eq!(parent("/c"), ino("/a"), "also at a bind mount");
     let open = task.get("/a/b", "RD");
     task.dir("/x", 0o755, (0, 0));
     task.umount(b"/c", 0).expect("umount");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptors: numbers, tables in several hands, and what closing one does.
+//! Descriptors: their numbers, tables that tasks share, and the effects of a close.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{
@@ -39,7 +39,7 @@ fn the_lowest_free_descriptor_is_next() {
 }
 
 #[test]
-fn duplicates_share_the_position_and_openings_do_not() {
+fn duplicates_share_the_offset_and_opens_do_not() {
     let (_vfs, task) = task();
     let mut buf = [0; 2];
     let one = task.open(b"/f", O_RDONLY, 0).unwrap();
@@ -51,7 +51,7 @@ fn duplicates_share_the_position_and_openings_do_not() {
 }
 
 #[test]
-fn a_fork_has_the_files_and_a_table_of_its_own() {
+fn a_fork_copies_the_table_and_shares_the_files() {
     let (vfs, task) = task();
     let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
     let child = task.fork().unwrap();
@@ -61,7 +61,7 @@ fn a_fork_has_the_files_and_a_table_of_its_own() {
     drop(task);
     assert_eq!(child.descriptors(), [fd]);
     drop(child);
-    assert_eq!(vfs.usage().pins, 3, "only the mounts' own are left");
+    assert_eq!(vfs.usage().pins, 3, "only the mounts' own pins are left");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_file_passes_from_task_to_task() {
 }
 
 #[test]
-fn limits_hold() {
+fn rlimit_nofile_bounds_descriptors() {
     let (_vfs, task) = task();
     task.set_rlimit_nofile(2);
     task.open(b"/f", O_RDONLY, 0).unwrap();
@@ -141,10 +141,10 @@ fn writers_and_programs_exclude_each_other() {
 }
 
 #[test]
-fn owners_and_signals_are_kept_for_the_host() {
+fn owners_and_signals_of_descriptors_are_kept_for_the_host() {
     let (_vfs, task) = task();
     let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
-    // Whoever they are: there are no processes here to look among.
+    // There are no processes here to look among, so any number does.
     let nobody = 4_000_000_u32;
     assert_eq!(task.fcntl(fd, F_SETOWN, u64::from(nobody)), Ok(0));
     assert_eq!(task.fcntl(fd, F_GETOWN, 0), Ok(u64::from(nobody)));

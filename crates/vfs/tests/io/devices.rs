@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices: the built-in ones beside the nodes of the running kernel, and a host's own drivers.
+//! Devices: the built-in ones compared with the running kernel's nodes, and drivers of the host.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
@@ -47,7 +47,7 @@ fn each_built_in_device_answers_as_the_kernels() {
         let kind = std::fs::metadata(&path).map(|m| m.file_type());
         assert!(
             kind.is_ok_and(|t| t.is_char_device()),
-            "{path}: the kernel's is wanted"
+            "{path}: cannot open the kernel's device"
         );
         let open = OpenOptions::new().read(true).write(true).open(&path);
         let mut host = open.expect("the kernel's");
@@ -105,7 +105,7 @@ fn each_built_in_device_answers_as_the_kernels() {
 }
 
 #[test]
-fn random_bytes_come_from_where_the_host_says() {
+fn random_bytes_come_from_the_hosts_entropy() {
     #[derive(Default)]
     struct Counter(Mutex<(u8, Vec<u8>)>);
     impl Entropy for Counter {
@@ -132,14 +132,14 @@ fn random_bytes_come_from_where_the_host_says() {
     let mut arg = [0; 4];
     assert_eq!(task.ioctl(random, RNDGETENTCNT, &mut arg), Ok(0));
     assert_eq!(i32::from_ne_bytes(arg), 256);
-    // The pool is the host's to keep. Divergence: L16
+    // The host keeps the entropy pool. Divergence: L16
     assert_eq!(
         task.ioctl(random, RNDRESEEDCRNG, &mut arg),
         Err(Errno::EINVAL)
     );
 }
 
-/// A disk of 8 bytes for each minor number, and everything that can go wrong.
+/// A disk of 8 bytes for each minor number, with every kind of error.
 struct Disk;
 
 struct Opened(Mutex<[u8; 8]>);
@@ -208,10 +208,22 @@ fn a_driver_of_the_host_has_positions_and_errors_of_its_own() {
     task.node("/misc", mode::S_IFCHR | 0o666, stat::makedev(10, 251));
     task.node("/b10", mode::S_IFBLK | 0o666, stat::makedev(10, 251));
     let open = |path: &str, flags| task.open(path.as_bytes(), flags, 0).map(drop);
-    assert_eq!(open("/c0", O_RDWR), Err(Errno::ENXIO), "another kind");
-    assert_eq!(open("/b16", O_RDWR), Err(Errno::ENXIO), "another number");
+    assert_eq!(
+        open("/c0", O_RDWR),
+        Err(Errno::ENXIO),
+        "a block driver serves no character device"
+    );
+    assert_eq!(
+        open("/b16", O_RDWR),
+        Err(Errno::ENXIO),
+        "no driver has this number"
+    );
     assert_eq!(open("/misc", O_RDWR), Err(Errno::ENODEV), "miscellaneous");
-    assert_eq!(open("/b10", O_RDWR), Err(Errno::ENXIO), "blocks have none");
+    assert_eq!(
+        open("/b10", O_RDWR),
+        Err(Errno::ENXIO),
+        "there is no block driver"
+    );
     assert_eq!(open("/b1", O_RDWR), Err(Errno::EIO));
     assert_eq!(open("/b2", O_RDWR | O_NONBLOCK), Err(Errno::EBUSY));
     assert_eq!(open("/b2", O_RDWR), Err(Errno::ENODEV));
@@ -220,7 +232,7 @@ fn a_driver_of_the_host_has_positions_and_errors_of_its_own() {
     assert_eq!(
         open("/full", O_RDWR),
         Err(Errno::ENODEV),
-        "the last one given has it"
+        "the driver that was given last serves it"
     );
     let fd = task.get("/b0", "RW");
     assert_eq!(task.write(fd, b"abc"), Ok(3));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits at a FIFO, who lets whom go on, and with what: threads on ours and on the running
-//! kernel's, step by step, told in the same words.
+//! Compares waits at a FIFO with the running kernel: which threads wait, which call wakes which,
+//! and with what data.
 //!
-//! A script is random calls of a few actors, each a thread with one descriptor. After each step it
-//! is noted who waits and what calls have returned. Nothing says that a thread waits but that it
-//! has not returned for a while: a difference counts if it stays when both are given more time.
+//! A script is random calls of a few actors, each a thread with one descriptor. Each step records
+//! the waiting actors and the results of calls that have returned. A thread counts as waiting when
+//! it has not returned for a while, so a difference counts only if it stays when both sides get
+//! more time.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
@@ -19,7 +20,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What an actor is told to do.
+/// One call of an actor.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Open(u32),
@@ -36,7 +37,7 @@ trait End: Send {
     fn close(&mut self);
 }
 
-/// Ours: a task, whose only descriptor is 0.
+/// Ours: a task with descriptor 0 only.
 struct Ours(Task);
 
 impl End for Ours {
@@ -50,7 +51,7 @@ impl End for Ours {
         self.0.write(0, data)
     }
     fn close(&mut self) {
-        // An actor that has nothing open closes nothing.
+        // An actor without an open descriptor closes nothing.
         let _none = self.0.close(0);
     }
 }
@@ -88,7 +89,7 @@ impl End for Host {
     }
 }
 
-/// A thread that does one step after the other.
+/// A thread that makes one call after another.
 struct Actor {
     steps: Sender<(usize, Step)>,
     thread: JoinHandle<()>,
@@ -100,7 +101,7 @@ fn act(number: usize, mut end: Box<dyn End>, said: Sender<(usize, String)>) -> A
         for (n, step) in told {
             let done = match step {
                 Step::Open(flags) => end.open(flags).map(|()| String::new()),
-                // What was written says by which step.
+                // The bytes say which step wrote them.
                 Step::Write(len) => end.write(&vec![n as u8; len]).map(|n| n.to_string()),
                 Step::Read(len) => {
                     let mut buf = vec![0; len];
@@ -120,7 +121,7 @@ fn act(number: usize, mut end: Box<dyn End>, said: Sender<(usize, String)>) -> A
     Actor { steps, thread }
 }
 
-/// Bytes as who wrote how many.
+/// Data as runs: the step that wrote it, and how much.
 fn runs(bytes: &[u8]) -> String {
     let runs = bytes.chunk_by(|a, b| a == b);
     runs.map(|run| format!("{}x{} ", run[0], run.len()))
@@ -129,13 +130,13 @@ fn runs(bytes: &[u8]) -> String {
 
 const ACTORS: usize = 4;
 
-/// A number that follows from the last one.
+/// The next random number.
 fn next(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     (*seed >> 33) as usize
 }
 
-/// Steps of actors: who has nothing open opens, mostly so that it waits.
+/// Random steps: an actor without an open descriptor opens one, mostly in a way that waits.
 fn script(mut seed: u64) -> Vec<(usize, Step)> {
     const LENS: [usize; 8] = [1, 10, 4000, 4096, 5000, 65_536, 70_000, 100_000];
     let mut steps = Vec::new();
@@ -161,7 +162,7 @@ fn script(mut seed: u64) -> Vec<(usize, Step)> {
     steps
 }
 
-/// Plays a script; what was said after each step.
+/// Runs a script; returns the results after each step.
 fn play(
     steps: &[(usize, Step)],
     patience: Duration,
@@ -176,7 +177,10 @@ fn play(
         if busy[actor] || !fits {
             continue;
         }
-        actors[actor].steps.send((n, step)).expect("an actor");
+        actors[actor]
+            .steps
+            .send((n, step))
+            .expect("the actor has ended");
         busy[actor] = true;
         let mut line = format!("{n} {actor} {step:?}:");
         for (who, what) in settled(&heard, patience) {
@@ -186,7 +190,7 @@ fn play(
                 open[actor] = what.is_empty();
             }
         }
-        // An opener that waited and is through now.
+        // An opener that waited may have returned now.
         for (who, open) in open.iter_mut().enumerate() {
             *open |= line.contains(&format!(" {who} says ;"));
         }
@@ -195,16 +199,16 @@ fn play(
         }
         told.push(line);
     }
-    rescue(&heard, busy, end());
+    end_all_waits(&heard, busy, end());
     drop(said);
     for actor in actors {
         drop(actor.steps);
-        actor.thread.join().expect("an actor");
+        actor.thread.join().expect("the actor panicked");
     }
     told
 }
 
-/// What is said until nobody has said anything for a while, sorted by who.
+/// Collects results until none comes for a while, sorted by actor.
 fn settled(heard: &Receiver<(usize, String)>, patience: Duration) -> Vec<(usize, String)> {
     let mut all = Vec::new();
     while let Ok(one) = heard.recv_timeout(patience) {
@@ -214,17 +218,21 @@ fn settled(heard: &Receiver<(usize, String)>, patience: Duration) -> Vec<(usize,
     all
 }
 
-/// Gives whoever waits a peer, data and room until nobody waits.
-fn rescue(heard: &Receiver<(usize, String)>, mut busy: [bool; ACTORS], mut end: Box<dyn End>) {
+/// Gives each waiting actor a peer, data and room until none waits.
+fn end_all_waits(
+    heard: &Receiver<(usize, String)>,
+    mut busy: [bool; ACTORS],
+    mut end: Box<dyn End>,
+) {
     let begun = Instant::now();
     while busy.contains(&true) {
         assert!(
             begun.elapsed() < Duration::from_secs(20),
-            "somebody waits for ever"
+            "an actor waits for ever"
         );
         end.open(O_RDWR | O_NONBLOCK).expect("an end");
         let mut room = vec![0; 1 << 17];
-        // Whether there is data, or room, or not.
+        // Whether or not there is data or room.
         let _some = end.read(&mut room);
         let _some = end.write(b"x");
         while let Ok((who, _)) = heard.recv_timeout(Duration::from_millis(2)) {
@@ -246,7 +254,7 @@ fn host(path: &Path) -> impl FnMut() -> Box<dyn End> {
 }
 
 #[test]
-fn whoever_waits_is_let_go_on_as_by_the_kernel() {
+fn waits_at_a_fifo_end_as_in_the_kernel() {
     let path = std::env::temp_dir().join(format!("openpath-fifo-{}", std::process::id()));
     let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo");
     assert!(made.success());

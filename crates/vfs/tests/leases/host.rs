@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random scripts of processes that take leases and open files, ours beside the running kernel's:
-//! each answer, who waits and who goes on, who is signalled, and what leases there are after each.
+//! Compares leases with the running kernel: random scripts of processes that take leases and open
+//! files. Each step must agree in its answer, the calls that wait or go on, the signals and the
+//! leases that are held.
 //!
-//! `OPENPATH_LOCKS_SCRIPTS` says how many scripts, 40 by default.
+//! `OPENPATH_LOCKS_SCRIPTS` sets the number of scripts, 40 by default.
 
 use crate::processes::{Agents, ask, host, next, one_of, ours, settle};
 use openpath_vfs::Tuning;
@@ -16,7 +17,7 @@ fn scripts() -> u64 {
     wanted.map_or(40, |n| n.parse().expect("a number"))
 }
 
-/// One call; `h` is another name of `f`.
+/// One random call; `h` is a second name of `f`.
 fn step(seed: &mut u64, waits: bool) -> String {
     let name = one_of(seed, &["x", "y"]);
     match next(seed) % 20 {
@@ -50,7 +51,7 @@ fn step(seed: &mut u64, waits: bool) -> String {
     }
 }
 
-/// What a script goes through to be the same for both: descriptors are replaced only by closing.
+/// The calls of a step that make both sides equal: a descriptor is only replaced after a close.
 fn prepared(step: &str) -> Vec<String> {
     let words: Vec<&str> = step.split(' ').collect();
     match words[0] {
@@ -60,7 +61,7 @@ fn prepared(step: &str) -> Vec<String> {
     }
 }
 
-/// Plays a script: what was said by whom after each step, with what is held then.
+/// Runs a script; returns the results and the leases after each step.
 fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
     assert_eq!(ask(agents, "a1", "link f h"), "0");
     assert_eq!(ask(agents, "a1", "open x f r"), "0");
@@ -68,7 +69,7 @@ fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
     for _ in 0..40 {
         let who = format!("{}1", one_of(&mut seed, &["a", "b", "c"]));
         if next(&mut seed).is_multiple_of(4) && !waiting.contains("a1") {
-            // Else there would be few leases to wait for.
+            // Otherwise, few leases would make calls wait.
             let (said, others) = settle(agents, &mut waiting, "a1", "setlease x w", patience);
             told.push(format!("a1 setlease x w = {said} {others:?}"));
         }
@@ -84,7 +85,7 @@ fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
             };
             let (said, others) = settle(agents, &mut waiting, &who, &step, patience);
             let mut line = format!("{who} {step} = {said} {others:?}");
-            // One of them is always free to look.
+            // One of these is always free to list the leases.
             for looker in ["a1", "b1", "c1"] {
                 if !waiting.contains(looker) {
                     for what in ["signals", "locks"] {
@@ -100,7 +101,7 @@ fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
 }
 
 #[test]
-fn answers_waits_and_signals_are_those_of_the_kernel() {
+fn leases_answer_wait_and_signal_as_in_the_kernel() {
     let (mut steps, mut waits) = (0, 0);
     for script in 0..scripts() {
         let seed = script * 15_485_863 + 1;

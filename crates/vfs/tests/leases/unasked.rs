@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the running kernel cannot be asked of leases: time that is up, delegations, what is told,
-//! and opens that must not wait.
+//! Tests what the running kernel cannot be asked about leases: the end of the break time,
+//! delegations, notices, and opens that must not wait.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A `Vfs` of Linux 7.2 where holders have this many seconds.
+/// A `Vfs` of Linux 7.2 with this break time in seconds.
 fn vfs(seconds: u32) -> Vfs {
     let sysctl = Sysctl {
         lease_break_time: seconds,
@@ -51,7 +51,7 @@ fn delegated(task: &Task, fd: Fd) -> i16 {
     told.expect("a file").kind.cast_signed()
 }
 
-/// A task that holds a delegation or lease on what it has opened.
+/// A task that holds a delegation or a lease on the file that it has open.
 fn holder(vfs: &Vfs, path: &str) -> (Task, Fd) {
     let task = root(vfs);
     let fd = task.open(path.as_bytes(), O_RDONLY, 0).expect("open");
@@ -59,17 +59,20 @@ fn holder(vfs: &Vfs, path: &str) -> (Task, Fd) {
 }
 
 #[test]
-fn what_is_asked_for_is_taken_when_the_time_is_up() {
+fn a_lease_is_broken_by_force_when_its_time_is_up() {
     let vfs = vfs(1);
     let (task, fd) = holder(&vfs, "/f");
     lease(&task, fd, F_WRLCK).expect("a lease");
     let other = root(&vfs);
     let began = Instant::now();
     let reader = other.open(b"/f", O_RDONLY, 0).expect("open");
-    assert!(began.elapsed() >= Duration::from_millis(900), "it waited");
+    assert!(
+        began.elapsed() >= Duration::from_millis(900),
+        "the opener did not wait"
+    );
     assert_eq!(leased(&task, fd), F_RDLCK, "lowered");
     let writer = other.open(b"/f", O_WRONLY, 0).expect("open");
-    assert_eq!(leased(&task, fd), F_UNLCK, "taken away");
+    assert_eq!(leased(&task, fd), F_UNLCK, "the lease was not broken");
     assert_eq!(lease(&task, fd, F_UNLCK), Err(Errno::EAGAIN));
     assert!(vfs.leases().is_empty());
     for fd in [reader, writer] {
@@ -78,7 +81,7 @@ fn what_is_asked_for_is_taken_when_the_time_is_up() {
 }
 
 #[test]
-fn a_break_that_nobody_waits_for_ends_with_the_next_look() {
+fn a_break_without_a_waiter_ends_when_the_lease_is_next_checked() {
     let vfs = vfs(1);
     let (task, fd) = holder(&vfs, "/f");
     lease(&task, fd, F_RDLCK).expect("a lease");
@@ -91,7 +94,7 @@ fn a_break_that_nobody_waits_for_ends_with_the_next_look() {
 }
 
 #[test]
-fn without_a_time_a_holder_is_waited_for() {
+fn without_a_break_time_an_open_waits_for_the_holder() {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, "/f");
     lease(&task, fd, F_RDLCK).expect("a lease");
@@ -102,11 +105,15 @@ fn without_a_time_a_holder_is_waited_for() {
     assert!(!waits.is_finished());
     interrupter.interrupt();
     assert_eq!(waits.join().expect("a thread"), Err(Errno::EINTR));
-    assert_eq!(leased(&task, fd), F_UNLCK, "it was asked for all the same");
+    assert_eq!(
+        leased(&task, fd),
+        F_UNLCK,
+        "the break did not reach the lease"
+    );
 }
 
 #[test]
-fn without_the_control_there_are_no_leases() {
+fn leases_enable_off_refuses_leases() {
     let sysctl = Sysctl {
         leases_enable: false,
         ..Sysctl::default()
@@ -118,17 +125,23 @@ fn without_the_control_there_are_no_leases() {
     let fd = task.open(b"/f", O_CREAT | O_RDONLY, 0o666).expect("a file");
     assert_eq!(lease(&task, fd, F_RDLCK), Err(Errno::EINVAL));
     let other = task.open(b"/f", O_RDWR, 0).expect("a file");
-    assert_eq!(lease(&task, fd, F_RDLCK), Err(Errno::EAGAIN), "that first");
+    assert_eq!(
+        lease(&task, fd, F_RDLCK),
+        Err(Errno::EAGAIN),
+        "a conflict comes first"
+    );
     assert_eq!(lease(&task, other, F_UNLCK), Err(Errno::EAGAIN));
 }
 
 #[test]
-fn an_open_that_must_not_wait_asks_and_says_why() {
+fn an_open_that_must_not_wait_breaks_the_lease_and_says_why() {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, "/f");
     lease(&task, fd, F_RDLCK).expect("a lease");
     let other = root(&vfs);
-    let tried = other.try_open(b"/f", O_RDONLY, 0).expect("nobody minds");
+    let tried = other
+        .try_open(b"/f", O_RDONLY, 0)
+        .expect("no lease conflicts");
     other.close(tried).expect("closed");
     let before = other.reasons().of(Reason::Leased);
     let tried = other.try_open(b"/f", O_WRONLY, 0);
@@ -143,7 +156,7 @@ fn an_open_that_must_not_wait_asks_and_says_why() {
 }
 
 #[test]
-fn holders_are_told_once_of_each_thing_asked() {
+fn a_holder_gets_one_notice_per_break() {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, "/f");
     task.set_pid(7);
@@ -153,22 +166,22 @@ fn holders_are_told_once_of_each_thing_asked() {
     assert_eq!(open(O_RDONLY), Err(Errno::EAGAIN));
     let breaks = vfs.lease_breaks();
     let soon = || breaks.recv_timeout(Duration::ZERO);
-    assert_eq!(soon(), None, "who listens late hears what comes");
-    lease(&task, fd, F_UNLCK).expect("given back");
+    assert_eq!(soon(), None, "a late listener hears only later notices");
+    lease(&task, fd, F_UNLCK).expect("released");
     lease(&task, fd, F_WRLCK).expect("a lease");
     assert_eq!(open(O_RDONLY), Err(Errno::EAGAIN));
     assert_eq!(open(O_RDONLY), Err(Errno::EAGAIN));
     assert_eq!(open(O_WRONLY), Err(Errno::EAGAIN));
-    // Both in one, as nobody has taken the first.
+    // One notice for both, because neither was taken.
     let told = soon().expect("a notice");
     assert_eq!((told.fd, told.pid, told.owner.pid), (fd, 7, 7));
     assert_eq!((told.kind, told.becomes), (LockKind::Write, None));
     assert_eq!(soon(), None);
-    lease(&task, fd, F_UNLCK).expect("given back");
+    lease(&task, fd, F_UNLCK).expect("released");
     lease(&task, fd, F_RDLCK).expect("a lease");
     assert_eq!(open(O_WRONLY), Err(Errno::EAGAIN));
     task.close(fd).expect("closed");
-    assert_eq!(soon(), None, "it has ended");
+    assert_eq!(soon(), None, "the notice came again");
     let (said, heard) = mpsc::channel();
     let listener = thread::spawn(move || said.send(breaks.recv()));
     drop((task, other, vfs));
@@ -177,7 +190,7 @@ fn holders_are_told_once_of_each_thing_asked() {
 }
 
 #[test]
-fn a_lease_whose_time_is_up_can_be_given_back_until_somebody_looks() {
+fn an_overdue_lease_can_be_released_until_it_is_checked() {
     let vfs = vfs(1);
     let other = root(&vfs);
     for looks in [false, true] {
@@ -194,7 +207,7 @@ fn a_lease_whose_time_is_up_can_be_given_back_until_somebody_looks() {
     }
 }
 
-/// Changes of a directory `/d` with files `f` and `g` in it, and of those.
+/// Changes of a directory `/d` with files `f` and `g` in it, and of those files.
 type Change = (&'static str, fn(&Task) -> Result<(), Errno>);
 
 const CHANGES: [Change; 10] = [
@@ -213,8 +226,7 @@ const CHANGES: [Change; 10] = [
     ("rename in", |t| t.rename(b"/out", b"/d/g")),
 ];
 
-/// Each of `changes` waits until the holder of a delegation of `path` has given it back, and is
-/// then made.
+/// Each of `changes` waits until the holder releases its delegation of `path`, and then succeeds.
 fn each_asks_for_the_delegation_of(path: &str, changes: &[Change]) {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, path);
@@ -224,22 +236,22 @@ fn each_asks_for_the_delegation_of(path: &str, changes: &[Change]) {
         let other = root(&vfs);
         let waits = thread::spawn(move || change(&other));
         while delegated(&task, fd) == F_RDLCK {
-            assert!(!waits.is_finished(), "{what} asks for nothing");
+            assert!(!waits.is_finished(), "{what} breaks no delegation");
             thread::yield_now();
         }
         assert!(!waits.is_finished(), "{what} does not wait");
-        task.setdeleg(fd, &delegation(F_UNLCK)).expect("given back");
+        task.setdeleg(fd, &delegation(F_UNLCK)).expect("released");
         assert_eq!(waits.join().expect("a thread"), Ok(()), "{what}");
     }
 }
 
 #[test]
-fn changes_of_names_ask_for_the_delegation_of_their_directory() {
+fn changes_of_names_break_the_delegation_of_their_directory() {
     each_asks_for_the_delegation_of("/d", &CHANGES);
 }
 
 #[test]
-fn changes_of_names_and_attributes_ask_for_the_delegation_of_a_file() {
+fn changes_of_names_and_attributes_break_the_delegation_of_a_file() {
     let changes: [Change; 10] = [
         ("chmod", |t| t.chmod(b"/d/f", 0o600)),
         ("chown", |t| t.chown(b"/d/f", 1, 1)),
@@ -259,7 +271,7 @@ fn changes_of_names_and_attributes_ask_for_the_delegation_of_a_file() {
 }
 
 #[test]
-fn what_changes_nothing_of_it_leaves_a_delegation_alone() {
+fn calls_that_change_nothing_of_a_file_do_not_break_its_delegation() {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, "/d");
     task.setdeleg(fd, &delegation(F_RDLCK))
@@ -281,7 +293,7 @@ fn what_changes_nothing_of_it_leaves_a_delegation_alone() {
 }
 
 #[test]
-fn a_lease_is_left_alone_by_changes_of_names() {
+fn changes_of_names_do_not_break_a_lease() {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, "/d/f");
     lease(&task, fd, F_RDLCK).expect("a lease");
@@ -294,7 +306,7 @@ fn a_lease_is_left_alone_by_changes_of_names() {
 }
 
 #[test]
-fn who_waits_for_a_delegation_may_be_interrupted_and_has_done_nothing() {
+fn an_interrupted_wait_for_a_delegation_changes_nothing() {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, "/d");
     task.setdeleg(fd, &delegation(F_RDLCK))
@@ -322,7 +334,7 @@ fn who_waits_for_a_delegation_may_be_interrupted_and_has_done_nothing() {
 }
 
 #[test]
-fn who_comes_while_another_is_waited_for_is_asked_too() {
+fn a_delegation_taken_during_a_break_is_broken_too() {
     let vfs = vfs(0);
     let (first, fd) = holder(&vfs, "/d");
     let (second, other) = holder(&vfs, "/d");
@@ -337,8 +349,8 @@ fn who_comes_while_another_is_waited_for_is_asked_too() {
             thread::yield_now();
         }
         let given = task.setdeleg(fd, &delegation(F_UNLCK));
-        given.expect("given back");
-        // At once again, if it is to be had.
+        given.expect("released");
+        // Takes it again at once, if possible.
         let again = task.setdeleg(fd, &delegation(F_RDLCK));
         assert!(matches!(again, Ok(()) | Err(Errno::EAGAIN)), "{again:?}");
     }
@@ -354,12 +366,12 @@ fn who_comes_while_another_is_waited_for_is_asked_too() {
         }
         thread::sleep(Duration::from_millis(5));
     }
-    assert!(waits.is_finished(), "somebody was never asked");
+    assert!(waits.is_finished(), "a holder was never asked");
     assert_eq!(waits.join().expect("a thread"), Ok(()));
 }
 
 #[test]
-fn a_cut_asks_for_a_delegation_and_does_not_wait() {
+fn a_truncating_open_breaks_a_delegation_and_does_not_wait() {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, "/f");
     let taken = task.setdeleg(fd, &delegation(F_RDLCK));
@@ -367,15 +379,19 @@ fn a_cut_asks_for_a_delegation_and_does_not_wait() {
     let other = root(&vfs);
     let cut = other.open(b"/f", O_RDONLY | O_TRUNC, 0);
     assert_eq!(cut, Err(Errno::EAGAIN));
-    assert_eq!(delegated(&task, fd), F_UNLCK, "it was asked for");
+    assert_eq!(
+        delegated(&task, fd),
+        F_UNLCK,
+        "the break did not reach the delegation"
+    );
     assert_eq!(other.stat(b"/f").expect("a file").size, 5);
     let given = task.setdeleg(fd, &delegation(F_UNLCK));
-    given.expect("given back");
+    given.expect("released");
     assert!(other.open(b"/f", O_RDONLY | O_TRUNC, 0).is_ok());
 }
 
 #[test]
-fn a_lease_that_is_set_again_is_told_of_by_the_descriptor_that_set_it() {
+fn a_break_names_the_descriptor_that_set_the_lease_last() {
     let vfs = vfs(0);
     let breaks = vfs.lease_breaks();
     let (task, fd) = holder(&vfs, "/f");
@@ -392,7 +408,7 @@ fn a_lease_that_is_set_again_is_told_of_by_the_descriptor_that_set_it() {
 }
 
 #[test]
-fn an_open_that_only_its_backend_must_not_keep_waiting_waits_for_leases() {
+fn a_cached_open_waits_for_leases() {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, "/f");
     lease(&task, fd, F_RDLCK).expect("a lease");
@@ -410,12 +426,12 @@ fn an_open_that_only_its_backend_must_not_keep_waiting_waits_for_leases() {
     }
     thread::sleep(Duration::from_millis(50));
     assert!(!waits.is_finished());
-    lease(&task, fd, F_UNLCK).expect("given back");
+    lease(&task, fd, F_UNLCK).expect("released");
     assert!(waits.join().expect("a thread").is_ok());
 }
 
 #[test]
-fn who_may_have_a_delegation() {
+fn setdeleg_checks_arguments_and_owner() {
     let older = world();
     let task = root(&older);
     let fd = task.open(b"/f", O_CREAT | O_RDONLY, 0o666).expect("a file");
@@ -452,7 +468,11 @@ fn who_may_have_a_delegation() {
         (delegated(&task, dir), delegated(&task, file)),
         (F_RDLCK, F_RDLCK)
     );
-    assert_eq!(leased(&task, file), F_UNLCK, "it is no lease");
+    assert_eq!(
+        leased(&task, file),
+        F_UNLCK,
+        "a delegation counts as a lease"
+    );
     assert_eq!(lease(&task, dir, F_RDLCK), Err(Errno::EINVAL));
     let stranger = vfs.task(Cred::user(5, 5, &[])).expect("a task");
     let theirs = stranger.open(b"/f", O_RDONLY, 0).expect("open");
@@ -476,7 +496,7 @@ fn who_may_have_a_delegation() {
 }
 
 #[test]
-fn a_lease_does_not_outlive_a_hand_over_by_a_second_reference() {
+fn a_lease_ends_with_its_descriptor_without_reference_hand_over() {
     let mut tuning = Tuning::default();
     tuning.reference_hand_over = false;
     let builder = Vfs::builder().tuning(tuning);

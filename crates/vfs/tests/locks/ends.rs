@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What ends locks besides an unlock, who pays for them, and back ends that keep them themselves.
+//! Locks end by each kind of close, cost their tenant, and are limited.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
@@ -15,7 +15,8 @@ fn open(task: &Task, path: &str) -> Fd {
     fd.expect("a file")
 }
 
-/// A task with three locks of the file at 0: of its table, of the open file, and by flock(2).
+/// A task with three locks of the file at 0: by fcntl(2), of the open file description, and by
+/// flock(2).
 fn locked(vfs: &Vfs) -> Task {
     let task = root(vfs);
     assert_eq!(open(&task, "/f"), 0);
@@ -26,7 +27,8 @@ fn locked(vfs: &Vfs) -> Task {
     task
 }
 
-/// Which kinds of locks there are: of tables, of files, of flock(2).
+/// The kinds of locks that are held: `p` by fcntl(2), `o` of an open file description, `f` by
+/// flock(2).
 fn kinds(vfs: &Vfs) -> String {
     let letter = |owner| match owner {
         LockOwner::Table(_) | LockOwner::Face(..) => 'p',
@@ -36,12 +38,12 @@ fn kinds(vfs: &Vfs) -> String {
     vfs.locks().iter().map(|lock| letter(lock.owner)).collect()
 }
 
-/// A way to close, what it does, and which kinds of locks are left.
-type Way = (&'static str, fn(&Task), &'static str);
+/// The name of a kind of close, the call, and the kinds of locks that are left.
+type CloseCase = (&'static str, fn(&Task), &'static str);
 
 #[test]
-fn every_way_to_close_ends_locks_before_it_returns() {
-    let ways: [Way; 9] = [
+fn every_kind_of_close_ends_locks_before_it_returns() {
+    let ways: [CloseCase; 9] = [
         ("close", |t| t.close(0).expect("closed"), ""),
         (
             "close_range",
@@ -63,7 +65,7 @@ fn every_way_to_close_ends_locks_before_it_returns() {
             "of",
         ),
         (
-            "a second opening",
+            "a second open",
             |t| t.close(open(t, "/f")).expect("closed"),
             "of",
         ),
@@ -86,13 +88,13 @@ fn every_way_to_close_ends_locks_before_it_returns() {
         way(&task);
         assert_eq!(kinds(&vfs), left, "{name}");
         drop(task);
-        assert_eq!(kinds(&vfs), "", "{name}, and the table goes");
+        assert_eq!(kinds(&vfs), "", "{name}, after the table is dropped");
         assert_eq!(vfs.root_tenant().stats().locks, 0);
     }
 }
 
 #[test]
-fn who_leaves_a_shared_table_takes_no_locks_with_it() {
+fn leaving_a_shared_table_releases_no_locks() {
     let vfs = world();
     let task = locked(&vfs);
     let thread = task.clone_files().expect("a thread");
@@ -100,14 +102,14 @@ fn who_leaves_a_shared_table_takes_no_locks_with_it() {
     assert_eq!(kinds(&vfs), "pof");
     thread
         .fcntl_setlk(0, &Flock::new(F_RDLCK, 0, 5))
-        .expect("its table's");
+        .expect("a lock of the shared table");
     assert_eq!(vfs.locks().len(), 4);
     drop(thread);
     assert_eq!(kinds(&vfs), "");
 }
 
 #[test]
-fn an_open_file_on_its_way_keeps_its_locks() {
+fn an_open_file_in_transit_keeps_its_locks() {
     let vfs = world();
     let task = locked(&vfs);
     let file = task.file(0).expect("a file");
@@ -122,7 +124,7 @@ fn an_open_file_on_its_way_keeps_its_locks() {
 }
 
 #[test]
-fn a_tenant_pays_for_its_locks_and_gets_all_back() {
+fn a_tenant_is_charged_for_its_locks_until_they_end() {
     let vfs = world();
     let tenant = vfs.tenant(TenantLimits {
         locks_max: 3,
@@ -133,7 +135,8 @@ fn a_tenant_pays_for_its_locks_and_gets_all_back() {
     let fd = open(&task, "/f");
     let byte = |kind, at| Flock::new(kind, at, 1);
     task.fcntl_setlk(fd, &WRITE).expect("one");
-    task.fcntl_setlk(fd, &byte(F_UNLCK, 5)).expect("two of one");
+    task.fcntl_setlk(fd, &byte(F_UNLCK, 5))
+        .expect("one lock becomes two");
     assert_eq!(
         task.fcntl_setlk(fd, &byte(F_RDLCK, 2)),
         Err(Errno::ENOLCK),
@@ -143,9 +146,13 @@ fn a_tenant_pays_for_its_locks_and_gets_all_back() {
     assert_eq!(task.fcntl_setlk(fd, &byte(F_UNLCK, 2)), Err(Errno::ENOLCK));
     assert_eq!(task.ofd_setlk(fd, &byte(F_RDLCK, 50)), Err(Errno::ENOLCK));
     assert_eq!(tenant.stats().locks, 3);
-    assert_eq!(task.fcntl_setlk(fd, &byte(F_WRLCK, 5)), Ok(()), "joins two");
+    assert_eq!(
+        task.fcntl_setlk(fd, &byte(F_WRLCK, 5)),
+        Ok(()),
+        "two locks become one"
+    );
     assert_eq!(tenant.stats().locks, 2);
-    // Another's waiter is charged when it is granted, to its own tenant.
+    // A waiter is charged to its own tenant when its lock is granted.
     let other = root(&vfs);
     assert_eq!(open(&other, "/f"), 0);
     let interrupter = other.interrupter();
@@ -172,7 +179,7 @@ fn a_tenant_pays_for_its_locks_and_gets_all_back() {
 }
 
 #[test]
-fn a_waiter_whose_tenant_has_too_many_is_told_so() {
+fn a_waiter_whose_tenant_is_at_its_limit_fails_with_enolck() {
     let vfs = world();
     let tenant = vfs.tenant(TenantLimits {
         locks_max: 0,
@@ -192,7 +199,7 @@ fn a_waiter_whose_tenant_has_too_many_is_told_so() {
 }
 
 #[test]
-fn a_report_has_the_columns_of_proc_locks() {
+fn a_list_of_locks_has_the_columns_of_proc_locks() {
     let vfs = world();
     let task = locked(&vfs);
     task.set_pid(77);
@@ -220,7 +227,7 @@ fn a_report_has_the_columns_of_proc_locks() {
 }
 
 #[test]
-fn a_hundred_thousand_ranges_of_one_file() {
+fn one_file_can_have_100000_locked_ranges() {
     let vfs = world();
     let task = root(&vfs);
     let other = root(&vfs);
@@ -240,7 +247,7 @@ fn a_hundred_thousand_ranges_of_one_file() {
         assert_eq!(taken.expect("a lock").start, 2 * at);
     }
     assert_eq!(other.flock(theirs, LOCK_EX | LOCK_NB), Ok(()));
-    // All become one.
+    // All ranges merge into one.
     task.fcntl_setlk(fd, &Flock::new(F_WRLCK, 0, 0))
         .expect("a lock");
     assert_eq!(vfs.root_tenant().stats().locks, 2);

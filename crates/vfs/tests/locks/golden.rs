@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What processes that lock files are told, call by call, is what the kernel told them:
-//! `conformance/locks`. And the kernel still says so.
+//! Replays recorded answers of the kernel about file locks, `conformance/locks`: call by call,
+//! openpath answers the same, and the running kernel still does.
 
 use crate::processes::{Agents, host, ours, settle};
 use openpath_vfs::Tuning;
@@ -10,13 +10,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Cases that differ, each with its reason. One that does not differ any more is an error too.
+/// Cases that differ, each with its reason. A listed case that no longer differs is an error too.
 const DIFFER: &[(&str, &str)] = &[];
 
-/// The processes that a case begins with.
+/// The initial processes of each case.
 const PROCESSES: &str = "abc";
 
-/// A file of cases: each line as it is written, and the calls among them by the case they are of.
+/// A file of cases: its lines, and for each case the range of its calls.
 struct Cases {
     path: PathBuf,
     lines: Vec<String>,
@@ -25,29 +25,29 @@ struct Cases {
 fn files() -> Vec<Cases> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/locks");
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("the folder")
+        .expect("the directory of cases")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     paths.sort();
     let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).expect("a case file");
+        let text = fs::read_to_string(&path).expect("cannot read a case file");
         let lines = text.lines().map(str::to_owned).collect();
         Cases { path, lines }
     };
     paths.into_iter().map(read).collect()
 }
 
-/// The call of a line, without what is said to it.
+/// The call in a line, without its answer.
 fn call(line: &str) -> &str {
     line.split_once(" = ").map_or(line, |(call, _)| call)
 }
 
-/// Does the calls of a case; the lines as they should be written.
+/// Makes the calls of a case; returns the lines with their answers.
 fn play(agents: &mut dyn Agents, lines: &[String], patience: Duration) -> Vec<String> {
     let mut waiting = BTreeSet::new();
     let play = |line: &String| {
         let call = call(line);
-        let (who, what) = call.split_once(' ').expect("who and what");
+        let (who, what) = call.split_once(' ').expect("an actor and a call");
         let (own, others) = settle(agents, &mut waiting, who, what, patience);
         let mut said = format!("{call} = {own}");
         for (who, what) in others {
@@ -58,21 +58,21 @@ fn play(agents: &mut dyn Agents, lines: &[String], patience: Duration) -> Vec<St
     lines.iter().map(play).collect()
 }
 
-/// Each case of a file: its name, and where its calls are.
+/// The cases of a file: their names, and the lines of their calls.
 fn cases(file: &Cases) -> Vec<(String, core::ops::Range<usize>)> {
     let mut cases: Vec<(String, core::ops::Range<usize>)> = Vec::new();
     for (at, line) in file.lines.iter().enumerate() {
         if let Some(name) = line.strip_prefix("case ") {
             cases.push((name.to_owned(), at + 1..at + 1));
         } else if !line.is_empty() && !line.starts_with('#') {
-            cases.last_mut().expect("a case before its calls").1.end = at + 1;
+            cases.last_mut().expect("a call outside a case").1.end = at + 1;
         }
     }
     cases
 }
 
-/// Plays a case until it says what is written, with more and more patience; what it said last.
-fn tried(
+/// Plays a case until it answers as written, with more and more patience; returns the last answers.
+fn play_until_equal(
     lines: &[String],
     mut agents: impl FnMut(&[String], Duration) -> Vec<String>,
 ) -> Vec<String> {
@@ -86,13 +86,15 @@ fn tried(
     }
 }
 
-/// Plays all cases; those that went otherwise than written.
-fn differ(agents: &mut dyn FnMut(&[String], Duration) -> Vec<String>) -> (usize, Vec<String>) {
+/// Plays all cases; returns how many there are, and those that differ.
+fn differing_cases(
+    agents: &mut dyn FnMut(&[String], Duration) -> Vec<String>,
+) -> (usize, Vec<String>) {
     let (mut count, mut wrong) = (0, Vec::new());
     for file in files() {
         for (name, at) in cases(&file) {
             let lines = &file.lines[at];
-            let said = tried(lines, &mut *agents);
+            let said = play_until_equal(lines, &mut *agents);
             count += lines.len();
             let listed = DIFFER.iter().any(|(differs, _)| *differs == name);
             if (said != lines) != listed {
@@ -108,7 +110,7 @@ fn differ(agents: &mut dyn FnMut(&[String], Duration) -> Vec<String>) -> (usize,
     (count, wrong)
 }
 
-fn of_ours(tuning: Tuning) -> impl FnMut(&[String], Duration) -> Vec<String> {
+fn on_openpath(tuning: Tuning) -> impl FnMut(&[String], Duration) -> Vec<String> {
     move |lines, patience| {
         let mut agents = ours::Ours::new(PROCESSES, 2, tuning);
         let said = play(&mut agents, lines, patience);
@@ -118,32 +120,32 @@ fn of_ours(tuning: Tuning) -> impl FnMut(&[String], Duration) -> Vec<String> {
 }
 
 #[test]
-fn processes_that_lock_files_are_told_what_the_kernel_tells_them() {
-    let (count, wrong) = differ(&mut of_ours(Tuning::default()));
-    assert!(count > 250, "the case files are there");
+fn recorded_cases_of_locks_answer_as_the_kernel_did() {
+    let (count, wrong) = differing_cases(&mut on_openpath(Tuning::default()));
+    assert!(count > 250, "case files are missing");
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 #[test]
-fn a_switch_changes_no_answer() {
+fn the_lock_context_flag_changes_no_answer() {
     let mut tuning = Tuning::default();
     tuning.lock_context_flag = false;
-    let (_, wrong) = differ(&mut of_ours(tuning));
+    let (_, wrong) = differing_cases(&mut on_openpath(tuning));
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 #[test]
-fn the_kernel_says_what_is_written() {
+fn the_running_kernel_answers_recorded_cases_of_locks() {
     if std::env::var_os("OPENPATH_LOCKS_RECORD").is_some() {
         return record();
     }
     let mut kernel =
         |lines: &[String], patience| play(&mut host::Host::new(PROCESSES), lines, patience);
-    let (_, wrong) = differ(&mut kernel);
+    let (_, wrong) = differing_cases(&mut kernel);
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// Writes down what the kernel says.
+/// Records the kernel's answers.
 fn record() {
     for mut file in files() {
         for (_, at) in cases(&file) {
@@ -155,6 +157,6 @@ fn record() {
             );
             file.lines.splice(at, said);
         }
-        fs::write(&file.path, file.lines.join("\n") + "\n").expect("a case file");
+        fs::write(&file.path, file.lines.join("\n") + "\n").expect("cannot write a case file");
     }
 }

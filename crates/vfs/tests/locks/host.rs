@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random scripts of processes that lock files, ours beside the running kernel's: each answer, and
-//! what everybody sees of the locks after each.
+//! Compares file locks with the running kernel: random scripts of processes that lock files. Each
+//! step must agree in its answer and in the locks that every process sees.
 //!
-//! `OPENPATH_LOCKS_SCRIPTS` says how many scripts, 40 by default.
+//! `OPENPATH_LOCKS_SCRIPTS` sets the number of scripts, 40 by default.
 
 use crate::processes::{Agents, FILES, ask, host, next, one_of, ours, settle};
 use openpath_vfs::Tuning;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 const PROCESSES: &str = "abcd";
-/// Bytes that requests are for, and a few more.
+/// The bytes that requests lock, and a few more.
 const BYTES: usize = 12;
 
 fn scripts() -> u64 {
@@ -19,7 +19,7 @@ fn scripts() -> u64 {
     wanted.map_or(40, |n| n.parse().expect("a number"))
 }
 
-/// A request for some range, seldom of an odd kind.
+/// A request for some range, rarely of an odd kind.
 fn request(seed: &mut u64) -> String {
     let kind = one_of(seed, &["r", "r", "w", "w", "u"]);
     let (start, len) = match next(seed) % 8 {
@@ -36,7 +36,7 @@ fn request(seed: &mut u64) -> String {
     }
 }
 
-/// One call of a process that has these descriptors.
+/// One random call of a process with these descriptors.
 fn step(seed: &mut u64, names: &[&str], waits: bool) -> String {
     let name = one_of(seed, names);
     match next(seed) % 20 {
@@ -65,7 +65,7 @@ fn step(seed: &mut u64, names: &[&str], waits: bool) -> String {
     }
 }
 
-/// What a script goes through to be the same for both: descriptors are replaced only by closing.
+/// The calls of a step that make both sides equal: a descriptor is only replaced after a close.
 fn prepared(step: &str) -> Vec<String> {
     let words: Vec<&str> = step.split(' ').collect();
     match words[0] {
@@ -76,7 +76,7 @@ fn prepared(step: &str) -> Vec<String> {
     }
 }
 
-/// Opens what each process begins with.
+/// Opens the initial files of each process.
 fn begin(agents: &mut dyn Agents) {
     for process in PROCESSES.chars() {
         let who = format!("{process}1");
@@ -87,7 +87,7 @@ fn begin(agents: &mut dyn Agents) {
 }
 
 #[test]
-fn answers_and_locks_are_those_of_the_kernel() {
+fn random_requests_leave_the_locks_of_the_kernel() {
     for script in 0..scripts() {
         let mut seed = script * 7919 + 1;
         let mut tuning = Tuning::default();
@@ -97,7 +97,7 @@ fn answers_and_locks_are_those_of_the_kernel() {
         let mut told = Vec::new();
         for agents in [&mut theirs as &mut dyn Agents, &mut own] {
             begin(agents);
-            // Who only looks.
+            // A process that only looks.
             assert_eq!(ask(agents, "e1", "open x f rw"), "0");
             assert_eq!(ask(agents, "e1", "open z g rw"), "0");
         }
@@ -114,7 +114,8 @@ fn answers_and_locks_are_those_of_the_kernel() {
                 .map(|(who, what)| {
                     let ours = ask(&mut own, who, &what);
                     let mut kernel = ask(&mut theirs, who, &what);
-                    // The list of the whole machine is read piece by piece, while others change it.
+                    // /proc/locks lists the whole machine and is read in pieces while others change
+                    // it.
                     for _ in 0..5 {
                         if what == "locks" && kernel != ours {
                             kernel = ask(&mut theirs, who, &what);
@@ -137,13 +138,13 @@ fn answers_and_locks_are_those_of_the_kernel() {
     }
 }
 
-/// What was said after a step, and what is locked and waited for then.
+/// The answers of a step, and the locks and waiters after it.
 #[derive(PartialEq)]
 struct Told {
     step: String,
-    /// What who was told says, or `waits`.
+    /// The answer of the process that made the call, or `waits`.
     said: String,
-    /// Who else went on, and with what.
+    /// The processes that went on, and their answers.
     others: String,
     locks: String,
 }
@@ -171,7 +172,7 @@ fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<Told> {
                 (false, _) => step,
             };
             let (said, others) = settle(agents, &mut waiting, &who, &step, patience);
-            // Who goes on so late makes a difference, and another try.
+            // A process that goes on this late makes a difference, which is tried again.
             let (locks, late) = settle(agents, &mut waiting, "e1", "locks", patience);
             told.push(Told {
                 step: format!("{who} {step}"),
@@ -184,7 +185,7 @@ fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<Told> {
     told
 }
 
-/// Whether two differ only in who of several went on (L80).
+/// Whether two scripts differ only in which of several waiters went on (L80).
 fn is_a_matter_of_order(theirs: &[Told], own: &[Told]) -> bool {
     let at = theirs.iter().zip(own).take_while(|(a, b)| a == b).count();
     let waited = at
@@ -198,7 +199,7 @@ fn is_a_matter_of_order(theirs: &[Told], own: &[Told]) -> bool {
 }
 
 #[test]
-fn who_waits_and_who_goes_on_is_as_with_the_kernel() {
+fn the_same_processes_wait_and_go_on_as_in_the_kernel() {
     let (mut steps, mut waits, mut ordered) = (0, 0, 0);
     let scripts = scripts() / 2;
     for script in 0..scripts {
@@ -233,6 +234,6 @@ fn who_waits_and_who_goes_on_is_as_with_the_kernel() {
     assert!(waits * 10 > steps, "{waits} of {steps} steps waited");
     assert!(
         ordered * 5 <= scripts,
-        "{ordered} of {scripts} went in another order"
+        "{ordered} of {scripts} scripts went in another order"
     );
 }

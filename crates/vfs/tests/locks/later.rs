@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits for a lock without a thread, and who locks in the name of those behind a face.
+//! Waits for a lock that take no thread, and locks of owners that a face names.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
@@ -18,7 +18,7 @@ fn open(task: &Task) -> Fd {
     task.open(b"/f", O_CREAT | O_RDWR, 0o666).expect("a file")
 }
 
-/// Two tasks with a file open, the first of which has it locked.
+/// Two tasks with a file open; the first has it locked.
 fn pair(vfs: &Vfs) -> [(Task, Fd); 2] {
     let pair = [root(vfs), root(vfs)].map(|task| {
         let fd = open(&task);
@@ -30,22 +30,24 @@ fn pair(vfs: &Vfs) -> [(Task, Fd); 2] {
 }
 
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct Wakes(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-fn bell() -> (Arc<Bell>, Waker) {
-    let bell = Arc::<Bell>::default();
-    (Arc::clone(&bell), Waker::from(bell))
+fn counting_waker() -> (Arc<Wakes>, Waker) {
+    let wakes = Arc::<Wakes>::default();
+    (Arc::clone(&wakes), Waker::from(wakes))
 }
 
 fn later(task: &Task, fd: Fd, ask: &Flock) -> LockWait {
-    let wait = task.fcntl_setlkw_later(fd, ask).expect("a place in line");
-    wait.expect("somebody is in the way")
+    let wait = task
+        .fcntl_setlkw_later(fd, ask)
+        .expect("the wait was refused");
+    wait.expect("nothing conflicts")
 }
 
 fn locks(vfs: &Vfs) -> (usize, usize) {
@@ -55,11 +57,11 @@ fn locks(vfs: &Vfs) -> (usize, usize) {
 }
 
 #[test]
-fn who_frees_a_lock_tells_who_waits_for_it_once() {
+fn an_unlock_wakes_its_waiter_once() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let wait = later(&b, fb, &WRITE);
-    let (bell, waker) = bell();
+    let (wakes, waker) = counting_waker();
     assert_eq!(b.lock_wait(&wait, &waker), Poll::Pending);
     assert_eq!(locks(&vfs), (1, 1));
     let freed = thread::spawn(move || {
@@ -67,19 +69,23 @@ fn who_frees_a_lock_tells_who_waits_for_it_once() {
         a
     });
     let a = freed.join().expect("freed");
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert_eq!(b.lock_wait(&wait, &waker), Poll::Ready(Ok(())));
     assert_eq!(locks(&vfs), (1, 0));
     drop(wait);
-    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN), "it is kept");
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(
+        a.fcntl_setlk(fa, &WRITE),
+        Err(Errno::EAGAIN),
+        "a taken lock was released"
+    );
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn who_waits_no_more_leaves_nothing() {
+fn an_ended_wait_leaves_nothing() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
-    let (bell, waker) = bell();
+    let (wakes, waker) = counting_waker();
     let wait = later(&b, fb, &WRITE);
     assert!(b.lock_wait(&wait, &waker).is_pending());
     assert_eq!(b.lock_end(&wait), None);
@@ -89,11 +95,11 @@ fn who_waits_no_more_leaves_nothing() {
     drop(wait);
     assert_eq!(locks(&vfs), (1, 0));
     a.fcntl_setlk(fa, &FREE).expect("free");
-    assert_eq!((locks(&vfs), bell.0.load(Ordering::SeqCst)), ((0, 0), 0));
+    assert_eq!((locks(&vfs), wakes.0.load(Ordering::SeqCst)), ((0, 0), 0));
 }
 
 #[test]
-fn what_came_before_the_end_is_told_and_what_nobody_heard_of_is_freed() {
+fn a_grant_before_the_end_is_reported_and_an_untaken_one_is_released() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let wait = later(&b, fb, &WRITE);
@@ -108,7 +114,7 @@ fn what_came_before_the_end_is_told_and_what_nobody_heard_of_is_freed() {
     assert_eq!(locks(&vfs), (0, 0));
 }
 
-/// What is locked, by its owner's process, from where to where, and how.
+/// The locked spans: process of the owner, start, end, kind.
 fn spans(vfs: &Vfs) -> Vec<(i32, i64, Option<i64>, LockKind)> {
     let all = vfs.locks();
     assert!(all.iter().all(|lock| !lock.waits), "{all:?}");
@@ -118,13 +124,13 @@ fn spans(vfs: &Vfs) -> Vec<(i32, i64, Option<i64>, LockKind)> {
 }
 
 #[test]
-fn who_drops_a_grant_keeps_what_it_had() {
+fn a_dropped_grant_restores_the_previous_lock() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     a.fcntl_setlk(fa, &FREE).expect("free");
     let read = Flock::new(F_RDLCK, 0, 100);
     a.fcntl_setlk(fa, &read).expect("a lock");
-    b.fcntl_setlk(fb, &read).expect("a lock beside it");
+    b.fcntl_setlk(fb, &read).expect("read locks are shared");
     let wait = later(&b, fb, &Flock::new(F_WRLCK, 50, 10));
     a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
     assert_eq!(
@@ -132,25 +138,27 @@ fn who_drops_a_grant_keeps_what_it_had() {
         Err(Errno::EAGAIN)
     );
     a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 0, 50))
-        .expect("beside the claim");
+        .expect("no conflict with the claim");
     drop(wait);
     a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 50, 1))
-        .expect("nobody claims it");
+        .expect("the claim is gone");
     a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
     assert_eq!(spans(&vfs), [(b.pid(), 0, Some(99), LockKind::Read)]);
 }
 
 #[test]
-fn who_drops_a_grant_keeps_what_another_thread_got_meanwhile() {
+fn a_dropped_grant_keeps_a_lock_that_another_thread_took() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let wait = later(&b, fb, &WRITE);
     a.fcntl_setlk(fa, &FREE).expect("free");
     let thread = b.clone_files().expect("a thread");
-    thread.fcntl_setlk(fb, &WRITE).expect("its own table's");
+    thread
+        .fcntl_setlk(fb, &WRITE)
+        .expect("the table owns the claim");
     drop(wait);
     assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN));
-    // Heard of after somebody unlocked what was locked: it is a lock again.
+    // The grant is taken after another thread unlocked its range: the range is locked again.
     thread.fcntl_setlk(fb, &FREE).expect("free");
     a.fcntl_setlk(fa, &WRITE).expect("a lock");
     let wait = later(&b, fb, &WRITE);
@@ -161,7 +169,7 @@ fn who_drops_a_grant_keeps_what_another_thread_got_meanwhile() {
 }
 
 #[test]
-fn a_grant_ends_with_its_table_or_its_face_though_nobody_heard_of_it() {
+fn an_untaken_grant_ends_with_its_table_or_face() {
     for by_face in [false, true] {
         let vfs = world();
         let [(a, fa), (b, fb)] = pair(&vfs);
@@ -170,7 +178,9 @@ fn a_grant_ends_with_its_table_or_its_face_though_nobody_heard_of_it() {
             true => face.setlkw(&b, fb, 1, &WRITE),
             false => b.fcntl_setlkw_later(fb, &WRITE),
         };
-        let wait = wait.expect("a place in line").expect("in the way");
+        let wait = wait
+            .expect("the wait was refused")
+            .expect("nothing conflicts");
         a.fcntl_setlk(fa, &FREE).expect("free");
         let next = later(&a, fa, &WRITE);
         if by_face {
@@ -178,7 +188,11 @@ fn a_grant_ends_with_its_table_or_its_face_though_nobody_heard_of_it() {
         } else {
             b.close(fb).expect("closed");
         }
-        assert_eq!(a.lock_end(&next), Some(Ok(())), "it goes on at once");
+        assert_eq!(
+            a.lock_end(&next),
+            Some(Ok(())),
+            "the next waiter was not granted"
+        );
         let told = match by_face {
             true => wait.poll(Waker::noop()),
             false => b.lock_wait(&wait, Waker::noop()),
@@ -190,25 +204,25 @@ fn a_grant_ends_with_its_table_or_its_face_though_nobody_heard_of_it() {
 }
 
 #[test]
-fn who_hears_late_of_a_lock_by_what_it_closed_keeps_its_others() {
+fn a_late_grant_of_a_closed_file_keeps_later_locks() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let wait = later(&b, fb, &WRITE);
     b.close(fb).expect("closed");
     a.fcntl_setlk(fa, &FREE).expect("free");
     let again = open(&b);
-    assert_eq!(again, fb, "another open file at the same place");
+    assert_eq!(again, fb, "the number is reused");
     b.fcntl_setlk(again, &WRITE).expect("a lock");
     for _ in 0..2 {
         let told = b.lock_wait(&wait, Waker::noop());
         assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
     }
     drop(wait);
-    assert_eq!(locks(&vfs), (1, 0), "the one that was set after");
+    assert_eq!(locks(&vfs), (1, 0), "only the later lock is left");
 }
 
 #[test]
-fn who_heard_of_a_lock_may_ask_again_after_its_close() {
+fn a_taken_grant_does_not_end_a_later_lock() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let wait = later(&b, fb, &WRITE);
@@ -219,44 +233,52 @@ fn who_heard_of_a_lock_may_ask_again_after_its_close() {
     b.fcntl_setlk(fb, &WRITE).expect("a lock");
     let _told = b.lock_wait(&wait, Waker::noop());
     drop(wait);
-    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN), "a later one");
+    assert_eq!(
+        a.fcntl_setlk(fa, &WRITE),
+        Err(Errno::EAGAIN),
+        "the later lock was released"
+    );
 }
 
 #[test]
-fn a_lock_of_a_whole_file_that_is_granted_and_dropped_is_nobodys() {
+fn a_dropped_flock_grant_leaves_no_lock() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     for fd in [(&a, fa), (&b, fb)] {
-        fd.0.flock(fd.1, LOCK_SH).expect("beside the other");
+        fd.0.flock(fd.1, LOCK_SH).expect("read locks are shared");
     }
     let wait = b.flock_later(fb, LOCK_EX).expect("a place");
-    let wait = wait.expect("in the way");
+    let wait = wait.expect("nothing conflicts");
     a.flock(fa, LOCK_UN).expect("free");
     assert_eq!(a.flock(fa, LOCK_SH | LOCK_NB), Err(Errno::EAGAIN));
     drop(wait);
     a.flock(fa, LOCK_EX | LOCK_NB)
-        .expect("the old one went first");
+        .expect("the old lock is left");
 }
 
 #[test]
-fn who_drops_a_grant_lets_the_next_in_line_go_on() {
+fn a_dropped_grant_wakes_the_next_waiter() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let c = root(&vfs);
     let fc = open(&c);
     let (first, second) = (later(&b, fb, &WRITE), later(&c, fc, &WRITE));
-    let (bell, waker) = bell();
+    let (wakes, waker) = counting_waker();
     assert!(c.lock_wait(&second, &waker).is_pending());
     a.fcntl_setlk(fa, &FREE).expect("free");
-    assert_eq!(bell.0.load(Ordering::SeqCst), 0, "the first claims it");
+    assert_eq!(
+        wakes.0.load(Ordering::SeqCst),
+        0,
+        "the first waiter has the claim"
+    );
     drop(first);
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert_eq!(c.lock_wait(&second, &waker), Poll::Ready(Ok(())));
     assert_eq!(locks(&vfs), (1, 0));
 }
 
 #[test]
-fn a_grant_that_joins_locks_is_dropped_when_there_may_be_no_more() {
+fn a_grant_that_would_merge_locks_can_be_dropped_at_the_limit() {
     let vfs = world();
     let tenant = vfs.tenant(TenantLimits {
         locks_max: 3,
@@ -281,7 +303,7 @@ fn a_grant_that_joins_locks_is_dropped_when_there_may_be_no_more() {
 }
 
 #[test]
-fn what_was_paid_pays_beside_other_locks_of_the_owner() {
+fn the_charge_of_a_wait_counts_beside_other_locks() {
     let vfs = world();
     let tenant = vfs.tenant(TenantLimits {
         locks_max: 2,
@@ -299,7 +321,7 @@ fn what_was_paid_pays_beside_other_locks_of_the_owner() {
 }
 
 #[test]
-fn a_grant_that_takes_more_locks_than_there_may_be_is_refused_when_heard() {
+fn a_grant_that_needs_more_locks_than_allowed_fails_with_enolck() {
     let vfs = world();
     let tenant = vfs.tenant(TenantLimits {
         locks_max: 2,
@@ -319,7 +341,7 @@ fn a_grant_that_takes_more_locks_than_there_may_be_is_refused_when_heard() {
             Poll::Ready(Err(Errno::ENOLCK))
         );
     }
-    a.fcntl_setlk(fa, &read(5, 1)).expect("nobody claims it");
+    a.fcntl_setlk(fa, &read(5, 1)).expect("the claim is gone");
     assert_eq!(tenant.stats().locks, 1);
     drop(wait);
     let its = (b.pid(), 0, Some(99), LockKind::Read);
@@ -327,7 +349,7 @@ fn a_grant_that_takes_more_locks_than_there_may_be_is_refused_when_heard() {
 }
 
 #[test]
-fn a_lock_that_is_granted_after_the_close_ends() {
+fn a_lock_granted_after_the_close_ends() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     for heard in [true, false] {
@@ -346,18 +368,22 @@ fn a_lock_that_is_granted_after_the_close_ends() {
 }
 
 #[test]
-fn a_lock_that_is_granted_to_a_table_that_was_left_ends() {
+fn a_lock_granted_to_a_dropped_table_ends() {
     for looks in [false, true] {
         let vfs = world();
         let [(a, fa), (b, fb)] = pair(&vfs);
         let other = b.clone_files().expect("a thread");
         let wait = later(&b, fb, &WRITE);
-        // The table asked for dies with the other thread.
-        b.unshare_files().expect("a table of its own");
+        // The requesting table is dropped with the other thread.
+        b.unshare_files().expect("unshare failed");
         drop(other);
         a.fcntl_setlk(fa, &FREE).expect("free");
         if looks {
-            assert_eq!(wait.poll(Waker::noop()), Poll::Ready(Ok(())), "a look only");
+            assert_eq!(
+                wait.poll(Waker::noop()),
+                Poll::Ready(Ok(())),
+                "a poll reports the grant"
+            );
         } else {
             let told = b.lock_wait(&wait, Waker::noop());
             assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
@@ -368,7 +394,7 @@ fn a_lock_that_is_granted_to_a_table_that_was_left_ends() {
 }
 
 #[test]
-fn what_was_paid_for_a_wait_pays_for_the_lock() {
+fn the_charge_of_a_wait_becomes_the_charge_of_its_lock() {
     let vfs = world();
     let tenant = vfs.tenant(TenantLimits {
         locks_max: 1,
@@ -379,7 +405,7 @@ fn what_was_paid_for_a_wait_pays_for_the_lock() {
     let wait = later(&b, fb, &WRITE);
     assert_eq!(tenant.stats().locks, 1);
     a.fcntl_setlk(fa, &FREE).expect("free");
-    assert_eq!(tenant.stats().locks, 1, "never less");
+    assert_eq!(tenant.stats().locks, 1, "the charge was dropped between");
     assert_eq!(b.lock_wait(&wait, Waker::noop()), Poll::Ready(Ok(())));
     drop(wait);
     assert_eq!((tenant.stats().locks, locks(&vfs)), (1, (1, 0)));
@@ -388,25 +414,27 @@ fn what_was_paid_for_a_wait_pays_for_the_lock() {
 }
 
 #[test]
-fn what_is_granted_after_a_face_is_gone_ends_with_who_waited() {
+fn a_lock_granted_after_its_face_is_gone_ends_with_the_wait() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let face = b.lock_face();
-    let wait = face.setlkw(&b, fb, 1, &WRITE).expect("a place in line");
-    let wait = wait.expect("somebody is in the way");
+    let wait = face
+        .setlkw(&b, fb, 1, &WRITE)
+        .expect("the wait was refused");
+    let wait = wait.expect("nothing conflicts");
     drop(face);
     a.fcntl_setlk(fa, &FREE).expect("free");
     assert_eq!(
         wait.poll(Waker::noop()),
         Poll::Ready(Ok(())),
-        "and heard of"
+        "the grant is not reported"
     );
     drop(wait);
     assert_eq!(locks(&vfs), (0, 0));
 }
 
 #[test]
-fn a_circle_is_refused_however_its_members_wait() {
+fn a_deadlock_is_refused_however_its_members_wait() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let second = |kind| Flock::new(kind, 10, 10);
@@ -422,28 +450,32 @@ fn a_circle_is_refused_however_its_members_wait() {
 }
 
 #[test]
-fn open_files_wait_without_a_thread_too() {
+fn ofd_and_flock_requests_wait_without_a_thread() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let wait = b.ofd_setlkw_later(fb, &WRITE).expect("a place");
-    let wait = wait.expect("in the way");
+    let wait = wait.expect("nothing conflicts");
     a.fcntl_setlk(fa, &FREE).expect("free");
     assert_eq!(wait.end(), Some(Ok(())));
     a.flock(fa, LOCK_SH).expect("a lock");
-    assert!(b.flock_later(fb, LOCK_SH).expect("beside it").is_none());
+    assert!(
+        b.flock_later(fb, LOCK_SH)
+            .expect("read locks are shared")
+            .is_none()
+    );
     let nb = b.flock_later(fb, LOCK_EX | LOCK_NB);
     assert_eq!(nb.map(|_| ()), Err(Errno::EAGAIN));
     let wait = b
         .flock_later(fb, LOCK_EX)
         .expect("a place")
-        .expect("in the way");
+        .expect("nothing conflicts");
     a.flock(fa, LOCK_UN).expect("free");
     assert_eq!(wait.end(), Some(Ok(())));
     assert_eq!(a.flock(fa, LOCK_SH | LOCK_NB), Err(Errno::EAGAIN));
 }
 
 #[test]
-fn who_waits_costs_a_lock_until_it_has_its_own() {
+fn a_wait_without_a_thread_is_charged_as_a_lock() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     b.set_tenant(&vfs.tenant(TenantLimits {
@@ -455,7 +487,11 @@ fn who_waits_costs_a_lock_until_it_has_its_own() {
     let second = b.fcntl_setlkw_later(fb, &WRITE);
     assert_eq!(second.map(|_| ()), Err(Errno::ENOLCK));
     a.fcntl_setlk(fa, &FREE).expect("free");
-    assert_eq!(b.lock_end(&wait), Some(Ok(())), "the last that it may have");
+    assert_eq!(
+        b.lock_end(&wait),
+        Some(Ok(())),
+        "the tenant has room for one lock"
+    );
     drop(wait);
     b.fcntl_setlk(fb, &FREE).expect("free");
     a.fcntl_setlk(fa, &WRITE).expect("a lock");
@@ -465,7 +501,7 @@ fn who_waits_costs_a_lock_until_it_has_its_own() {
 }
 
 #[test]
-fn who_panics_when_told_harms_nobody() {
+fn a_panicking_waker_affects_no_other_waiter() {
     struct Fails;
     impl Wake for Fails {
         fn wake(self: Arc<Self>) {
@@ -480,16 +516,16 @@ fn who_panics_when_told_harms_nobody() {
     let first = later(&b, fb, &read);
     let fails = Waker::from(Arc::new(Fails));
     assert!(b.lock_wait(&first, &fails).is_pending());
-    let (bell, waker) = bell();
+    let (wakes, waker) = counting_waker();
     let second = later(&c, fc, &read);
     assert!(c.lock_wait(&second, &waker).is_pending());
     a.fcntl_setlk(fa, &FREE).expect("free");
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert_eq!(locks(&vfs), (2, 0));
 }
 
 #[test]
-fn owners_behind_a_face_lock_beside_tables_and_end_with_it() {
+fn owners_of_a_face_conflict_with_tables_and_end_with_the_face() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let (face, other) = (b.lock_face(), b.lock_face());
@@ -498,17 +534,18 @@ fn owners_behind_a_face_lock_beside_tables_and_end_with_it() {
     let seen = face.getlk(&b, fb, 1, &WRITE).expect("a look");
     assert_eq!((seen.kind, seen.pid), (F_WRLCK, a.pid()));
     let wait = face.setlkw(&b, fb, 1, &by(77, &WRITE)).expect("a place");
-    let wait = wait.expect("in the way");
+    let wait = wait.expect("nothing conflicts");
     a.close(fa).expect("closed");
     assert_eq!(wait.end(), Some(Ok(())));
     let fa = open(&a);
     let seen = a.fcntl_getlk(fa, &WRITE).expect("a look");
     assert_eq!((seen.kind, seen.pid), (F_WRLCK, 77));
-    // The same number of another face, and another of the same, are others.
+    // Equal numbers of different faces, and different numbers of one face, are different owners.
     assert_eq!(other.setlk(&b, fb, 1, &WRITE), Err(Errno::EAGAIN));
     assert_eq!(face.setlk(&b, fb, 2, &WRITE), Err(Errno::EAGAIN));
-    face.setlk(&b, fb, 1, &WRITE).expect("its own");
-    // A close in the server's table is none behind the face.
+    face.setlk(&b, fb, 1, &WRITE)
+        .expect("an owner conflicts with itself");
+    // A close in the server's table is no close of an owner behind the face.
     b.close(b.dup(fb).expect("a duplicate")).expect("closed");
     assert_eq!(locks(&vfs), (1, 0));
     face.end(&b, fb, 2).expect("nothing");
@@ -525,12 +562,12 @@ fn owners_behind_a_face_lock_beside_tables_and_end_with_it() {
     assert_eq!(
         locks(&vfs),
         (2, 0),
-        "the other face's, and the one that was waited for"
+        "the other face's lock, and the granted one"
     );
 }
 
 #[test]
-fn a_circle_through_a_face_is_refused() {
+fn a_deadlock_through_a_face_is_refused() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     let face = b.lock_face();
@@ -542,7 +579,7 @@ fn a_circle_through_a_face_is_refused() {
 }
 
 #[test]
-fn a_report_tells_who_keeps_whom_waiting() {
+fn a_list_of_locks_shows_what_blocks_each_waiter() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
     a.flock(fa, LOCK_EX).expect("a lock");
@@ -552,7 +589,7 @@ fn a_report_tells_who_keeps_whom_waiting() {
     let all = vfs.locks();
     let waits: Vec<_> = all.iter().filter(|lock| lock.waits).collect();
     let [waiting] = waits[..] else {
-        panic!("one waits: {all:?}")
+        panic!("not exactly one waiter: {all:?}")
     };
     let keeps: Vec<_> = all.iter().filter(|lock| lock.keeps(waiting)).collect();
     assert_eq!(

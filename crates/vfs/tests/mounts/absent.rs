@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of absent names: what is not found, not listed and not made in a mount that has them, and
-//! where they do not reach.
+//! Rules of absent names: they hide names from lookups, listings and changes in their mount, and
+//! nowhere else.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
@@ -11,7 +11,7 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A tree mounted on `/m`, and again without rules on `/bare`; the task stands in `/`.
+/// A tree mounted on `/m`, and again without rules on `/bare`; the task is in `/`.
 fn tree(rules: AbsentRulesBuilder) -> (Vfs, Task) {
     let vfs = world();
     let task = root(&vfs);
@@ -47,7 +47,7 @@ fn rules() -> AbsentRulesBuilder {
     rules.glob(b"vault")
 }
 
-/// Names in a directory, read with room for few at a time.
+/// The names in a directory, read a few at a time.
 fn names(task: &Task, path: &str) -> Vec<String> {
     let fd = task.get(path, "RD|DIR");
     let mut all = Vec::new();
@@ -80,7 +80,7 @@ fn open(task: &Task, path: &str, flags: u32) -> Result<(), Errno> {
 }
 
 #[test]
-fn what_is_absent_is_not_found_cached_or_not() {
+fn an_absent_name_is_not_found_cached_or_not() {
     let (vfs, task) = tree(rules());
     let cached = OpenHow {
         flags: 0,
@@ -96,7 +96,7 @@ fn what_is_absent_is_not_found_cached_or_not() {
         "/m/none.pem",
         "/m/pub/../vault/gold",
     ] {
-        // All of it but what is absent is cached.
+        // Caches everything but the absent names.
         let _warm = task.stat(path.as_bytes());
         let entries = vfs.usage().dentries;
         for _ in 0..3 {
@@ -125,7 +125,7 @@ fn what_is_absent_is_not_found_cached_or_not() {
 }
 
 #[test]
-fn what_is_absent_cannot_be_made_or_removed() {
+fn an_absent_name_is_neither_created_nor_removed() {
     for (deny, builder) in [
         (Errno::EACCES, rules()),
         (Errno::EPERM, rules().deny(Errno::EPERM)),
@@ -160,7 +160,7 @@ fn what_is_absent_cannot_be_made_or_removed() {
 }
 
 #[test]
-fn listing_leaves_it_out() {
+fn listings_omit_absent_names() {
     let (_vfs, task) = tree(rules());
     assert_eq!(names(&task, "/m"), ["etc", "plain", "pub"]);
     assert_eq!(names(&task, "/m/etc"), ["passwd"]);
@@ -171,7 +171,7 @@ fn listing_leaves_it_out() {
 }
 
 #[test]
-fn rules_belong_to_a_mount_and_its_copies() {
+fn rules_belong_to_a_mount_and_are_copied_with_it() {
     let (_vfs, task) = tree(rules());
     for dir in ["/copy", "/part", "/all"] {
         task.dir(dir, 0o755, (0, 0));
@@ -188,17 +188,17 @@ fn rules_belong_to_a_mount_and_its_copies() {
         open(&task, "/part/shadow", O_CREAT | O_RDWR),
         Err(Errno::EACCES)
     );
-    // The flags of a mount come and go; rules stay.
+    // A change of the mount's flags keeps the rules.
     task.remount_bind(b"/m", MountFlags::NO_DEV)
         .expect("a remount");
     assert_eq!(task.stat(b"/m/vault").map(drop), none);
-    // The copies have rules of their own from now on.
+    // Each copy has its own rules from now on.
     task.set_absent(b"/m", None).expect("no rules");
     assert!(task.stat(b"/m/vault/gold").is_ok() && task.stat(b"/m/etc/shadow").is_ok());
     assert_eq!(task.stat(b"/part/shadow").map(drop), none);
     task.umount(b"/copy", 0).expect("umount");
     task.umount(b"/part", 0).expect("umount");
-    // They begin at the root of the mount they are given to.
+    // Paths of rules begin at the root of their mount.
     let only = AbsentRules::builder().path(b"shadow").build();
     task.bind(b"/m/etc", b"/part").expect("a bind");
     task.set_absent(b"/part", only.ok()).expect("rules");
@@ -209,7 +209,7 @@ fn rules_belong_to_a_mount_and_its_copies() {
 }
 
 #[test]
-fn what_was_open_stays() {
+fn open_files_stay_open_under_new_rules() {
     let (_vfs, task) = tree(AbsentRules::builder().glob(b"nothing"));
     let file = task.get("/m/vault/gold", "RD");
     let dir = task.get("/m/vault", "RD|DIR");
@@ -226,7 +226,7 @@ fn what_was_open_stays() {
 }
 
 #[test]
-fn a_place_is_where_the_directory_is_now() {
+fn a_rule_applies_to_the_directory_now_at_its_path() {
     let (_vfs, task) = tree(rules());
     let passed = |path: &str| task.stat(path.as_bytes()).is_ok();
     let rename = |old: &str, new: &str| task.rename(old.as_bytes(), new.as_bytes());
@@ -238,14 +238,14 @@ fn a_place_is_where_the_directory_is_now() {
     rename("/bare/pub/etc", "/bare/etc").expect("a rename");
     assert!(!passed("/m/etc/shadow"));
     assert_eq!(task.unlink(b"/m/etc/shadow"), Err(Errno::ENOENT));
-    // A directory that is not empty for the backend is not removed.
+    // A directory that is not empty in the back end is not removed.
     assert_eq!(task.rmdir(b"/m/etc"), Err(Errno::ENOTEMPTY));
     rename("/bare/etc", "/bare/pub/etc").expect("a rename");
     assert!(passed("/m/pub/etc/shadow"));
 }
 
 #[test]
-fn no_directory_moves_to_where_a_rule_means_more_or_less_of_it() {
+fn no_directory_moves_where_rules_would_hide_more_or_less_of_it() {
     let (_vfs, task) = tree(rules().stay(b"pub/etc/passwd"));
     for path in ["/m/etc/deep", "/m/pub/deep", "/m/other", "/m/other/etc"] {
         task.dir(path, 0o755, (0, 0));
@@ -276,7 +276,7 @@ fn no_directory_moves_to_where_a_rule_means_more_or_less_of_it() {
     ] {
         assert_eq!(rename(old, new), Ok(()), "{old} {new}");
     }
-    // Nothing comes to lie where it could not have been made.
+    // No name moves to a path where it could not be created.
     assert_eq!(
         task.open(b"/m/etc/shadow", O_CREAT | O_WRONLY, 0o600),
         Err(Errno::EACCES)
@@ -286,12 +286,12 @@ fn no_directory_moves_to_where_a_rule_means_more_or_less_of_it() {
     task.data("/m/made/shadow", b"x");
     assert_eq!(rename("/m/made", "/m/etc"), Err(Errno::EXDEV));
     assert_eq!(task.stat(b"/m/made/shadow").map(|stat| stat.size), Ok(1));
-    // What has no rules moves what it likes.
+    // A mount without rules moves any name.
     assert_eq!(rename("/bare/pub/etc", "/bare/pub/old"), Ok(()));
 }
 
 #[test]
-fn path_that_stays_is_neither_removed_nor_renamed_nor_replaced() {
+fn a_path_with_a_rule_is_neither_removed_nor_renamed_nor_replaced() {
     let (_vfs, task) = tree(rules().stay(b"etc/passwd").stay(b"pub/etc").stay(b"plain"));
     let exchange = |old: &str, new: &str| {
         let (old, new) = (old.as_bytes(), new.as_bytes());
@@ -319,7 +319,7 @@ fn path_that_stays_is_neither_removed_nor_renamed_nor_replaced() {
     assert_eq!(task.rename(b"/m/pub/etc", b"/m/other"), Err(Errno::EBUSY));
     assert_eq!(task.rename(b"/m/empty", b"/m/pub/etc"), Err(Errno::EBUSY));
     assert_eq!(exchange("/m/empty", "/m/pub/etc"), Err(Errno::EBUSY));
-    // The same names elsewhere are free, and a path that is gone can be made again.
+    // The same names in other places are free, and a removed path can be created again.
     task.data("/m/pub/etc/passwd", b"x");
     assert_eq!(task.rename(b"/m/pub/etc/passwd", b"/m/empty/plain"), Ok(()));
     assert_eq!(task.unlink(b"/m/empty/plain"), Ok(()));
@@ -328,7 +328,7 @@ fn path_that_stays_is_neither_removed_nor_renamed_nor_replaced() {
 }
 
 #[test]
-fn other_mounts_on_the_way_are_as_fast_as_ever() {
+fn walks_through_mounts_without_rules_stay_fast() {
     let (_vfs, task) = tree(rules().glob(b"\xff*"));
     task.mount(
         MemFs::new(MemOptions::default()),
@@ -364,7 +364,7 @@ fn other_mounts_on_the_way_are_as_fast_as_ever() {
 }
 
 #[test]
-fn what_the_path_cache_knew_does_not_count() {
+fn new_rules_override_the_path_cache() {
     let (_vfs, task) = tree(AbsentRules::builder().glob(b"nothing"));
     task.set_absent(b"/m", None).expect("no rules");
     let deep = "/m/a-long-directory/another-long-directory/vault";
@@ -384,7 +384,7 @@ fn what_the_path_cache_knew_does_not_count() {
 }
 
 #[test]
-fn what_is_absent_on_both_ends_of_a_move_is_never_found() {
+fn a_name_absent_at_both_ends_of_a_move_is_never_found() {
     let rules = AbsentRules::builder().glob(b"*.pem").glob(b"**/shadow");
     let (vfs, task) = tree(rules);
     task.rename(b"/m/pub/etc", b"/m/pub/here")
@@ -397,7 +397,9 @@ fn what_is_absent_on_both_ends_of_a_move_is_never_found() {
             let mover = root(&vfs);
             for _ in 0..20_000 {
                 mover.rename(b"/m/pub/here", b"/m/etc").expect("there");
-                mover.rename(b"/m/etc", b"/m/pub/here").expect("and back");
+                mover
+                    .rename(b"/m/etc", b"/m/pub/here")
+                    .expect("rename back");
             }
             over.store(true, Ordering::Release);
         });

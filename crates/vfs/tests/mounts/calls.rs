@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mount, bind, remount and umount as a task calls them, and what each flag of a mount does. The
+//! mount, bind, remount and umount as a task calls them, and the effect of each mount flag. The
 //! expected answers are those of Linux 6.18.
 
 use crate::tasks::{NOBODY, Short, root, says, tree, user, vfs};
@@ -32,7 +32,7 @@ fn rename(t: &Task, old: &str, new: &str, flags: u32) -> String {
 }
 
 /// A tree with one file of each kind in `/src`.
-fn stage() -> (Vfs, Task) {
+fn setup() -> (Vfs, Task) {
     let vfs = vfs();
     let t = root(&vfs);
     t.umask(0);
@@ -54,9 +54,10 @@ fn stage() -> (Vfs, Task) {
 }
 
 #[test]
-fn a_read_only_mount_and_a_read_only_tree_refuse_differently() {
+fn a_read_only_mount_and_a_read_only_tree_give_different_errors() {
     const A3: u32 = 3;
-    // Path, flags, then: read-only bind as root, tree as root, bind as a user, tree as a user.
+    // Path and flags, then four answers: a read-only bind and a read-only tree, as root and as a
+    // user.
     let table: &[(&str, u32, [&str; 4])] = &[
         ("f", O_RDONLY, ["0"; 4]),
         ("f", O_WRONLY, ["EROFS", "EROFS", "EACCES", "EROFS"]),
@@ -88,12 +89,12 @@ fn a_read_only_mount_and_a_read_only_tree_refuse_differently() {
         ("f", A3, ["0", "EROFS", "EACCES", "EROFS"]),
         ("f", O_APPEND, ["0"; 4]),
     ];
-    // Two stages of the same content: one read-only through a mount, one as a tree.
-    let (_vfs, by_mount) = stage();
+    // Two trees with the same content: one is read-only through a mount, one as a tree.
+    let (_vfs, by_mount) = setup();
     assert_eq!(bind(&by_mount, "/src", "/m"), "0");
     let read_only = MountFlags::default() | MountFlags::READ_ONLY;
     by_mount.remount_bind(b"/m", read_only).expect("remount");
-    let (_vfs2, by_tree) = stage();
+    let (_vfs2, by_tree) = setup();
     assert_eq!(bind(&by_tree, "/src", "/m"), "0");
     by_tree.remount_sb(b"/m", true).expect("remount");
     let users = [user(&by_mount, NOBODY), user(&by_tree, NOBODY)];
@@ -103,7 +104,7 @@ fn a_read_only_mount_and_a_read_only_tree_refuse_differently() {
             .map(|t| says(t.shut(t.open(path.as_bytes(), flags, 0o644))));
         assert_eq!(said, expected, "{path} {flags:#o}");
     }
-    // The same files are writable through the other mount; the tree's are not.
+    // The same files are writable through the other mount; those of the tree are not.
     assert_eq!(
         says(by_mount.shut(by_mount.open(b"/src/f", O_WRONLY, 0))),
         "0"
@@ -115,13 +116,14 @@ fn a_read_only_mount_and_a_read_only_tree_refuse_differently() {
 }
 
 #[test]
-fn names_are_asked_for_before_a_read_only_mount_when_made_and_after_when_removed() {
-    let (_vfs, t) = stage();
+fn creation_checks_the_name_before_a_read_only_mount_and_removal_after() {
+    let (_vfs, t) = setup();
     assert_eq!(bind(&t, "/src", "/m"), "0");
     let read_only = MountFlags::default() | MountFlags::READ_ONLY;
     t.remount_bind(b"/m", read_only).expect("remount");
     let long = format!("/m/{}", "a".repeat(256));
-    // Path, then mkdir; mknod, symlink and link from within; unlink, rmdir, rename, rename to.
+    // Path, then seven answers: mkdir; mknod, symlink and link from within; unlink, rmdir, rename,
+    // rename to.
     let table: &[(&str, [&str; 6])] = &[
         (
             "/m/f",
@@ -179,7 +181,7 @@ fn names_are_asked_for_before_a_read_only_mount_when_made_and_after_when_removed
 
 #[test]
 fn links_are_not_followed_on_a_nosymfollow_mount() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(bind(&t, "/src", "/m"), "0");
     let flags = MountFlags::default() | MountFlags::NO_SYM_FOLLOW;
     t.remount_bind(b"/m", flags).expect("remount");
@@ -197,7 +199,7 @@ fn links_are_not_followed_on_a_nosymfollow_mount() {
         ..OpenHow::default()
     };
     assert_eq!(says(t.shut(t.openat2(AT_FDCWD, b"/m/ls", &how))), "ELOOP");
-    // And are again when the flag goes.
+    // They are followed again without the flag.
     t.remount_bind(b"/m", MountFlags::default())
         .expect("remount");
     assert_eq!(open("/m/ls", O_RDONLY), "0");
@@ -205,7 +207,7 @@ fn links_are_not_followed_on_a_nosymfollow_mount() {
 
 #[test]
 fn devices_are_not_opened_on_a_nodev_mount() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(bind(&t, "/src", "/m"), "0");
     let flags = MountFlags::default() | MountFlags::NO_DEV;
     t.remount_bind(b"/m", flags).expect("remount");
@@ -217,7 +219,7 @@ fn devices_are_not_opened_on_a_nodev_mount() {
     assert_eq!(open("/m/nodrv", O_RDONLY), "EACCES");
     assert_eq!(open("/m/null", O_DIRECTORY), "ENOTDIR");
     assert_eq!(open("/m/null", O_CREAT | O_EXCL), "EEXIST");
-    // A bind of it takes its flags along, and can shed them.
+    // A bind of it copies its flags, and may drop them.
     assert_eq!(bind(&t, "/m", "/a"), "0");
     assert_eq!(t.mount_flags(b"/a"), Ok(flags));
     assert_eq!(open("/a/null", O_RDONLY), "EACCES");
@@ -228,8 +230,8 @@ fn devices_are_not_opened_on_a_nodev_mount() {
 }
 
 #[test]
-fn paths_come_before_permission_and_permission_before_the_rest() {
-    let (_vfs, t) = stage();
+fn mount_calls_check_paths_then_permission_then_the_rest() {
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/nope"), "ENOENT");
     assert_eq!(mount(&t, ""), "ENOENT");
     assert_eq!(mount(&t, "/src/f"), "ENOTDIR");
@@ -258,8 +260,8 @@ fn paths_come_before_permission_and_permission_before_the_rest() {
 }
 
 #[test]
-fn the_topmost_of_a_stack_is_seen_and_goes_first() {
-    let (vfs, t) = stage();
+fn the_topmost_mount_is_seen_and_unmounted_first() {
+    let (vfs, t) = setup();
     let mounts = vfs.usage().mounts;
     t.touch("/a/below");
     assert_eq!(mount(&t, "/a"), "0");
@@ -282,8 +284,8 @@ fn the_topmost_of_a_stack_is_seen_and_goes_first() {
 }
 
 #[test]
-fn one_tree_is_mounted_as_often_as_wanted_but_not_on_its_own_root() {
-    let (vfs, t) = stage();
+fn a_tree_can_be_mounted_often_but_not_on_its_own_root() {
+    let (vfs, t) = setup();
     let sb = tree();
     let mount = |path: &str| says(t.mount(sb.clone(), path.as_bytes(), MountFlags::default()));
     assert_eq!(mount("/a"), "0");
@@ -299,7 +301,7 @@ fn one_tree_is_mounted_as_often_as_wanted_but_not_on_its_own_root() {
     assert_eq!(says(t.link(b"/a/f", b"/b/g")), "EXDEV");
     assert_eq!(umount(&t, "/a", 0), "0");
     assert_eq!(umount(&t, "/b", 0), "0");
-    // It keeps what is in it; another Vfs may have it now.
+    // The tree keeps its content, and another Vfs may use it now.
     let other = Vfs::builder().build(sb.clone()).expect("a Vfs");
     assert_eq!(root(&other).body("/f"), b"both");
     assert_eq!(mount("/a"), "EBUSY");
@@ -310,7 +312,7 @@ fn one_tree_is_mounted_as_often_as_wanted_but_not_on_its_own_root() {
 
 #[test]
 fn files_are_mounted_on_files() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     t.put("/x", b"x");
     t.put("/y", b"y");
     t.put("/z", b"z");
@@ -328,8 +330,8 @@ fn files_are_mounted_on_files() {
 }
 
 #[test]
-fn what_is_mounted_on_stays_where_it_is() {
-    let (_vfs, t) = stage();
+fn a_mount_point_is_neither_removed_nor_renamed() {
+    let (_vfs, t) = setup();
     t.dir("/mp");
     t.dir("/mp/in");
     t.dir("/dir");
@@ -353,8 +355,8 @@ fn what_is_mounted_on_stays_where_it_is() {
 }
 
 #[test]
-fn nothing_is_mounted_on_what_was_removed() {
-    let (_vfs, t) = stage();
+fn a_removed_directory_cannot_be_mounted_on() {
+    let (_vfs, t) = setup();
     t.dir("/dead");
     t.chdir(b"/dead").expect("chdir");
     t.rmdir(b"/dead").expect("rmdir");
@@ -365,8 +367,8 @@ fn nothing_is_mounted_on_what_was_removed() {
 }
 
 #[test]
-fn a_bind_shows_a_part_and_outlives_its_name() {
-    let (_vfs, t) = stage();
+fn a_bind_shows_a_subtree_and_outlives_its_name() {
+    let (_vfs, t) = setup();
     t.dir("/src/d/deep");
     assert_eq!(bind(&t, "/src/d", "/m"), "0");
     assert_eq!(t.names("/m"), ["deep"]);
@@ -385,8 +387,8 @@ fn a_bind_shows_a_part_and_outlives_its_name() {
 }
 
 #[test]
-fn a_directory_moved_out_of_a_bind_has_no_way_up() {
-    let (_vfs, t) = stage();
+fn dotdot_does_not_leave_a_directory_moved_out_of_its_bind() {
+    let (_vfs, t) = setup();
     for dir in [
         "/esc",
         "/esc/root",
@@ -418,8 +420,8 @@ fn a_directory_moved_out_of_a_bind_has_no_way_up() {
 }
 
 #[test]
-fn a_mount_in_use_is_only_detached() {
-    let (vfs, t) = stage();
+fn a_mount_in_use_can_only_be_detached() {
+    let (vfs, t) = setup();
     let mounts = vfs.usage().mounts;
     assert_eq!(mount(&t, "/a"), "0");
     for flags in [O_DIRECTORY, O_PATH] {
@@ -444,8 +446,8 @@ fn a_mount_in_use_is_only_detached() {
 }
 
 #[test]
-fn a_detached_tree_falls_apart_and_lives_while_it_is_used() {
-    let (vfs, t) = stage();
+fn a_detached_tree_is_separated_and_lives_while_in_use() {
+    let (vfs, t) = setup();
     let before = vfs.usage();
     assert_eq!(mount(&t, "/a"), "0");
     t.dir("/a/k");
@@ -455,7 +457,7 @@ fn a_detached_tree_falls_apart_and_lives_while_it_is_used() {
     let inside = t.fork().expect("fork");
     inside.chdir(b"/a").expect("chdir");
     assert_eq!(umount(&t, "/a", MNT_DETACH), "0");
-    // The mount in it went on its own; what it covered is there.
+    // The mount in it was separated; the directory that it covered is visible.
     assert_eq!(inside.names("k"), ["l"]);
     assert_eq!(mount(&inside, "k"), "ENOENT");
     assert_eq!(bind(&inside, "k", "/b"), "EINVAL");
@@ -469,7 +471,7 @@ fn a_detached_tree_falls_apart_and_lives_while_it_is_used() {
     assert_eq!(inside.remount_sb(b".", true), Err(Errno::EINVAL));
     assert_eq!(rename(&inside, "k", "/k", 0), "EXDEV");
     drop(inside);
-    // The next one who changes mounts finds it unused.
+    // The next change of mounts finds it unused.
     assert_eq!(mount(&t, "/b"), "0");
     assert_eq!(umount(&t, "/b", 0), "0");
     vfs.collect();
@@ -478,8 +480,8 @@ fn a_detached_tree_falls_apart_and_lives_while_it_is_used() {
 }
 
 #[test]
-fn an_expired_mount_goes_the_second_time() {
-    let (_vfs, t) = stage();
+fn a_mount_expires_at_the_second_call() {
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     assert_eq!(umount(&t, "/a", MNT_EXPIRE | MNT_DETACH), "EINVAL");
     assert_eq!(umount(&t, "/a", MNT_EXPIRE | MNT_FORCE), "EINVAL");
@@ -493,8 +495,8 @@ fn an_expired_mount_goes_the_second_time() {
 }
 
 #[test]
-fn a_link_to_a_mount_is_followed_unless_told_otherwise() {
-    let (_vfs, t) = stage();
+fn umount_follows_a_link_unless_umount_nofollow_is_set() {
+    let (_vfs, t) = setup();
     t.symlink(b"a", b"/la").expect("symlink");
     assert_eq!(mount(&t, "/la"), "0");
     assert_eq!(umount(&t, "/la", UMOUNT_NOFOLLOW), "EINVAL");
@@ -503,8 +505,8 @@ fn a_link_to_a_mount_is_followed_unless_told_otherwise() {
 }
 
 #[test]
-fn the_own_root_becomes_read_only_instead_of_going() {
-    let (_vfs, t) = stage();
+fn umount_of_the_root_makes_it_read_only() {
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     let inside = t.fork().expect("fork");
     inside.chroot(b"/a").expect("chroot");
@@ -516,7 +518,7 @@ fn the_own_root_becomes_read_only_instead_of_going() {
     assert_eq!(says(inside.mkdir(b"/q", 0o755)), "EROFS");
     assert_eq!(umount(&inside, "/", MNT_DETACH), "0");
     assert_eq!(t.names("/a"), [""; 0]);
-    // What is below `/` cannot go, and nobody sees it.
+    // What is below `/` cannot be unmounted, and no path leads to it.
     assert_eq!(umount(&t, "/", MNT_DETACH), "0");
     assert_eq!(umount(&t, "/", MNT_DETACH), "EINVAL");
     assert_eq!(says(t.stat(b"/a")), "0");
@@ -524,7 +526,7 @@ fn the_own_root_becomes_read_only_instead_of_going() {
 
 #[test]
 fn writers_keep_a_mount_writable() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     assert_eq!(bind(&t, "/a", "/b"), "0");
     let writable = MountFlags::default();
@@ -543,7 +545,7 @@ fn writers_keep_a_mount_writable() {
     assert_eq!(t.remount_sb(b"/a", true), Ok(()));
     assert_eq!(t.remount_sb(b"/a", true), Ok(()));
     assert_eq!(says(t.mkdir(b"/b/q", 0o755)), "EROFS");
-    // A mount of a read-only tree can be told anything; the tree decides.
+    // A mount of a read-only tree takes any flag; the tree decides.
     assert_eq!(t.remount_bind(b"/b", read_only), Ok(()));
     assert_eq!(t.remount_bind(b"/b", writable), Ok(()));
     assert_eq!(says(t.mkdir(b"/b/q", 0o755)), "EROFS");
@@ -554,7 +556,7 @@ fn writers_keep_a_mount_writable() {
 
 #[test]
 fn files_without_names_keep_a_tree_writable() {
-    let (_vfs, t) = stage();
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     let busy = Err(Errno::EBUSY);
     t.touch("/a/w");
@@ -563,7 +565,7 @@ fn files_without_names_keep_a_tree_writable() {
     assert_eq!(t.remount_sb(b"/a", false), Ok(()));
     t.unlink(b"/a/w").expect("unlink");
     assert_eq!(t.remount_sb(b"/a", true), busy);
-    // That is the tree's business alone.
+    // They hold the tree, not the mount.
     let read_only = MountFlags::default() | MountFlags::READ_ONLY;
     assert_eq!(t.remount_bind(b"/a", read_only), Ok(()));
     assert_eq!(t.remount_bind(b"/a", MountFlags::default()), Ok(()));
@@ -585,8 +587,8 @@ fn files_without_names_keep_a_tree_writable() {
 }
 
 #[test]
-fn a_bind_of_a_tree_takes_along_what_is_mounted_in_it() {
-    let (vfs, t) = stage();
+fn a_recursive_bind_copies_the_mounts_below() {
+    let (vfs, t) = setup();
     let mounts = vfs.usage().mounts;
     for dir in ["/a/x", "/a/x/y", "/a/other"] {
         t.dir(dir);
@@ -605,7 +607,7 @@ fn a_bind_of_a_tree_takes_along_what_is_mounted_in_it() {
     assert_eq!(t.stat(b"/m/y/..").map(|s| s.ino), Ok(t.ino("/a/x")));
     assert_eq!(umount(&t, "/m", 0), "EBUSY");
     assert_eq!(umount(&t, "/m", MNT_DETACH), "0");
-    // Into itself: once, and no deeper.
+    // A bind into itself copies once, and no deeper.
     assert_eq!(says(t.bind_tree(b"/", b"/b")), "0");
     assert_eq!(t.names("/b/a/x/y/deep"), ["file"]);
     assert_eq!(t.names("/b/b"), [""; 0]);
@@ -614,8 +616,8 @@ fn a_bind_of_a_tree_takes_along_what_is_mounted_in_it() {
 }
 
 #[test]
-fn cached_paths_notice_what_is_mounted_on_the_way() {
-    let (_vfs, t) = stage();
+fn cached_paths_notice_a_new_mount_on_their_way() {
+    let (_vfs, t) = setup();
     let path = b"/src/d/one/two/three/some-file-with-a-name".as_slice();
     for dir in ["/src/d/one", "/src/d/one/two", "/src/d/one/two/three"] {
         t.dir(dir);
@@ -653,7 +655,7 @@ fn mounts_have_a_limit() {
     assert_eq!(vfs.usage().mounts, 4);
     assert_eq!(mount(&t, "/b"), "0");
     assert_eq!(mount(&t, "/b"), "ENOSPC");
-    // A tree that found no room has left nothing, and is nobody's.
+    // A tree that did not fit leaves nothing behind, and belongs to no Vfs.
     let before = vfs.usage();
     let refused = tree();
     for _ in 0..3 {

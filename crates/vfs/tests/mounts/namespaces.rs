@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mount namespaces, propagation, trees of mounts that belong to a file, and the exchange of roots,
-//! as tasks call them. The expected answers are those of Linux 6.18.
+//! Mount namespaces, propagation, mount trees that belong to a file, and pivot_root, as tasks call
+//! them. The expected answers are those of Linux 6.18.
 
 use crate::tasks::{self, NOBODY, Short, root, says, tree, user, vfs};
 use openpath_abi::Errno;
@@ -27,13 +27,13 @@ fn kind(t: &Task, target: &str, flags: u64) -> String {
     says(t.set_propagation(target.as_bytes(), flags))
 }
 
-/// Mounts and pins there are.
+/// The numbers of mounts and of pins.
 fn held(vfs: &Vfs) -> (u32, usize) {
     let usage = vfs.usage();
     (usage.mounts, usage.pins)
 }
 
-/// Whether the task sees a file `mark` there.
+/// Whether the task sees a file `mark` in a directory.
 fn sees(t: &Task, dir: &str) -> bool {
     t.stat(format!("{dir}/mark").as_bytes()).is_ok()
 }
@@ -46,7 +46,7 @@ fn marked(t: &Task, target: &str) {
     t.close(made.expect("open")).expect("close");
 }
 
-fn stage() -> (Vfs, Task) {
+fn setup() -> (Vfs, Task) {
     let vfs = vfs();
     let t = root(&vfs);
     for dir in ["/a", "/a/x", "/b", "/c", "/m"] {
@@ -56,8 +56,8 @@ fn stage() -> (Vfs, Task) {
 }
 
 #[test]
-fn a_copied_namespace_sees_what_is_mounted_and_nothing_that_comes() {
-    let (vfs, t) = stage();
+fn a_copied_namespace_has_the_current_mounts_and_no_later_ones() {
+    let (vfs, t) = setup();
     marked(&t, "/a/x");
     t.chdir(b"/a/x").expect("chdir");
     let before = held(&vfs);
@@ -70,17 +70,17 @@ fn a_copied_namespace_sees_what_is_mounted_and_nothing_that_comes() {
     marked(&guest, "/c");
     assert!(sees(&t, "/b") && !sees(&guest, "/b"));
     assert!(sees(&guest, "/c") && !sees(&t, "/c"));
-    // Each takes off its own.
+    // Each unmounts its own.
     assert_eq!(umount(&guest, "/a/x", MNT_DETACH), "0");
     assert!(sees(&t, "/a/x") && !sees(&guest, "/a/x"));
     assert_eq!(umount(&t, "/b", 0), "0");
     drop(guest);
-    assert_eq!(held(&vfs), before, "the namespace went with its last task");
+    assert_eq!(held(&vfs), before, "the namespace outlived its last task");
 }
 
 #[test]
-fn peers_and_slaves_hear_of_mounts() {
-    let (_vfs, t) = stage();
+fn mounts_propagate_to_peers_and_slaves() {
+    let (_vfs, t) = setup();
     marked(&t, "/m");
     t.dir("/m/d");
     assert_eq!(kind(&t, "/m", MS_SHARED), "0");
@@ -92,11 +92,11 @@ fn peers_and_slaves_hear_of_mounts() {
     marked(&t, "/m/d");
     let seen = ["/m/d", "/a/d", "/b/d", "/c/d"].map(|dir| sees(&t, dir));
     assert_eq!(seen, [true, true, true, false]);
-    // Of what is mounted in a slave nobody hears.
+    // A mount in a slave does not propagate.
     assert_eq!(umount(&t, "/b/d", 0), "0");
     let seen = ["/m/d", "/a/d", "/b/d"].map(|dir| sees(&t, dir));
     assert_eq!(seen, [true, true, false]);
-    // What one peer takes off goes everywhere, unless it is in use somewhere.
+    // An unmount at one peer propagates to all, unless one is in use.
     let user = t.open(b"/a/d", O_DIRECTORY, 0).expect("open");
     assert_eq!(umount(&t, "/m/d", 0), "EBUSY");
     t.close(user).expect("close");
@@ -105,8 +105,8 @@ fn peers_and_slaves_hear_of_mounts() {
 }
 
 #[test]
-fn a_mount_that_comes_below_another_lifts_it() {
-    let (_vfs, t) = stage();
+fn a_propagated_mount_goes_below_an_existing_one() {
+    let (_vfs, t) = setup();
     marked(&t, "/m");
     t.dir("/m/d");
     assert_eq!(kind(&t, "/m", MS_SHARED), "0");
@@ -114,15 +114,15 @@ fn a_mount_that_comes_below_another_lifts_it() {
     assert_eq!(kind(&t, "/a", MS_SLAVE), "0");
     assert_eq!(mount(&t, "/a/d"), "0");
     marked(&t, "/m/d");
-    // The slave keeps what it had on top; below it lies what it heard of.
+    // The slave keeps its own mount on top; the propagated one lies below.
     assert!(sees(&t, "/m/d") && !sees(&t, "/a/d"));
     assert_eq!(umount(&t, "/a/d", 0), "0");
     assert!(sees(&t, "/a/d"));
 }
 
 #[test]
-fn unbindable_mounts_are_left_out_and_kept_out() {
-    let (_vfs, t) = stage();
+fn unbindable_mounts_are_left_out_of_binds_and_shared_mounts() {
+    let (_vfs, t) = setup();
     marked(&t, "/a/x");
     assert_eq!(kind(&t, "/a/x", MS_UNBINDABLE), "0");
     assert_eq!(bind(&t, "/a/x", "/b"), "EINVAL");
@@ -135,14 +135,14 @@ fn unbindable_mounts_are_left_out_and_kept_out() {
     assert_eq!(kind(&t, "/c", MS_PRIVATE), "0");
     assert_eq!(says(t.move_mount_to(b"/a/x", b"/c/d")), "0");
     assert!(sees(&t, "/c/d") && !sees(&t, "/a/x"));
-    // A copied namespace has them.
+    // A copied namespace includes them.
     t.unshare_mounts().expect("unshare");
     assert!(sees(&t, "/c/d"));
 }
 
 #[test]
-fn what_kind_a_mount_is_is_one_of_four() {
-    let (_vfs, t) = stage();
+fn a_mount_has_exactly_one_propagation_type() {
+    let (_vfs, t) = setup();
     assert_eq!(kind(&t, "/a", MS_SHARED), "EINVAL");
     assert_eq!(mount(&t, "/a"), "0");
     assert_eq!(kind(&t, "/a", MS_SHARED | MS_SLAVE), "EINVAL");
@@ -154,8 +154,8 @@ fn what_kind_a_mount_is_is_one_of_four() {
 }
 
 #[test]
-fn a_mount_moves_unless_it_would_hold_itself() {
-    let (_vfs, t) = stage();
+fn a_mount_moves_unless_into_itself() {
+    let (_vfs, t) = setup();
     marked(&t, "/a");
     t.dir("/a/d");
     marked(&t, "/a/d");
@@ -168,8 +168,8 @@ fn a_mount_moves_unless_it_would_hold_itself() {
 }
 
 #[test]
-fn names_are_busy_only_where_they_are_mounted_on() {
-    let (_vfs, t) = stage();
+fn a_name_is_busy_only_in_a_namespace_that_mounts_on_it() {
+    let (_vfs, t) = setup();
     let guest = t.fork().expect("fork");
     guest.unshare_mounts().expect("unshare");
     marked(&guest, "/a/x");
@@ -177,21 +177,21 @@ fn names_are_busy_only_where_they_are_mounted_on() {
     let inside = guest.open(b"/a/x", O_DIRECTORY, 0).expect("open");
     assert_eq!(says(t.rmdir(b"/a/x")), "0");
     assert_eq!(says(guest.stat(b"/a/x")), "ENOENT");
-    // Who is in the mount is still there.
+    // A task in the mount stays in it.
     assert_eq!(says(guest.shut(guest.openat(inside, b"mark", 0, 0))), "0");
-    // A name that moves takes along what others mounted on it.
+    // A renamed directory takes along what others mounted on it.
     marked(&guest, "/b");
     assert_eq!(says(t.rename(b"/b", b"/b2")), "0");
     assert!(sees(&guest, "/b2"));
-    // What replaces a name does not.
+    // A directory that replaces it does not.
     t.dir("/n");
     assert_eq!(says(t.rename(b"/n", b"/b2")), "0");
     assert!(!sees(&guest, "/b2"));
 }
 
 #[test]
-fn an_open_tree_lives_as_long_as_its_file() {
-    let (vfs, t) = stage();
+fn an_open_tree_lives_as_long_as_its_descriptor() {
+    let (vfs, t) = setup();
     marked(&t, "/a/x");
     let before = held(&vfs);
     let cloned = t
@@ -203,7 +203,7 @@ fn an_open_tree_lives_as_long_as_its_file() {
     let whole = OPEN_TREE_CLONE | AT_RECURSIVE;
     let cloned = t.open_tree(AT_FDCWD, b"/a", whole).expect("open_tree");
     assert_eq!(says(t.fstatat(cloned, b"x/mark", 0)), "0");
-    // It can be mounted once, and stays when the file goes.
+    // It can be mounted once, and stays when the file is closed.
     let empty = MOVE_MOUNT_F_EMPTY_PATH;
     assert_eq!(says(t.move_mount(cloned, b"", AT_FDCWD, b"/b", empty)), "0");
     t.close(cloned).expect("close");
@@ -217,8 +217,8 @@ fn an_open_tree_lives_as_long_as_its_file() {
 }
 
 #[test]
-fn a_new_mount_can_be_had_as_a_file_first() {
-    let (vfs, t) = stage();
+fn fsmount_gives_a_mount_as_a_file() {
+    let (vfs, t) = setup();
     let before = held(&vfs);
     let fd = t.fsmount(tree(), 0, MOUNT_ATTR_RDONLY).expect("fsmount");
     let made = t.openat(fd, b"f", O_CREAT | O_WRONLY, 0o644);
@@ -234,8 +234,8 @@ fn a_new_mount_can_be_had_as_a_file_first() {
 }
 
 #[test]
-fn one_mount_goes_beneath_another() {
-    let (_vfs, t) = stage();
+fn move_mount_puts_a_mount_beneath_another() {
+    let (_vfs, t) = setup();
     marked(&t, "/a");
     assert_eq!(mount(&t, "/b"), "0");
     let beneath = |from: &str, to: &str| {
@@ -250,8 +250,8 @@ fn one_mount_goes_beneath_another() {
 }
 
 #[test]
-fn attributes_of_a_whole_tree_change_all_or_not_at_all() {
-    let (_vfs, t) = stage();
+fn mount_setattr_on_a_tree_changes_all_mounts_or_none() {
+    let (_vfs, t) = setup();
     marked(&t, "/a");
     t.dir("/a/d");
     marked(&t, "/a/d");
@@ -276,8 +276,8 @@ fn attributes_of_a_whole_tree_change_all_or_not_at_all() {
 }
 
 #[test]
-fn the_root_is_exchanged_for_who_stands_at_it() {
-    let (_vfs, t) = stage();
+fn pivot_root_moves_tasks_at_the_old_root() {
+    let (_vfs, t) = setup();
     marked(&t, "/m");
     t.dir("/m/old");
     let other = t.fork().expect("fork");
@@ -295,15 +295,15 @@ fn the_root_is_exchanged_for_who_stands_at_it() {
     assert_eq!(t.getcwd().expect("getcwd"), b"/");
     assert_eq!(away.getcwd().expect("getcwd"), b"/old/a");
     assert_eq!(says(other.stat(b"/old/a/x")), "0");
-    // Everyone has followed: the old root is a mount like any other.
+    // Every task has followed: the old root is an ordinary mount.
     drop(away);
     assert_eq!(umount(&t, "/old", 0), "0");
     assert_eq!(says(t.stat(b"/old/a")), "ENOENT");
 }
 
 #[test]
-fn a_task_that_has_not_called_since_keeps_the_old_root() {
-    let (_vfs, t) = stage();
+fn an_idle_task_keeps_the_old_root_until_its_next_call() {
+    let (_vfs, t) = setup();
     marked(&t, "/m");
     t.dir("/m/old");
     let other = t.fork().expect("fork");
@@ -314,8 +314,8 @@ fn a_task_that_has_not_called_since_keeps_the_old_root() {
 }
 
 #[test]
-fn owners_are_not_mapped() {
-    let (_vfs, t) = stage();
+fn id_mapped_mounts_are_refused() {
+    let (_vfs, t) = setup();
     assert_eq!(mount(&t, "/a"), "0");
     let attr = MountAttr {
         attr_set: MOUNT_ATTR_IDMAP,
@@ -325,8 +325,8 @@ fn owners_are_not_mapped() {
 }
 
 #[test]
-fn a_namespace_is_entered_at_its_root() {
-    let (vfs, t) = stage();
+fn setns_enters_a_namespace_at_its_root() {
+    let (vfs, t) = setup();
     let guest = t.fork().expect("fork");
     guest.unshare_mounts().expect("unshare");
     marked(&guest, "/a");
@@ -340,7 +340,7 @@ fn a_namespace_is_entered_at_its_root() {
     let elsewhere = root(&tasks::vfs());
     assert_eq!(says(elsewhere.set_namespace(&theirs)), "EINVAL");
     drop((guest, t, nobody));
-    // The handle alone keeps it.
+    // Only the handle keeps the namespace.
     let mounts = vfs.usage().mounts;
     drop(theirs);
     assert_eq!(vfs.usage().mounts, mounts - 3);
@@ -370,7 +370,7 @@ fn namespaces_and_their_mounts_have_limits() {
     assert_eq!(kind(&t, "/a", MS_SHARED), "0");
     assert_eq!(bind(&t, "/a", "/b"), "0");
     let before = held(&vfs);
-    // One here and one for the peer are one too many, and nothing is left of the try.
+    // One here and one at the peer exceed the limit, and the attempt leaves nothing behind.
     assert_eq!(mount(&t, "/a/d"), "ENOSPC");
     assert_eq!(held(&vfs), before);
     assert_eq!(kind(&t, "/b", MS_PRIVATE), "0");
@@ -383,8 +383,8 @@ fn namespaces_and_their_mounts_have_limits() {
 }
 
 #[test]
-fn mounts_are_listed_as_far_as_the_root_leads() {
-    let (_vfs, t) = stage();
+fn mountinfo_lists_mounts_below_the_root() {
+    let (_vfs, t) = setup();
     marked(&t, "/a/x");
     assert_eq!(kind(&t, "/a/x", MS_SHARED), "0");
     t.dir("/a/x/sub dir");
@@ -410,7 +410,7 @@ fn mounts_are_listed_as_far_as_the_root_leads() {
     assert_eq!(t.listmount(LSMT_ROOT, 0, ids[0], 1), Ok(vec![ids[1]]));
     assert_eq!(t.listmount(ids[1], 0, 0, 10), Ok(vec![]));
     assert_eq!(t.statmount(1 << 40, 0), Err(Errno::ENOENT));
-    // A task with another root sees what that leads to.
+    // A task with another root sees only the mounts below it.
     let inside = t.fork().expect("fork");
     inside.chroot(b"/b").expect("chroot");
     let seen = inside.mountinfo();
@@ -424,8 +424,8 @@ fn mounts_are_listed_as_far_as_the_root_leads() {
 }
 
 #[test]
-fn a_hidden_master_shows_the_group_behind_it() {
-    let (_vfs, t) = stage();
+fn mountinfo_shows_the_group_behind_an_unreachable_master() {
+    let (_vfs, t) = setup();
     marked(&t, "/a");
     assert_eq!(kind(&t, "/a", MS_SHARED), "0");
     assert_eq!(bind(&t, "/a", "/b"), "0");
@@ -443,16 +443,16 @@ fn a_hidden_master_shows_the_group_behind_it() {
     assert_eq!(last(&guest), (Some(2), Some(2)));
     assert_eq!(umount(&guest, "/b", 0), "0");
     assert_eq!(last(&guest), (Some(2), Some(1)));
-    // With the last of the group between gone, it hears from the one behind.
+    // When the last of the group between is gone, it receives from the one behind.
     assert_eq!(umount(&t, "/b", 0), "0");
     assert_eq!(last(&guest), (Some(1), Some(1)));
     assert_eq!(last(&t), (Some(1), Some(1)));
 }
 
 #[test]
-fn many_mounts_come_and_go_together() {
+fn many_mounts_propagate_and_go_together() {
     const MANY: usize = 2_000;
-    let (vfs, t) = stage();
+    let (vfs, t) = setup();
     let before = held(&vfs);
     let guest = t.fork().expect("fork");
     guest.unshare_mounts().expect("unshare");
@@ -460,7 +460,7 @@ fn many_mounts_come_and_go_together() {
     assert_eq!(kind(&guest, "/a", MS_SHARED), "0");
     guest.set_rlimit_nofile(MANY as u64);
     guest.dir("/a/d");
-    // A stack in a shared mount with a peer: each comes twice and goes twice.
+    // A stack in a shared mount with a peer: each comes and goes twice.
     assert_eq!(bind(&guest, "/a", "/b"), "0");
     for _ in 0..MANY {
         assert_eq!(bind(&guest, "/c", "/a/d"), "0");
@@ -468,7 +468,7 @@ fn many_mounts_come_and_go_together() {
     assert_eq!(guest.mountinfo().len(), 3 + 2 * MANY);
     assert_eq!(umount(&guest, "/a", MNT_DETACH), "0");
     assert_eq!(guest.mountinfo().len(), 2);
-    // All in one place, and gone with their namespace.
+    // All on one directory, and gone with their namespace.
     for _ in 0..MANY {
         assert_eq!(says(guest.open_tree(AT_FDCWD, b"/c", OPEN_TREE_CLONE)), "0");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths that enter mounts, walked until they are cached, and then walked again after something on
-//! their way changed: a cached path must not outlive what it went through.
+//! Paths that enter mounts: each is walked until it is cached, then something on its way changes,
+//! and it is walked again. A cached path must not outlive what it passed through.
 
 use crate::tasks::{root, tree, user, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR};
@@ -9,39 +9,39 @@ use openpath_abi::resolve::RESOLVE_NO_XDEV;
 use openpath_abi::{Errno, OpenHow};
 use openpath_vfs::{MountFlags, Task};
 
-/// More often than any path has to be walked to be cached.
-const HEAT: usize = 8;
-/// Names that make paths short enough to be walked by component, and long enough for the path
-/// cache.
+/// More walks than any path needs to be cached.
+const WALKS: usize = 8;
+/// Names for paths that are short enough to be walked by component, and for paths long enough for
+/// the path cache.
 const NAMES: [&str; 3] = ["a", "name-of-a-dir", "a-name-longer-than-sixteen-bytes"];
 
-/// A way that enters mounts: `/N/N` covered by a tree with `N/N/f`, and `/N/N/N/N` covered again by
-/// a tree with `N/f`.
-struct Way {
+/// A path through two mounts: `/N/N` is covered by a tree with `N/N/f`, and `/N/N/N/N` again by a
+/// tree with `N/f`.
+struct Route {
     task: Task,
     name: &'static str,
 }
 
-impl Way {
+impl Route {
     fn new(name: &'static str) -> Self {
         let task = root(&vfs());
-        let way = Self { task, name };
-        way.grow();
-        way.put("f", "below");
-        way.mount(2);
-        way.grow();
-        way.put("f", "one");
-        way.mount(4);
-        way.put("f", "two");
-        way
+        let route = Self { task, name };
+        route.grow();
+        route.put("f", "below");
+        route.mount(2);
+        route.grow();
+        route.put("f", "one");
+        route.mount(4);
+        route.put("f", "two");
+        route
     }
 
-    /// `/N/N...`, so many times, then `rest`.
+    /// `/N/N...` with this many components, then `rest`.
     fn path(&self, depth: usize, rest: &str) -> String {
         format!("/{}", self.name).repeat(depth) + "/" + rest
     }
 
-    /// Makes the directories of four steps.
+    /// Creates the directories of four components.
     fn grow(&self) {
         for depth in 1..=4 {
             let _there = self.task.mkdir(self.path(depth, "").as_bytes(), 0o755);
@@ -59,7 +59,7 @@ impl Way {
         done.expect("mount");
     }
 
-    /// A file after four steps that says where it is.
+    /// Creates a file at depth four, with a text that says where it is.
     fn put(&self, name: &str, text: &str) {
         let fd = self.task.open(
             self.path(4, name).as_bytes(),
@@ -71,14 +71,14 @@ impl Way {
         self.task.close(fd).expect("close");
     }
 
-    /// What the file at `path` says, asked often, from a cold cache to a hot one.
+    /// The text of the file at `path`, read often, from a cold cache to a hot one.
     fn read(&self, task: &Task, path: &str) -> Result<String, Errno> {
         let mut told = None;
-        for _ in 0..HEAT {
+        for _ in 0..WALKS {
             let said = self.read_once(task, path);
             assert_eq!(told.get_or_insert_with(|| said.clone()), &said, "{path}");
         }
-        told.expect("it was asked")
+        told.expect("at least one read")
     }
 
     fn read_once(&self, task: &Task, path: &str) -> Result<String, Errno> {
@@ -98,7 +98,7 @@ impl Way {
                 continue;
             };
             let rest = self.path(4 - depth, "f");
-            for _ in 0..HEAT {
+            for _ in 0..WALKS {
                 let open = self.task.openat(fd, &rest.as_bytes()[1..], O_RDONLY, 0);
                 assert_eq!(
                     open.map(|f| self.task.close(f)).is_ok(),
@@ -119,8 +119,8 @@ impl Way {
     }
 }
 
-fn each(test: impl Fn(Way)) {
-    NAMES.into_iter().for_each(|name| test(Way::new(name)));
+fn each(test: impl Fn(Route)) {
+    NAMES.into_iter().for_each(|name| test(Route::new(name)));
 }
 
 fn said(text: &str) -> Result<String, Errno> {
@@ -128,134 +128,138 @@ fn said(text: &str) -> Result<String, Errno> {
 }
 
 #[test]
-fn the_topmost_mount_answers_and_what_it_covers_comes_back() {
-    each(|way| {
-        assert_eq!(way.f(), said("two"));
-        way.umount(4);
-        assert_eq!(way.f(), said("one"));
-        way.umount(2);
-        assert_eq!(way.f(), said("below"));
+fn the_topmost_mount_answers_and_the_covered_tree_returns() {
+    each(|route| {
+        assert_eq!(route.f(), said("two"));
+        route.umount(4);
+        assert_eq!(route.f(), said("one"));
+        route.umount(2);
+        assert_eq!(route.f(), said("below"));
     });
 }
 
 #[test]
-fn a_mount_on_a_directory_that_is_cached_covers_it() {
-    each(|way| {
-        assert_eq!(way.f(), said("two"));
-        way.mount(3);
-        assert_eq!(way.f(), Err(Errno::ENOENT));
-        way.umount(3);
-        assert_eq!(way.f(), said("two"));
-        way.mount(1);
-        assert_eq!(way.f(), Err(Errno::ENOENT));
-        way.umount(1);
-        assert_eq!(way.f(), said("two"));
+fn a_mount_covers_a_cached_directory() {
+    each(|route| {
+        assert_eq!(route.f(), said("two"));
+        route.mount(3);
+        assert_eq!(route.f(), Err(Errno::ENOENT));
+        route.umount(3);
+        assert_eq!(route.f(), said("two"));
+        route.mount(1);
+        assert_eq!(route.f(), Err(Errno::ENOENT));
+        route.umount(1);
+        assert_eq!(route.f(), said("two"));
     });
 }
 
 #[test]
-fn mounts_stack() {
-    each(|way| {
-        assert_eq!(way.f(), said("two"));
-        way.mount(4);
-        assert_eq!(way.f(), Err(Errno::ENOENT));
-        way.put("f", "three");
-        assert_eq!(way.f(), said("three"));
-        way.umount(4);
-        assert_eq!(way.f(), said("two"));
+fn stacked_mounts_answer_from_the_top() {
+    each(|route| {
+        assert_eq!(route.f(), said("two"));
+        route.mount(4);
+        assert_eq!(route.f(), Err(Errno::ENOENT));
+        route.put("f", "three");
+        assert_eq!(route.f(), said("three"));
+        route.umount(4);
+        assert_eq!(route.f(), said("two"));
     });
 }
 
 #[test]
-fn another_tree_in_the_same_place_is_another() {
-    each(|way| {
-        for round in 0..HEAT {
+fn a_path_finds_the_tree_that_replaced_another() {
+    each(|route| {
+        for round in 0..WALKS {
             let text = format!("round {round}");
-            way.umount(4);
-            assert_eq!(way.f(), said("one"));
-            way.mount(4);
-            assert_eq!(way.f(), Err(Errno::ENOENT));
-            way.put("f", &text);
-            assert_eq!(way.f(), said(&text));
+            route.umount(4);
+            assert_eq!(route.f(), said("one"));
+            route.mount(4);
+            assert_eq!(route.f(), Err(Errno::ENOENT));
+            route.put("f", &text);
+            assert_eq!(route.f(), said(&text));
         }
     });
 }
 
 #[test]
-fn what_lies_before_and_between_the_mounts_may_move() {
-    each(|way| {
-        assert_eq!(way.f(), said("two"));
-        let one = way.path(1, "");
+fn directories_before_and_between_the_mounts_may_move() {
+    each(|route| {
+        assert_eq!(route.f(), said("two"));
+        let one = route.path(1, "");
         let moved = |from: &str, to: &str| {
-            let done = way
+            let done = route
                 .task
                 .renameat2(AT_FDCWD, from.as_bytes(), AT_FDCWD, to.as_bytes(), 0);
             done.expect("rename");
         };
         moved(&one, "/elsewhere");
-        assert_eq!(way.f(), Err(Errno::ENOENT));
-        let n = way.name;
+        assert_eq!(route.f(), Err(Errno::ENOENT));
+        let n = route.name;
         let there = format!("/elsewhere/{n}/{n}/{n}/f");
-        assert_eq!(way.read(&way.task, &there), said("two"));
+        assert_eq!(route.read(&route.task, &there), said("two"));
         moved("/elsewhere", &one);
-        assert_eq!(way.f(), said("two"));
-        let three = way.path(3, "");
-        let aside = way.path(2, "aside");
+        assert_eq!(route.f(), said("two"));
+        let three = route.path(3, "");
+        let aside = route.path(2, "aside");
         moved(&three, &aside);
-        assert_eq!(way.f(), Err(Errno::ENOENT));
-        assert_eq!(way.read(&way.task, &format!("{aside}/{n}/f")), said("two"));
+        assert_eq!(route.f(), Err(Errno::ENOENT));
+        assert_eq!(
+            route.read(&route.task, &format!("{aside}/{n}/f")),
+            said("two")
+        );
     });
 }
 
 #[test]
-fn a_search_that_is_forbidden_behind_a_mount_is_refused() {
-    each(|way| {
-        let user = user(&way.task, 1000);
-        let path = way.path(4, "f");
+fn a_directory_closed_behind_a_mount_fails_with_eacces() {
+    each(|route| {
+        let user = user(&route.task, 1000);
+        let path = route.path(4, "f");
         let mode = |depth: usize, mode: u32| {
-            let dir = way.path(depth, "");
-            way.task
+            let dir = route.path(depth, "");
+            route
+                .task
                 .fchmodat2(AT_FDCWD, dir.as_bytes(), mode, 0)
                 .expect("chmod");
         };
         for depth in 1..=4 {
             mode(depth, 0o755);
         }
-        assert_eq!(way.read(&user, &path), said("two"));
+        assert_eq!(route.read(&user, &path), said("two"));
         for depth in 1..=4 {
             mode(depth, 0o700);
-            assert_eq!(way.read(&user, &path), Err(Errno::EACCES), "{depth}");
-            assert_eq!(way.read(&way.task, &path), said("two"));
+            assert_eq!(route.read(&user, &path), Err(Errno::EACCES), "{depth}");
+            assert_eq!(route.read(&route.task, &path), said("two"));
             mode(depth, 0o755);
-            assert_eq!(way.read(&user, &path), said("two"));
+            assert_eq!(route.read(&user, &path), said("two"));
         }
     });
 }
 
 #[test]
-fn a_file_may_be_covered_and_the_last_name_is_entered() {
-    each(|way| {
-        way.put("g", "other");
-        let (f, g) = (way.path(4, "f"), way.path(4, "g"));
+fn a_mount_on_a_file_or_on_the_last_name_is_entered() {
+    each(|route| {
+        route.put("g", "other");
+        let (f, g) = (route.path(4, "f"), route.path(4, "g"));
         assert_eq!(
-            (way.f(), way.read(&way.task, &g)),
+            (route.f(), route.read(&route.task, &g)),
             (said("two"), said("other"))
         );
-        way.task.bind(g.as_bytes(), f.as_bytes()).expect("bind");
-        assert_eq!(way.read(&way.task, &f), said("other"));
+        route.task.bind(g.as_bytes(), f.as_bytes()).expect("bind");
+        assert_eq!(route.read(&route.task, &f), said("other"));
         let inside = format!("{f}/x");
-        assert_eq!(way.read(&way.task, &inside), Err(Errno::ENOTDIR));
-        way.task.umount(f.as_bytes(), 0).expect("umount");
-        assert_eq!(way.f(), said("two"));
-        // The covered directory itself: its mount's root answers.
-        let point = way.path(4, "");
+        assert_eq!(route.read(&route.task, &inside), Err(Errno::ENOTDIR));
+        route.task.umount(f.as_bytes(), 0).expect("umount");
+        assert_eq!(route.f(), said("two"));
+        // The covered directory itself: the root of its mount answers.
+        let point = route.path(4, "");
         let point = point.trim_end_matches('/');
-        let ids: Vec<u64> = (0..HEAT)
-            .map(|_| way.task.stat(point.as_bytes()).expect("stat").dev)
+        let ids: Vec<u64> = (0..WALKS)
+            .map(|_| route.task.stat(point.as_bytes()).expect("stat").dev)
             .collect();
-        let root = way
+        let root = route
             .task
-            .stat(way.path(4, ".").as_bytes())
+            .stat(route.path(4, ".").as_bytes())
             .expect("stat")
             .dev;
         assert!(ids.iter().all(|&dev| dev == root));
@@ -263,35 +267,36 @@ fn a_file_may_be_covered_and_the_last_name_is_entered() {
 }
 
 #[test]
-fn a_walk_that_must_not_leave_its_mount_does_not() {
-    each(|way| {
-        assert_eq!(way.f(), said("two"));
+fn resolve_no_xdev_refuses_a_path_into_a_mount() {
+    each(|route| {
+        assert_eq!(route.f(), said("two"));
         let how = OpenHow {
             resolve: RESOLVE_NO_XDEV,
             ..OpenHow::default()
         };
-        for _ in 0..HEAT {
-            let open = way
+        for _ in 0..WALKS {
+            let open = route
                 .task
-                .openat2(AT_FDCWD, way.path(4, "f").as_bytes(), &how);
+                .openat2(AT_FDCWD, route.path(4, "f").as_bytes(), &how);
             assert_eq!(open.map(drop), Err(Errno::EXDEV));
         }
     });
 }
 
 #[test]
-fn what_is_made_and_removed_behind_a_mount_is_seen() {
-    each(|way| {
-        let path = way.path(4, "new");
-        for _ in 0..HEAT {
-            assert_eq!(way.read(&way.task, &path), Err(Errno::ENOENT));
-            way.put("new", "made");
-            assert_eq!(way.read(&way.task, &path), said("made"));
-            let again = way.task.open(path.as_bytes(), O_CREAT | O_EXCL, 0o644);
+fn changes_behind_a_mount_are_seen() {
+    each(|route| {
+        let path = route.path(4, "new");
+        for _ in 0..WALKS {
+            assert_eq!(route.read(&route.task, &path), Err(Errno::ENOENT));
+            route.put("new", "made");
+            assert_eq!(route.read(&route.task, &path), said("made"));
+            let again = route.task.open(path.as_bytes(), O_CREAT | O_EXCL, 0o644);
             assert_eq!(again.map(drop), Err(Errno::EEXIST));
-            let both = way.task.open(path.as_bytes(), O_CREAT | O_RDWR, 0o644);
-            way.task.close(both.expect("open")).expect("close");
-            way.task
+            let both = route.task.open(path.as_bytes(), O_CREAT | O_RDWR, 0o644);
+            route.task.close(both.expect("open")).expect("close");
+            route
+                .task
                 .unlinkat(AT_FDCWD, path.as_bytes(), 0)
                 .expect("unlink");
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mkdir, mknod, symlink, link, unlink, rmdir and rename as a task calls them: which error wins,
-//! and what is there afterwards. The expected answers are those of Linux 6.18 on a tmpfs.
+//! mkdir, mknod, symlink, link, unlink, rmdir and rename as a task calls them: which error comes
+//! first, and what the tree has afterwards. The expected answers are those of Linux 6.18 on a
+//! tmpfs.
 
 use crate::tasks::{BAD, NOBODY, Short, root, says, tree, user, vfs};
 use openpath_abi::fcntl::{
@@ -12,9 +13,8 @@ use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
 use openpath_abi::{Errno, stat};
 use openpath_vfs::{Cred, MountFlags, Sysctl, Task, Vfs};
 
-/// A task in `/base`, a mount of its own, with `r/d1/sub`, `r/d2`, `r/f1`, `r/f2` and the link
-/// `r/l`.
-fn stage(vfs: &Vfs) -> Task {
+/// A task in `/base`, which is a mount, with `r/d1/sub`, `r/d2`, `r/f1`, `r/f2` and the link `r/l`.
+fn setup(vfs: &Vfs) -> Task {
     let t = root(vfs);
     t.dir("/base");
     t.mount(tree(), b"/base", MountFlags::default())
@@ -34,7 +34,7 @@ fn rename(t: &Task, old: &str, new: &str, flags: u32) -> String {
 }
 
 #[test]
-fn renames_one_after_the_other_say_what_linux_says() {
+fn a_sequence_of_renames_answers_as_in_linux() {
     const NR: u32 = RENAME_NOREPLACE;
     const EX: u32 = RENAME_EXCHANGE;
     const WH: u32 = RENAME_WHITEOUT;
@@ -77,7 +77,7 @@ fn renames_one_after_the_other_say_what_linux_says() {
         ("r/f1", "r/wh", WH, "0"),
     ];
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     for &(old, new, flags, expected) in steps {
         assert_eq!(
             rename(&t, old, new, flags),
@@ -92,7 +92,7 @@ fn renames_one_after_the_other_say_what_linux_says() {
 }
 
 #[test]
-fn removals_say_what_linux_says() {
+fn removals_answer_as_in_linux() {
     let steps: &[(&str, u32, &str)] = &[
         ("r/f2/", 0, "ENOTDIR"),
         ("r/nope/", 0, "ENOENT"),
@@ -120,7 +120,7 @@ fn removals_say_what_linux_says() {
         ("r/f1", 0, "ENOENT"),
     ];
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     for &(path, flags, expected) in steps {
         let said = says(t.unlinkat(AT_FDCWD, path.as_bytes(), flags));
         assert_eq!(said, expected, "{path:?} {flags:#x}");
@@ -130,9 +130,9 @@ fn removals_say_what_linux_says() {
 }
 
 #[test]
-fn makings_say_what_linux_says() {
+fn creations_answer_as_in_linux() {
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     let long = "a".repeat(256);
     let too_long = "a".repeat(5000);
     let paths: &[(&str, &str)] = &[
@@ -164,9 +164,9 @@ fn makings_say_what_linux_says() {
 }
 
 #[test]
-fn mknod_asks_for_the_type_before_the_path() {
+fn mknod_checks_the_type_before_the_path() {
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     let dev = stat::makedev(1, 3);
     let long = "a".repeat(5000);
     let steps: &[(&str, u32, &str)] = &[
@@ -204,7 +204,7 @@ fn mknod_asks_for_the_type_before_the_path() {
 }
 
 #[test]
-fn devices_want_a_capability_but_whiteouts_do_not() {
+fn devices_need_a_capability_and_whiteouts_do_not() {
     let vfs = vfs();
     let t = root(&vfs);
     t.dir("/w");
@@ -226,7 +226,7 @@ fn devices_want_a_capability_but_whiteouts_do_not() {
 }
 
 #[test]
-fn modes_go_through_umask_and_set_group_id_directories() {
+fn modes_of_new_files_obey_umask_and_set_group_id_directories() {
     let vfs = vfs();
     let t = root(&vfs);
     t.umask(0);
@@ -246,7 +246,7 @@ fn modes_go_through_umask_and_set_group_id_directories() {
         assert_eq!(s.gid, 4242);
         s.mode & !S_IFMT
     };
-    // A stranger to the group gets no executable with its rights, whatever umask leaves of it.
+    // A caller outside the group creates no set-group-ID executable, whatever the umask leaves.
     assert_eq!(made("x1", 0o2770), 0o770);
     assert_eq!(made("x2", 0o2760), 0o2760);
     assert_eq!(made("x3", 0o6777), 0o4777);
@@ -263,9 +263,9 @@ fn modes_go_through_umask_and_set_group_id_directories() {
 }
 
 #[test]
-fn links_say_what_linux_says() {
+fn links_answer_as_in_linux() {
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     let link = |old: &str, new: &str, flags| {
         says(t.linkat(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags))
     };
@@ -301,7 +301,7 @@ fn links_say_what_linux_says() {
     assert_eq!(t.ino("r/hl"), t.ino("r/l"));
     assert_eq!(t.ino("r/hf"), t.ino("r/f1"));
     assert_eq!(t.lstat(b"r/f1").map(|s| s.nlink), Ok(3));
-    // Two names of one file: a rename does nothing, and says so.
+    // Two names of one file: the rename succeeds and does nothing.
     assert_eq!(rename(&t, "r/f1", "r/h2", 0), "0");
     assert_eq!(rename(&t, "r/f1", "r/h2", RENAME_NOREPLACE), "EEXIST");
     assert_eq!(rename(&t, "r/f1", "r/h2", RENAME_EXCHANGE), "0");
@@ -312,9 +312,9 @@ fn links_say_what_linux_says() {
 }
 
 #[test]
-fn temporary_files_can_be_given_one_first_name() {
+fn a_temporary_file_can_be_linked_once() {
     let vfs = vfs();
-    let t = stage(&vfs);
+    let t = setup(&vfs);
     let name = |file, new: &[u8]| t.linkat(file, b"", AT_FDCWD, new, AT_EMPTY_PATH);
     let file = t.open(b".", O_TMPFILE | O_RDWR, 0o600).expect("tmpfile");
     assert_eq!(t.pwrite(file, b"body", 0), Ok(4));
@@ -322,7 +322,7 @@ fn temporary_files_can_be_given_one_first_name() {
     assert_eq!(name(file, b"r/linked"), Ok(()));
     assert_eq!(t.body("r/linked"), b"body");
     assert_eq!(t.lstat(b"r/linked").map(|s| s.nlink), Ok(1));
-    // Once it had a name and lost it, it can have no other.
+    // After it had a name and lost it, it can get no other.
     t.unlink(b"r/linked").expect("unlink");
     assert_eq!(name(file, b"r/again"), Err(Errno::ENOENT));
     let file = t
@@ -332,7 +332,7 @@ fn temporary_files_can_be_given_one_first_name() {
     let gone = t.open(b"r/f2", 0, 0).expect("open");
     t.unlink(b"r/f2").expect("unlink");
     assert_eq!(name(gone, b"r/f2"), Err(Errno::ENOENT));
-    // Only who opened it names it, or who may read everything.
+    // Only its opener may name it, or a task that may read everything.
     let held = t.open(b"r/f1", O_PATH, 0).expect("open");
     t.set_cred(Cred::root());
     assert_eq!(name(held, b"r/h1"), Ok(()));
@@ -341,7 +341,7 @@ fn temporary_files_can_be_given_one_first_name() {
 }
 
 #[test]
-fn protected_hardlinks_spare_owners_and_safe_files() {
+fn protected_hardlinks_allows_owners_and_safe_files() {
     let sysctl = Sysctl {
         protected_hardlinks: true,
         ..Sysctl::default()
@@ -372,14 +372,14 @@ fn protected_hardlinks_spare_owners_and_safe_files() {
     assert_eq!(link("pipe"), "EPERM");
     u.touch("/w/mine");
     assert_eq!(link("mine"), "0");
-    // It comes before the directory's own permissions, and after the name.
+    // This check comes after the name, and before the directory's own permissions.
     assert_eq!(u.link(b"/w/ro", b"/x"), Err(Errno::EPERM));
     assert_eq!(u.link(b"/w/mine", b"/x"), Err(Errno::EACCES));
     assert_eq!(u.link(b"/w/ro", b"/w/rw"), Err(Errno::EEXIST));
 }
 
 #[test]
-fn permissions_come_after_names_and_before_types() {
+fn permissions_are_checked_after_names_and_before_types() {
     let vfs = vfs();
     let t = root(&vfs);
     t.umask(0);
@@ -409,7 +409,7 @@ fn permissions_come_after_names_and_before_types() {
 }
 
 #[test]
-fn sticky_directories_protect_what_others_own() {
+fn sticky_directories_protect_other_owners_files() {
     let vfs = vfs();
     let t = root(&vfs);
     t.umask(0);
@@ -430,7 +430,7 @@ fn sticky_directories_protect_what_others_own() {
 }
 
 #[test]
-fn a_directory_gets_another_parent_only_from_who_may_write_it() {
+fn a_directory_changes_its_parent_only_if_it_is_writable() {
     let vfs = vfs();
     let t = root(&vfs);
     t.umask(0);
@@ -452,7 +452,7 @@ fn a_directory_gets_another_parent_only_from_who_may_write_it() {
 }
 
 #[test]
-fn long_names_are_refused_by_whoever_looks_them_up_first() {
+fn the_first_lookup_of_a_long_name_fails_with_enametoolong() {
     let vfs = vfs();
     let t = root(&vfs);
     t.touch("/f");
@@ -476,7 +476,7 @@ fn long_names_are_refused_by_whoever_looks_them_up_first() {
 }
 
 #[test]
-fn what_was_cached_follows_what_moved() {
+fn cached_names_follow_a_rename() {
     let vfs = vfs();
     let t = root(&vfs);
     for dir in ["/a", "/a/b", "/a/b/c", "/x", "/x/y"] {
@@ -500,7 +500,7 @@ fn what_was_cached_follows_what_moved() {
     assert_eq!(t.body("/x/b/f"), b"other");
     assert_eq!(t.body("/x/y/c/f"), b"old");
     assert_eq!(rename(&t, "/x/y/c", "/a/c", 0), "0");
-    // What was known to be absent is there, and what was there is known to be absent.
+    // A cached absent name now exists, and the old name is cached as absent.
     assert_eq!(rename(&t, "/a/c/f", "/a/c/nope", 0), "0");
     assert_eq!(t.body("/a/c/nope"), b"old");
     assert!(!t.has("/a/c/f"));
@@ -536,7 +536,7 @@ fn a_removed_directory_has_no_names() {
     assert_eq!(t.linkat(AT_FDCWD, b"/f", at, b"x", 0), Err(Errno::ENOENT));
     assert_eq!(t.fstatat(at, b".", 0).map(|s| s.nlink), Ok(0));
     assert_eq!(t.fstatat(at, b"..", 0).map(|s| s.ino), Ok(t.ino("/")));
-    // So has one that was replaced.
+    // So has a replaced directory.
     t.dir("/e1");
     t.dir("/e2");
     let held = t.open(b"/e2", O_PATH, 0).expect("open");
@@ -562,7 +562,7 @@ fn descriptors_that_are_not_open_or_no_directories_are_refused() {
 }
 
 #[test]
-fn nothing_is_left_of_what_was_removed() {
+fn removed_files_leave_nothing_behind() {
     let vfs = vfs();
     let t = root(&vfs);
     let before = vfs.usage();
@@ -587,9 +587,10 @@ fn nothing_is_left_of_what_was_removed() {
     assert_eq!(after.dentries, before.dentries);
 }
 
-/// The root of a tree is in no directory, but nobody unlinked it: its last close looks for nothing.
+/// The root of a tree has no link in any directory and yet was not unlinked: its last close
+/// collects nothing.
 #[test]
-fn closing_an_unlinked_file_collects_and_closing_a_root_does_not() {
+fn the_last_close_collects_an_unlinked_file_but_not_a_root() {
     use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
     let vfs = vfs();
     let t = root(&vfs);
@@ -607,7 +608,7 @@ fn closing_an_unlinked_file_collects_and_closing_a_root_does_not() {
 }
 
 #[test]
-fn room_that_removed_files_hold_is_given_back_when_it_is_wanted() {
+fn space_of_removed_files_is_reclaimed_on_demand() {
     let options = openpath_mem::MemOptions {
         inodes: 8,
         ..openpath_mem::MemOptions::default()

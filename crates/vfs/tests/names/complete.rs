@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories all of whose names are cached: absent names cost nothing, and no name that exists is
-//! ever missed.
+//! Complete directories: absent names need no lookup in the back end, and no existing name is ever
+//! missed.
 
 use crate::world::*;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD};
@@ -10,7 +10,7 @@ use openpath_abi::{Errno, OpenHow};
 use openpath_vfs::{Task, Vfs};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an open from the cache alone says.
+/// The result of an open from the cache alone.
 fn cached(task: &Task, path: &str) -> String {
     let how = OpenHow {
         resolve: RESOLVE_CACHED,
@@ -24,7 +24,7 @@ fn entries(vfs: &Vfs) -> u32 {
 }
 
 #[test]
-fn names_that_do_not_exist_leave_nothing_behind() {
+fn absent_names_leave_no_entries() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
@@ -58,7 +58,7 @@ fn names_that_do_not_exist_leave_nothing_behind() {
 }
 
 #[test]
-fn a_directory_is_complete_again_when_all_its_names_are_cached_again() {
+fn a_directory_becomes_complete_again_when_all_names_are_cached() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
@@ -71,12 +71,12 @@ fn a_directory_is_complete_again_when_all_its_names_are_cached_again() {
         assert_eq!(say(task.stat(format!("/d/{name}").as_bytes())), "OK");
         assert_eq!(cached(&task, &format!("/d/none-{name}")), "EAGAIN");
     }
-    // A name that nobody asked for is not cached, and another one is not taken for it.
+    // A name that was never looked up is not cached, and no other name is taken for it.
     assert_eq!(say(task.stat(b"/d/none-1")), "ENOENT");
     assert_eq!(cached(&task, "/d/none-2"), "EAGAIN");
     assert_eq!(say(task.stat(b"/d/c")), "OK");
     assert_eq!(cached(&task, "/d/none-3"), "EAGAIN");
-    // The backend is asked once more, and says how many there are.
+    // The back end is asked once more, and counts the names.
     assert_eq!(say(task.stat(b"/d/none-4")), "ENOENT");
     let before = entries(&vfs);
     for i in 5..50 {
@@ -84,14 +84,14 @@ fn a_directory_is_complete_again_when_all_its_names_are_cached_again() {
         assert_eq!(say(task.stat(format!("/d/none-{i}").as_bytes())), "ENOENT");
     }
     assert_eq!(entries(&vfs), before);
-    // Eviction of any of them ends it.
+    // Eviction of any name ends completeness.
     vfs.shrink(u32::MAX);
     assert_eq!(cached(&task, "/d/a"), "EAGAIN");
     assert_eq!(say(task.stat(b"/d/a")), "OK");
 }
 
 #[test]
-fn whatever_gives_a_name_is_seen_at_once_and_what_takes_it_too() {
+fn every_call_that_adds_or_removes_a_name_is_seen_at_once() {
     let vfs = world();
     let task = root(&vfs);
     for dir in ["/d", "/o"] {
@@ -120,7 +120,7 @@ fn whatever_gives_a_name_is_seen_at_once_and_what_takes_it_too() {
         is("/d/s", "OK");
         task.renameat2(cwd, b"/o/h", cwd, b"/o/k", RENAME_WHITEOUT)
             .expect("whiteout");
-        // What was left there is found, though not in the cache at first.
+        // The name left there is found, though not in the cache at first.
         is("/o/h", "EAGAIN");
         assert_eq!(say(task.lstat(b"/o/h")), "OK");
         let fd = task.open(b"/d", flags("TMPFILE|RW"), 0o600).expect("tmp");
@@ -139,14 +139,14 @@ fn whatever_gives_a_name_is_seen_at_once_and_what_takes_it_too() {
             assert_eq!(say(task.unlink(name.as_bytes())), "OK", "{round} {name}");
         }
         is("/d/t", "ENOENT");
-        // A look at the backend tells that nothing is left there.
+        // A lookup in the back end finds that nothing is left there.
         assert_eq!(say(task.stat(b"/o/none")), "ENOENT");
         is("/o/none-2", "ENOENT");
     }
 }
 
 #[test]
-fn a_long_path_that_is_absent_is_known_until_the_name_is_made() {
+fn an_absent_long_path_is_cached_until_it_is_created() {
     let vfs = world();
     let task = root(&vfs);
     let mut dir = String::new();
@@ -163,7 +163,7 @@ fn a_long_path_that_is_absent_is_known_until_the_name_is_made() {
     let before = entries(&vfs);
     for round in 0..3 {
         absent();
-        // In the same directory, and on the way.
+        // A change in the same directory, and one on the way.
         task.data(&format!("{dir}/other"), b"x");
         absent();
         task.rename(b"/directory-0", b"/moved").expect("rename");
@@ -190,7 +190,7 @@ fn a_long_path_that_is_absent_is_known_until_the_name_is_made() {
     assert!(entries(&vfs) <= before + 1);
 }
 
-/// Runs `reader` on a task and thread of its own while `writer` runs.
+/// Runs `reader` in threads and tasks of its own while `writer` runs.
 fn beside(vfs: &Vfs, writer: impl FnOnce(&Task), reader: impl Fn(&Task) + Sync) {
     let ended = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -206,7 +206,7 @@ fn beside(vfs: &Vfs, writer: impl FnOnce(&Task), reader: impl Fn(&Task) + Sync) 
 }
 
 #[test]
-fn a_name_that_was_made_is_never_missed_and_one_that_went_never_found() {
+fn a_created_name_is_never_missed_and_a_removed_one_never_found() {
     let vfs = world();
     root(&vfs).dir("/d", 0o755, (0, 0));
     let (made, gone) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -236,7 +236,7 @@ fn a_name_that_was_made_is_never_missed_and_one_that_went_never_found() {
 }
 
 #[test]
-fn a_name_that_others_are_renamed_to_is_never_absent() {
+fn a_name_replaced_by_renames_is_never_absent() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
@@ -257,7 +257,7 @@ fn a_name_that_others_are_renamed_to_is_never_absent() {
 }
 
 #[test]
-fn a_file_that_is_renamed_on_and_on_has_one_of_its_names() {
+fn a_file_that_is_renamed_repeatedly_always_has_a_name() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
@@ -275,8 +275,8 @@ fn a_file_that_is_renamed_on_and_on_has_one_of_its_names() {
         }
     };
     beside(&vfs, writer, |task| {
-        // It goes up only: who misses it under one name and then under the next one must find that
-        // it has gone on since.
+        // The number only grows: a reader that misses one name and then the next must find that it
+        // has grown meanwhile.
         let first = at.load(Ordering::SeqCst);
         let missed = (first..first + 2).all(|i| task.stat(&name(i)).is_err());
         assert!(!missed || at.load(Ordering::SeqCst) > first);

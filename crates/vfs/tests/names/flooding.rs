@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that were chosen to collide in the table of cached names, by somebody who knows its key.
+//! Names chosen by an attacker that knows the hash key, so that they collide in the dentry table.
 
 use crate::world::*;
 use openpath_abi::Errno;
@@ -22,7 +22,7 @@ fn instance() -> (Vfs, Task) {
     (vfs, task)
 }
 
-/// The key of the table of names after so many changes of it.
+/// The key of the table after this many changes.
 fn key(changes: u64) -> HashKey {
     if changes == 0 {
         return HashKey::new(SECRET);
@@ -32,7 +32,7 @@ fn key(changes: u64) -> HashKey {
     HashKey::new([series.hash(at, 1, 0), series.hash(at, 2, 0)])
 }
 
-/// Names in the root, whose entry is the second one, that share a bucket of 4096 under `key`.
+/// Names in the root, which is the second dentry, that share a bucket of 4096 under `key`.
 fn colliding(key: HashKey, from: u64) -> impl Iterator<Item = String> {
     let word = |bytes: &[u8]| {
         let mut word = [0; 8];
@@ -47,7 +47,7 @@ fn colliding(key: HashKey, from: u64) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn files_whose_names_collide_scatter_under_another_key() {
+fn colliding_names_scatter_under_a_new_key() {
     let (vfs, task) = instance();
     let before = vfs.usage().dentries;
     let names: Vec<String> = colliding(key(0), 0).take(300).collect();
@@ -61,13 +61,13 @@ fn files_whose_names_collide_scatter_under_another_key() {
         );
     }
     let census = vfs.census();
-    // The few that came while entries were on their way asked too.
+    // The few that were inserted during the change of the key were counted too.
     assert!(census.rekeys == 1 && census.crowded <= 8, "{census:?}");
     assert_eq!(vfs.usage().dentries, before + 300);
 }
 
 #[test]
-fn who_learns_every_new_key_gets_no_long_chain_and_few_changes() {
+fn an_attacker_that_learns_each_key_gets_short_chains_and_few_changes() {
     let (vfs, task) = instance();
     let mut from = 0;
     for _ in 0..64 {
@@ -93,7 +93,7 @@ fn who_learns_every_new_key_gets_no_long_chain_and_few_changes() {
 }
 
 #[test]
-fn names_that_do_not_exist_and_collide_are_bounded_too() {
+fn colliding_absent_names_are_bounded() {
     let (vfs, task) = instance();
     task.data("evicted", b"x");
     vfs.shrink(1);
@@ -106,7 +106,7 @@ fn names_that_do_not_exist_and_collide_are_bounded_too() {
 }
 
 #[test]
-fn files_in_use_that_collide_are_all_found() {
+fn colliding_files_in_use_are_all_found() {
     let (vfs, task) = instance();
     let before = vfs.usage().dentries;
     let mut open = Vec::new();

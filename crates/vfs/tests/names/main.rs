@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names: making, removing and renaming them, alone and beside others, and the cache of them.
+//! Names: creating, removing and renaming them, alone and concurrently, and the dentry cache.
 
 #![forbid(unsafe_code)]
 

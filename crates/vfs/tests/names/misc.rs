@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! readlink, statfs, sync, getcwd, chdir, chroot, as Linux 6.18 answered on a tmpfs.
+//! readlink, statfs, sync, getcwd, chdir and chroot, as in Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::fcntl::AT_FDCWD;
@@ -18,7 +18,7 @@ fn text(bytes: Result<Vec<u8>, Errno>) -> String {
 }
 
 #[test]
-fn readlink_wants_a_link() {
+fn readlink_needs_a_link() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
@@ -51,7 +51,7 @@ fn readlink_wants_a_link() {
 }
 
 #[test]
-fn figures_of_a_tree() {
+fn statfs_reports_the_space_of_a_tree() {
     let vfs = world_of(MemOptions {
         size: 1 << 20,
         inodes: 100,
@@ -84,13 +84,17 @@ fn figures_of_a_tree() {
     );
     task.close(place).expect("close");
     let left = task.statfs(b"/").map(|s| (s.bfree, s.ffree));
-    assert_eq!(left, Ok((256, 99)), "what is unlinked is gone at once");
+    assert_eq!(
+        left,
+        Ok((256, 99)),
+        "an unlinked file frees its space at once"
+    );
     assert_eq!(task.statfs(b"/nope"), Err(Errno::ENOENT));
     assert_eq!(task.statfs(b""), Err(Errno::ENOENT));
 }
 
 #[test]
-fn flags_of_a_mount_are_shown() {
+fn statfs_reports_mount_flags() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/m", 0o755, (0, 0));
@@ -116,7 +120,7 @@ fn flags_of_a_mount_are_shown() {
     assert_eq!(shown(), Ok(m::ST_VALID | m::ST_RDONLY));
 }
 
-/// Counts how often it was brought to storage; fails if told to.
+/// A tree that counts its syncs, and fails on request.
 struct Counted {
     syncs: Arc<AtomicU32>,
     fails: bool,
@@ -168,17 +172,13 @@ fn sync_reaches_every_tree_once() {
     );
     assert_eq!(task.statfs(b"/good"), Err(Errno::ENOSYS));
     task.remount_sb(b"/bad", true).expect("remount");
-    assert_eq!(
-        task.syncfs(bad),
-        Ok(()),
-        "nothing to do where nothing changes"
-    );
+    assert_eq!(task.syncfs(bad), Ok(()), "a read-only tree was synced");
     task.sync();
     assert_eq!((count(&good_syncs), count(&bad_syncs)), (3, 2));
 }
 
 #[test]
-fn going_somewhere() {
+fn chdir_and_chroot_check_the_directory() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
@@ -224,7 +224,7 @@ fn going_somewhere() {
     );
 }
 
-/// Where a task is.
+/// The current directory of a task.
 fn here(task: &Task) -> String {
     text(task.getcwd())
 }
@@ -236,7 +236,7 @@ fn dirs(task: &Task, paths: &[&str]) {
 }
 
 #[test]
-fn where_a_task_is() {
+fn getcwd_follows_renames_and_removals() {
     let vfs = world();
     let task = root(&vfs);
     dirs(&task, &["/a", "/a/b", "/a/b/c", "/d", "/gone"]);
@@ -265,7 +265,7 @@ fn where_a_task_is() {
 }
 
 #[test]
-fn the_longest_place() {
+fn getcwd_has_a_longest_path() {
     let vfs = world();
     let task = root(&vfs);
     let step = |name: &str| {
@@ -286,7 +286,7 @@ fn the_longest_place() {
 }
 
 #[test]
-fn what_an_open_file_is_called() {
+fn open_files_have_paths() {
     let vfs = world();
     let task = root(&vfs);
     dirs(&task, &["/a", "/a/b", "/x"]);
@@ -329,7 +329,7 @@ fn mounted() -> (Vfs, Task) {
 }
 
 #[test]
-fn names_across_mounts_and_out_of_them() {
+fn paths_of_open_files_cross_mounts() {
     let (_vfs, task) = mounted();
     let go = |path: &str| task.chdir(path.as_bytes()).expect(path);
     go("/m/x/y");
@@ -350,14 +350,14 @@ fn names_across_mounts_and_out_of_them() {
     assert_eq!(
         here(&task),
         "(unreachable)/",
-        "moved out of what the mount shows"
+        "the directory moved out of its bind"
     );
     assert_eq!(say(task.stat(b"..")), "ENOENT");
     assert_eq!(say(task.stat(b".")), "OK");
 }
 
 #[test]
-fn a_place_is_named_as_it_was_at_one_moment() {
+fn getcwd_returns_a_path_of_one_moment() {
     let vfs = world();
     let task = root(&vfs);
     dirs(&task, &["/a", "/a/x", "/a/x/in", "/b"]);

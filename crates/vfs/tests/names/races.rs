@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names change while others look: what is always there is always found, nobody waits for ever, and
-//! nothing is lost.
+//! Names change while other threads walk: an existing name is always found, no thread waits for
+//! ever, and nothing is lost.
 
 use crate::tasks::{Short, root, tree, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDWR};
@@ -12,13 +12,13 @@ use openpath_vfs::{DirEntry, Fd, Limits, MountFlags, Task, Vfs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long each of these runs.
+/// How long each race runs.
 const RUN: Duration = Duration::from_millis(700);
 
-/// Numbers that look random.
-struct Dice(u64);
+/// Random numbers.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -30,9 +30,9 @@ impl Dice {
     }
 }
 
-type Job<'a> = Box<dyn Fn(&Task, &mut Dice) + Send + Sync + 'a>;
+type Job<'a> = Box<dyn Fn(&Task, &mut Random) + Send + Sync + 'a>;
 
-/// Repeats each job in a thread and a task of its own for a while.
+/// Runs each job again and again, in a thread and a task of its own.
 fn run(vfs: &Vfs, jobs: &[Job<'_>]) {
     let until = Instant::now() + RUN;
     let stop = AtomicBool::new(false);
@@ -41,11 +41,11 @@ fn run(vfs: &Vfs, jobs: &[Job<'_>]) {
             let task = root(vfs);
             let stop = &stop;
             scope.spawn(move || {
-                let mut dice = Dice(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let mut random = Random(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 while !stop.load(Ordering::Relaxed) && Instant::now() < until {
                     let round = std::panic::AssertUnwindSafe(|| {
                         for _ in 0..64 {
-                            job(&task, &mut dice);
+                            job(&task, &mut random);
                         }
                     });
                     if let Err(panic) = std::panic::catch_unwind(round) {
@@ -64,8 +64,8 @@ fn ok_or(result: Result<(), Errno>, allowed: &[Errno]) {
     }
 }
 
-/// Goes over the whole tree below `path`, however deep: link counts, parents and numbers fit. How
-/// many there are.
+/// Checks the tree below `path` at any depth: link counts, parents and inode numbers agree. Returns
+/// the number of entries.
 fn check(t: &Task, path: &str) -> usize {
     t.set_rlimit_nofile(u64::MAX);
     let top = t.open(path.as_bytes(), O_DIRECTORY, 0).expect(path);
@@ -106,9 +106,9 @@ fn list(t: &Task, dir: Fd) -> Vec<DirEntry> {
     }
 }
 
-/// Nothing is pinned but by the tasks that are left, and nothing unlinked is kept.
+/// Checks that only the remaining tasks hold pins, and that no unlinked file is kept.
 fn settled(vfs: &Vfs, pins: usize) {
-    // A removed directory goes after what was unlinked in it.
+    // A removed directory is freed after what was unlinked in it.
     for _ in 0..8 {
         vfs.collect();
     }
@@ -116,7 +116,7 @@ fn settled(vfs: &Vfs, pins: usize) {
     assert_eq!((usage.buried, usage.pins), (0, pins));
 }
 
-/// Makes a directory so far down that paths below it go through the path cache; a path below it.
+/// Creates a directory so deep that paths below it use the path cache; returns such paths.
 fn far_down(t: &Task) -> impl Fn(&str) -> String + Copy + Send + Sync + 'static {
     const FAR: &str = "/a-directory/with-a-long-name/for-the-path-cache";
     let mut path = String::new();
@@ -128,7 +128,7 @@ fn far_down(t: &Task) -> impl Fn(&str) -> String + Copy + Send + Sync + 'static 
 }
 
 #[test]
-fn names_that_are_swapped_or_replaced_are_always_there() {
+fn exchanged_or_replaced_names_always_exist() {
     let vfs = vfs();
     let t = root(&vfs);
     let at = far_down(&t);
@@ -154,12 +154,12 @@ fn names_that_are_swapped_or_replaced_are_always_there() {
         t.rename(at("new").as_bytes(), at("target").as_bytes())
             .expect("rename");
     });
-    let look: Job<'_> = Box::new(move |t, dice| {
-        let path = at(dice.pick(&["x/in", "y/in", "target", "x/../x", "y/.."]));
+    let look: Job<'_> = Box::new(move |t, random| {
+        let path = at(random.pick(&["x/in", "y/in", "target", "x/../x", "y/.."]));
         t.stat(path.as_bytes()).expect(&path);
     });
-    let read: Job<'_> = Box::new(move |t, dice| {
-        let path = at(dice.pick(&["x/in", "y/in", "target"]));
+    let read: Job<'_> = Box::new(move |t, random| {
+        let path = at(random.pick(&["x/in", "y/in", "target"]));
         assert!(matches!(&t.body(&path)[..], b"x" | b"y" | b"body"));
     });
     run(&vfs, &[swap, replace, look, read]);
@@ -168,7 +168,7 @@ fn names_that_are_swapped_or_replaced_are_always_there() {
 }
 
 #[test]
-fn a_task_finds_what_it_moved_where_it_moved_it() {
+fn a_task_finds_its_own_renames() {
     let vfs = vfs();
     let t = root(&vfs);
     let at = far_down(&t);
@@ -190,13 +190,13 @@ fn a_task_finds_what_it_moved_where_it_moved_it() {
             }
         })
     };
-    let look: Job<'_> = Box::new(move |t, dice| {
-        let path = at(dice.pick(&["a/1/deep/in", "b/1/deep/in", "c/2/deep/in", "c/3/deep/in"]));
+    let look: Job<'_> = Box::new(move |t, random| {
+        let path = at(random.pick(&["a/1/deep/in", "b/1/deep/in", "c/2/deep/in", "c/3/deep/in"]));
         ok_or(t.stat(path.as_bytes()).map(|_| ()), &[Errno::ENOENT]);
     });
-    let guard: Job<'_> = Box::new(move |t, dice| {
-        let path = at(dice.pick(&["b", "c"]));
-        let mode = [0o755, 0o700][dice.below(2)];
+    let guard: Job<'_> = Box::new(move |t, random| {
+        let path = at(random.pick(&["b", "c"]));
+        let mode = [0o755, 0o700][random.below(2)];
         t.fchmodat2(AT_FDCWD, path.as_bytes(), mode, 0)
             .expect("chmod");
     });
@@ -213,7 +213,7 @@ fn a_task_finds_what_it_moved_where_it_moved_it() {
 }
 
 #[test]
-fn directories_that_move_make_no_loop_and_lose_nothing() {
+fn concurrent_moves_of_directories_make_no_loop_and_lose_nothing() {
     const DIRS: &[&str] = &[
         "a", "b", "c", "a/p", "b/p", "c/p", "a/p/q", "b/p/q", "c/p/q",
     ];
@@ -225,13 +225,13 @@ fn directories_that_move_make_no_loop_and_lose_nothing() {
     }
     let pins = vfs.usage().pins;
     let all = check(&t, "/t");
-    let paths = |dice: &mut Dice| {
-        let (old, new) = (dice.pick(DIRS), dice.pick(DIRS));
+    let paths = |random: &mut Random| {
+        let (old, new) = (random.pick(DIRS), random.pick(DIRS));
         (format!("/t/{old}"), format!("/t/{new}"))
     };
     let shuffle = |flags: u32| -> Job<'_> {
-        Box::new(move |t, dice| {
-            let (old, new) = paths(dice);
+        Box::new(move |t, random| {
+            let (old, new) = paths(random);
             let moved = t.renameat2(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags);
             let allowed = [
                 Errno::ENOENT,
@@ -242,8 +242,8 @@ fn directories_that_move_make_no_loop_and_lose_nothing() {
             ok_or(moved, &allowed);
         })
     };
-    let look: Job<'_> = Box::new(|t, dice| {
-        let (old, new) = paths(dice);
+    let look: Job<'_> = Box::new(|t, random| {
+        let (old, new) = paths(random);
         for path in [old, format!("{new}/../.."), format!("{new}/..")] {
             ok_or(t.stat(path.as_bytes()).map(|_| ()), &[Errno::ENOENT]);
         }
@@ -261,9 +261,9 @@ fn directories_that_move_make_no_loop_and_lose_nothing() {
     settled(&vfs, pins);
 }
 
-/// Makes, moves and removes all kinds of things in `/t`; with `nests`, what is moved may take along
-/// what is below it.
-fn churn(t: &Task, dice: &mut Dice, nests: bool) {
+/// Creates, moves and removes files of all kinds in `/t`; with `nests`, a directory may move with
+/// its content.
+fn churn(t: &Task, random: &mut Random, nests: bool) {
     const DIRS: &[&str] = &["/t", "/t/a", "/t/b", "/t/a/c", "/t/b/c", "/t/a/c/d"];
     const NAMES: &[&str] = &["a", "b", "c", "d", "a-name-of-more-than-sixteen-bytes"];
     let allowed = [
@@ -275,12 +275,12 @@ fn churn(t: &Task, dice: &mut Dice, nests: bool) {
         Errno::EINVAL,
         Errno::EPERM,
     ];
-    let (dir, other) = (dice.pick(DIRS), dice.pick(DIRS));
+    let (dir, other) = (random.pick(DIRS), random.pick(DIRS));
     let other = if nests { other } else { dir };
-    let old = format!("{dir}/{}", dice.pick(NAMES));
-    let new = format!("{other}/{}", dice.pick(NAMES));
+    let old = format!("{dir}/{}", random.pick(NAMES));
+    let new = format!("{other}/{}", random.pick(NAMES));
     let (old, new) = (old.as_bytes(), new.as_bytes());
-    let done = match dice.below(9) {
+    let done = match random.below(9) {
         0 | 1 => t.mkdir(old, 0o755),
         2 => t.shut(t.open(old, O_CREAT | O_RDWR, 0o644)),
         3 => t.unlink(old),
@@ -294,13 +294,13 @@ fn churn(t: &Task, dice: &mut Dice, nests: bool) {
 }
 
 #[test]
-fn all_kinds_of_changes_at_once_leave_a_tree() {
+fn concurrent_changes_of_all_kinds_leave_a_consistent_tree() {
     let vfs = vfs();
     let t = root(&vfs);
     t.dir("/t");
     let pins = vfs.usage().pins;
     let jobs: Vec<Job<'_>> = (0..4)
-        .map(|_| Box::new(|t: &Task, dice: &mut Dice| churn(t, dice, true)) as Job<'_>)
+        .map(|_| Box::new(|t: &Task, random: &mut Random| churn(t, random, true)) as Job<'_>)
         .collect();
     run(&vfs, &jobs);
     check(&t, "/t");
@@ -308,7 +308,7 @@ fn all_kinds_of_changes_at_once_leave_a_tree() {
 }
 
 #[test]
-fn changes_go_on_while_entries_are_evicted() {
+fn changes_succeed_during_eviction() {
     let limits = Limits {
         dentries_max: 64,
         ..Limits::default()
@@ -324,7 +324,7 @@ fn changes_go_on_while_entries_are_evicted() {
             ok_or(t.stat(b"/t").map(|_| ()), &[]);
         }
     });
-    let churn = || Box::new(|t: &Task, dice: &mut Dice| churn(t, dice, false)) as Job<'_>;
+    let churn = || Box::new(|t: &Task, random: &mut Random| churn(t, random, false)) as Job<'_>;
     run(&vfs, &[churn(), churn(), evict]);
     check(&t, "/t");
     settled(&vfs, pins);
@@ -344,7 +344,7 @@ fn removed_directories_stay_empty() {
         };
         let made = t.openat(dir, b"f", O_CREAT, 0o644);
         if let Ok(file) = made {
-            // With a name in it, it cannot have been removed.
+            // A directory with a name in it cannot have been removed.
             assert_eq!(t.fstatat(dir, b".", 0).map(|s| s.nlink), Ok(2));
             t.unlinkat(dir, b"f", 0).expect("unlink");
             t.close(file).expect("close");
@@ -383,13 +383,13 @@ fn mounts_come_and_go_under_walks() {
             matches!(t.stat(b"/m/in/.."), Ok(_) | Err(Errno::ENOENT)),
             "{seen:?}"
         );
-        // Detached while it is stood in, a mount has nothing above it.
+        // A mount that is detached while a task is in it has no parent.
         let up = t.stat(b"/m/..").map(|s| s.ino);
         assert!(up == Ok(t.ino("/")) || up == Ok(t.ino("/src")), "{up:?}");
         t.stat(b"/src/in/deep").expect("stat");
     });
-    let flip: Job<'_> = Box::new(|t, dice| {
-        let flags = [MountFlags::READ_ONLY, MountFlags::NONE][dice.below(2)];
+    let flip: Job<'_> = Box::new(|t, random| {
+        let flags = [MountFlags::READ_ONLY, MountFlags::NONE][random.below(2)];
         ok_or(t.remount_bind(b"/m", flags), &[Errno::EINVAL, Errno::EBUSY]);
     });
     let steal: Job<'_> = Box::new(|t, _| {
@@ -409,7 +409,7 @@ fn mounts_come_and_go_under_walks() {
 }
 
 #[test]
-fn nothing_is_written_through_a_mount_that_became_read_only() {
+fn no_write_passes_a_mount_after_it_became_read_only() {
     let vfs = vfs();
     let t = root(&vfs);
     t.dir("/m");
@@ -421,8 +421,8 @@ fn nothing_is_written_through_a_mount_that_became_read_only() {
         ok_or(t.mkdir(b"/m/d/x", 0o755), &allowed);
         ok_or(t.rmdir(b"/m/d/x"), &allowed);
     });
-    let freeze: Job<'_> = Box::new(|t, dice| {
-        let by_tree = dice.below(2) == 0;
+    let freeze: Job<'_> = Box::new(|t, random| {
+        let by_tree = random.below(2) == 0;
         let freeze = |on: bool| {
             if by_tree {
                 return t.remount_sb(b"/m", on);
@@ -444,7 +444,7 @@ fn nothing_is_written_through_a_mount_that_became_read_only() {
 }
 
 #[test]
-fn a_scoped_walk_up_minds_directories_that_move_and_no_files() {
+fn a_scoped_walk_up_restarts_for_moved_directories_and_not_for_files() {
     let vfs = vfs();
     let t = root(&vfs);
     t.mkdir(b"/r", 0o755).expect("mkdir");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the calls of `conformance/notify/*.case` on a tree like the one their answers come from.
+//! Replays the calls of `conformance/notify/*.case` on a tree like the one of the recorded answers.
 
 use crate::tasks::{self, Short};
 use openpath_abi::fcntl::{
@@ -47,7 +47,7 @@ fn number(text: &str) -> i64 {
     parsed.unwrap_or_else(|_| panic!("a number: {text}"))
 }
 
-/// A number of a kind that the case's author kept it in.
+/// A number in the range of its type.
 fn small<T: TryFrom<i64>>(text: &str) -> T {
     T::try_from(number(text)).unwrap_or_else(|_| panic!("out of range: {text}"))
 }
@@ -121,11 +121,11 @@ fn allocation(mode: &str) -> u32 {
     }
 }
 
-/// A task in a fresh tree, its open files and its instances.
+/// A task in a new tree, its open files and its inotify instances.
 pub(crate) struct Case {
     task: Task,
     files: HashMap<String, Fd>,
-    /// Instances by name, in the order they were made.
+    /// Instances by name, in the order of their creation.
     groups: Vec<(String, Fd)>,
     current: String,
     cookies: Vec<u32>,
@@ -155,7 +155,7 @@ impl Case {
         case
     }
 
-    /// Runs a call; its answer as the case's lines have it.
+    /// Makes a call; returns its answer in the form of the case's lines.
     pub(crate) fn run(&mut self, line: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let ["batch" | "end"] = words[..] {

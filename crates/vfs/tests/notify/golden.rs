@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What watchers are told, call by call, is what the kernel told them: `conformance/notify`.
+//! Replays recorded inotify events of the kernel, `conformance/notify`: openpath sends the same,
+//! call by call.
 
 use crate::case::Case;
 use std::fs;
 use std::path::PathBuf;
 
-/// Cases that differ, each with its reason. One that does not differ any more is an error too.
+/// Cases that differ, each with its reason. A listed case that no longer differs is an error too.
 const DIFFER: &[(&str, &str)] = &[];
 
-/// A case as it is written: its name, and its lines.
+/// A recorded case: its name and its lines.
 struct Written {
     name: String,
     lines: Vec<String>,
@@ -17,20 +18,20 @@ struct Written {
 fn cases() -> Vec<Written> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/notify");
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("the folder")
+        .expect("the directory of cases")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|e| e == "case"))
         .collect();
     paths.sort();
     let mut cases: Vec<Written> = Vec::new();
     for path in paths {
-        let text = fs::read_to_string(&path).expect("a case file");
+        let text = fs::read_to_string(&path).expect("cannot read a case file");
         for line in text.lines() {
             if let Some(name) = line.strip_prefix("case ") {
                 let (name, lines) = (name.to_owned(), Vec::new());
                 cases.push(Written { name, lines });
             } else if !line.is_empty() && !line.starts_with('#') {
-                let case = cases.last_mut().expect("a case before its calls");
+                let case = cases.last_mut().expect("a call outside a case");
                 case.lines.push(line.to_owned());
             }
         }
@@ -48,9 +49,9 @@ fn calls(lines: &[String]) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn watchers_are_told_what_the_kernel_tells_them() {
+fn recorded_cases_of_inotify_give_the_kernels_events() {
     let cases = cases();
-    assert!(cases.len() > 60, "the case files are there");
+    assert!(cases.len() > 60, "case files are missing");
     let mut wrong = Vec::new();
     for written in &cases {
         let mut case = Case::new();
@@ -63,7 +64,7 @@ fn watchers_are_told_what_the_kernel_tells_them() {
             wrong.push(format!(
                 "case {}{}\nkernel:\n{}\nours:\n{}\n",
                 written.name,
-                if listed { ", listed as different" } else { "" },
+                if listed { " (listed as different)" } else { "" },
                 written.lines.join("\n"),
                 ours.join("\n")
             ));

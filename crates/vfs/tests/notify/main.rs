@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Watches: what they are told, as the kernel told it, and while names change.
+//! inotify: events compared with the kernel's, and events of concurrent changes.
 
 #![forbid(unsafe_code)]
 

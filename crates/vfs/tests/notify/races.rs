@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Watchers while other threads change what they watch.
+//! inotify events of files that other threads change.
 
 use crate::tasks::{self, Short, root, tree, vfs};
 use openpath_abi::fcntl::{O_CREAT, O_RDWR};
@@ -12,7 +12,7 @@ use openpath_vfs::{Fd, Limits, Task, Vfs};
 use std::collections::HashMap;
 use std::thread;
 
-/// One event as it was read.
+/// One event from a read.
 struct Event {
     wd: i32,
     mask: u32,
@@ -20,7 +20,7 @@ struct Event {
     name: String,
 }
 
-/// What one read gives; nothing if there is nothing.
+/// The events of one read; none if the queue is empty.
 fn some_events(task: &Task, fd: Fd) -> Vec<Event> {
     let mut buf = [0; 4096];
     let done = match task.read(fd, &mut buf) {
@@ -59,7 +59,7 @@ fn all_events(task: &Task, fd: Fd) -> Vec<Event> {
 }
 
 #[test]
-fn names_come_and_go_in_turn_whoever_makes_and_removes_them() {
+fn events_of_a_name_alternate_between_create_and_delete() {
     let vfs = vfs();
     let task = root(&vfs);
     task.dir("d");
@@ -89,7 +89,11 @@ fn names_come_and_go_in_turn_whoever_makes_and_removes_them() {
         let made = event.mask == IN_CREATE;
         let before = there.insert(event.name.clone(), made);
         let before = before.unwrap_or(false);
-        assert_ne!(before, made, "{}: out of turn", event.name);
+        assert_ne!(
+            before, made,
+            "{}: two events of one kind in a row",
+            event.name
+        );
     }
     for (name, is_there) in there {
         assert_eq!(task.has(&format!("d/{name}")), is_there, "{name}");
@@ -97,7 +101,7 @@ fn names_come_and_go_in_turn_whoever_makes_and_removes_them() {
 }
 
 #[test]
-fn both_halves_of_a_move_have_one_cookie_that_no_other_has() {
+fn both_events_of_a_move_share_a_unique_cookie() {
     let vfs = vfs();
     let task = root(&vfs);
     task.dir("d");
@@ -133,7 +137,7 @@ fn both_halves_of_a_move_have_one_cookie_that_no_other_has() {
 }
 
 #[test]
-fn a_read_waits_for_what_another_task_does() {
+fn a_read_of_events_waits_for_another_task() {
     let vfs = vfs();
     let task = root(&vfs);
     task.put("f", b"");
@@ -157,7 +161,7 @@ fn a_read_waits_for_what_another_task_does() {
     });
 }
 
-/// Watches that come, spend themselves, are removed and lose their inodes, on all sides.
+/// Watches that are added, fire once, are removed and lose their inodes, in several threads.
 #[test]
 fn every_watch_ends_once() {
     let limits = Limits {
@@ -228,7 +232,7 @@ fn every_watch_ends_once() {
 }
 
 #[test]
-fn limits_of_a_user_are_as_the_kernel_says() {
+fn inotify_limits_apply_per_user() {
     let limits = Limits {
         max_user_instances: 2,
         max_user_watches: 1,
@@ -247,7 +251,9 @@ fn limits_of_a_user_are_as_the_kernel_says() {
     assert_eq!(full, Err(Errno::ENOSPC));
     task.close(fd).expect("open");
     assert_eq!(task.inotify_add_watch(other, b"f", IN_OPEN), Ok(2));
-    task.inotify_init1(0).expect("room for another");
+    task.inotify_init1(0).expect("no room for another instance");
     let stranger = tasks::user(&task, tasks::NOBODY);
-    stranger.inotify_init1(0).expect("room of its own");
+    stranger
+        .inotify_init1(0)
+        .expect("another user has its own limit");
 }

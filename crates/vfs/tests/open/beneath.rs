@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Path calls that may not leave the directory they start from.
+//! Path calls that must stay beneath their starting directory.
 
 use openpath_abi::fcntl::{AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_WRONLY};
 use openpath_abi::{Errno, TimeSet};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, Task, Vfs};
 
-/// `/out` with a file, and `/in` with one, a directory, and links that lead out and that do not.
+/// `/out` with a file, and `/in` with a file, a directory, and links of which some lead out.
 fn world() -> Result<(Task, Fd), Errno> {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()))?;
     let task = vfs.task(Cred::root())?;
@@ -29,7 +29,7 @@ fn world() -> Result<(Task, Fd), Errno> {
     Ok((task, dir))
 }
 
-/// Paths to what is not beneath, from `/in`; all of them exist but the last name of some.
+/// Paths from `/in` that are not beneath it. They exist, except for the last name of some.
 const OUT: &[&str] = &[
     "/out/f",
     "../out/f",
@@ -47,7 +47,7 @@ fn no_call_leads_out() -> Result<(), Errno> {
     let beneath = task.beneath();
     let now = [TimeSet::Now; 2];
     let before = task.stat(b"/out/f")?;
-    // Once with what is cached, once again with the same walks done before.
+    // Once with few names cached, and again after the same walks.
     for out in OUT.iter().chain(OUT) {
         let out = out.as_bytes();
         let answers = [
@@ -75,7 +75,7 @@ fn no_call_leads_out() -> Result<(), Errno> {
 }
 
 #[test]
-fn what_is_beneath_answers_as_ever() -> Result<(), Errno> {
+fn calls_beneath_answer_like_unconfined_calls() -> Result<(), Errno> {
     let (task, dir) = world()?;
     let beneath = task.beneath();
     for path in [
@@ -109,14 +109,14 @@ fn what_is_beneath_answers_as_ever() -> Result<(), Errno> {
 }
 
 #[test]
-fn a_try_answers_what_is_cached() -> Result<(), Errno> {
+fn a_try_answers_from_the_cache() -> Result<(), Errno> {
     let (task, dir) = world()?;
     let beneath = task.beneath();
     assert_eq!(beneath.fstatat(dir, b"d", 0)?.mode & 0o777, 0o755);
     assert!(beneath.try_fstatat(dir, b"d", 0).is_ok());
     let fd = beneath.try_openat(dir, b"f", 0, 0);
     assert!(fd.is_ok());
-    // A `..` is refused where the walk can hold on, as by the kernel.
+    // A `..` is refused even where the walk could continue, as in the kernel.
     assert_eq!(
         beneath.try_fstatat(dir, b"../out", 0),
         Err(openpath_vfs::TryError::WouldBlock)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Path calls that may not leave the directory they start from, while others move directories.
+//! Path calls that must stay beneath their starting directory, while others move directories.
 //!
-//! A tree is mounted on the way whose lookups have another thread move directories before they
-//! answer: what a walk meets is the same each time.
+//! A tree is mounted on the way. Its lookups have another thread move directories before they
+//! answer, so that each walk meets the same moves.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_PATH, O_WRONLY};
 use openpath_abi::resolve::RESOLVE_BENEATH;
@@ -16,7 +16,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Move = Box<dyn FnOnce() + Send>;
-/// What happens before the next name is found.
+/// The move to make before the next lookup answers.
 type Next = Arc<Mutex<Option<Move>>>;
 
 struct Top(Next);
@@ -39,7 +39,8 @@ impl InodeOps for Top {
     fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
         let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(next) = next {
-            // A lookup may hold locks that a rename comes before; others move at any moment.
+            // A lookup may hold locks that a rename needs first; others move directories at any
+            // moment.
             std::thread::scope(|s| {
                 s.spawn(next);
             });
@@ -64,7 +65,7 @@ impl SuperBlockOps for Tree {
 struct World {
     vfs: Vfs,
     task: Task,
-    /// `/in`, beneath which there are `f` and `x/a/m`, where the tree is mounted.
+    /// `/in`, with `f` and `x/a/m` beneath it; the tree is mounted on the latter.
     base: Fd,
     next: Next,
 }
@@ -101,7 +102,7 @@ impl World {
         })
     }
 
-    /// With the next name that the tree is asked for, `old` becomes `new`.
+    /// At the next lookup in the tree, renames `old` to `new`.
     fn arm(&self, old: &'static str, new: &'static str) {
         let task = self.vfs.task(Cred::root()).expect("a task");
         let moves: Move = Box::new(move || {
@@ -117,12 +118,12 @@ impl World {
 }
 
 #[test]
-fn what_moves_elsewhere_is_no_failure_beneath() -> Result<(), Errno> {
+fn unrelated_moves_do_not_fail_a_walk_beneath() -> Result<(), Errno> {
     let world = World::new()?;
     let (task, base) = (&world.task, world.base);
     let how = OpenHow::new(u64::from(O_PATH), 0).resolve(RESOLVE_BENEATH);
     world.arm("/1/d", "/2/d");
-    // The kernel's own answer, which its callers ask again after.
+    // The kernel's own answer, after which its callers try again.
     let kernel = task.openat2(base, b"x/a/m/n0/../../../../f", &how);
     assert_eq!(kernel, Err(Errno::EAGAIN));
     assert!(world.took_place());
@@ -151,22 +152,22 @@ fn what_moves_elsewhere_is_no_failure_beneath() -> Result<(), Errno> {
 }
 
 #[test]
-fn what_is_moved_on_the_way_is_walked_again() -> Result<(), Errno> {
+fn a_walk_through_a_moved_directory_is_repeated() -> Result<(), Errno> {
     let world = World::new()?;
     let (task, base) = (&world.task, world.base);
     let beneath = task.beneath();
-    // Moved out: its parent is not beneath any more, and nor is it.
+    // Moved out: neither the directory nor its parent is beneath any more.
     world.arm("/in/x/a", "/out/a");
     let path = b"x/a/m/n0/../../../f";
     assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
     assert!(world.took_place());
     task.rename(b"/out/a", b"/in/x/a")?;
-    // Moved up: one step more would lead out of where it is now, though it did not before.
+    // Moved up: one more step now leads out, which it did not before.
     world.arm("/in/x/a", "/in/a");
     let path = b"x/a/m/n1/../../../../f";
     assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
     assert!(world.took_place());
-    // And moved down, where it still leads to what is beneath.
+    // Moved down, where the path still stays beneath.
     world.arm("/in/a", "/in/x/a");
     let path = b"a/m/n2/../../../f";
     assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
@@ -175,7 +176,7 @@ fn what_is_moved_on_the_way_is_walked_again() -> Result<(), Errno> {
 }
 
 #[test]
-fn what_leads_out_is_refused_though_directories_move() -> Result<(), Errno> {
+fn a_path_that_leads_out_is_refused_while_directories_move() -> Result<(), Errno> {
     let world = World::new()?;
     let beneath = world.task.beneath();
     world.arm("/1/d", "/2/d");
@@ -186,12 +187,12 @@ fn what_leads_out_is_refused_though_directories_move() -> Result<(), Errno> {
         world.arm("/2/d", "/1/d");
     }
     let out = world.task.fstatat(AT_FDCWD, b"/in/../f", 0);
-    assert!(out.is_ok(), "it would be found");
+    assert!(out.is_ok(), "the path exists");
     Ok(())
 }
 
 #[test]
-fn what_is_moved_out_below_the_walk_is_walked_again_though_it_never_went_up() -> Result<(), Errno> {
+fn a_walk_in_a_directory_moved_out_is_repeated_even_without_dotdot() -> Result<(), Errno> {
     let world = World::new()?;
     let beneath = world.task.beneath();
     world.arm("/in/x/a", "/out/a");
@@ -202,7 +203,7 @@ fn what_is_moved_out_below_the_walk_is_walked_again_though_it_never_went_up() ->
 }
 
 #[test]
-fn what_leaves_a_bind_of_a_directory_is_not_beneath_any_more() -> Result<(), Errno> {
+fn a_directory_moved_out_of_a_bind_is_not_beneath() -> Result<(), Errno> {
     let world = World::new()?;
     let task = &world.task;
     for dir in ["/q", "/q/y", "/q/y/m", "/p", "/in/b"] {
@@ -214,7 +215,7 @@ fn what_leaves_a_bind_of_a_directory_is_not_beneath_any_more() -> Result<(), Err
     task.mount(tree, b"/in/b/y/m", MountFlags::default())?;
     let beneath = task.beneath();
     assert!(beneath.fstatat(world.base, b"b/y/m/n0/..", 0).is_ok());
-    // The tree hangs on what the bind does not show any more.
+    // The mount point leaves what the bind shows.
     world.arm("/q/y", "/p/y");
     let answer = beneath.fstatat(world.base, b"b/y/m/n1/..", 0).map(drop);
     assert_eq!(answer, Err(Errno::ENOENT));

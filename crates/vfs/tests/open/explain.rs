@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explanations: which check they name, what they tell, and what they leave behind.
+//! Explanations: the check that they name, the steps that they list, and that they change nothing.
 
 use crate::world::*;
 use openpath_abi::access::W_OK;
@@ -11,21 +11,21 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::*;
 
 fn tree() -> (Vfs, Task) {
-    furnished(world())
+    filled(world())
 }
 
-/// As [`tree`], where no directory is known whole: what was not looked for is not known.
-fn forgetful_tree() -> (Vfs, Task) {
+/// Like [`tree`], without complete directories: only names that were looked up are known.
+fn tree_without_complete_directories() -> (Vfs, Task) {
     let mut tuning = Tuning::default();
     tuning.complete_directories = false;
     let root = MemFs::new(MemOptions {
         mode: 0o755,
         ..MemOptions::default()
     });
-    furnished(Vfs::builder().tuning(tuning).build(root).expect("a world"))
+    filled(Vfs::builder().tuning(tuning).build(root).expect("a world"))
 }
 
-fn furnished(vfs: Vfs) -> (Vfs, Task) {
+fn filled(vfs: Vfs) -> (Vfs, Task) {
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
     task.dir("/d/e", 0o755, (0, 0));
@@ -63,8 +63,8 @@ fn open(task: &Task, path: &str, names: &str, resolve: u64) -> Explanation {
 }
 
 #[test]
-fn the_check_that_failed_has_a_name() {
-    let (vfs, root) = forgetful_tree();
+fn an_explanation_names_the_check_that_failed() {
+    let (vfs, root) = tree_without_complete_directories();
     let user = user(&vfs, 7, &[], &[]);
     let long = "n".repeat(300);
     let beneath = RESOLVE_BENEATH;
@@ -104,7 +104,7 @@ fn the_check_that_failed_has_a_name() {
 }
 
 #[test]
-fn a_walk_is_told_step_by_step() {
+fn an_explanation_lists_each_step_of_a_walk() {
     let (vfs, root) = tree();
     let user = user(&vfs, 7, &[], &[]);
     let text = open(&user, "/abs", "RD", 0).to_string();
@@ -132,7 +132,7 @@ fn a_walk_is_told_step_by_step() {
     let told = "at name mount up up name name up asked end would";
     assert_eq!(verbs.join(" "), told, "{why}");
 
-    // What nobody may search but by a capability.
+    // A directory that only a capability can search.
     let why = open(&root, "/secret/none", "RD", 0);
     let asked = why.steps.iter().find_map(|step| match step {
         Step::Asked(permission) => Some(*permission),
@@ -150,8 +150,8 @@ fn a_walk_is_told_step_by_step() {
 }
 
 #[test]
-fn what_answers_is_told() {
-    let (_vfs, task) = forgetful_tree();
+fn an_explanation_names_the_lane_that_answered() {
+    let (_vfs, task) = tree_without_complete_directories();
     let deep = "/a-directory/another-directory/a-third-one";
     for (at, _) in deep.match_indices('/').skip(1) {
         task.dir(&deep[..at], 0o755, (0, 0));
@@ -169,7 +169,7 @@ fn what_answers_is_told() {
     assert_eq!(lane("/d/f", "RD|CREAT"), Some((Lane::Plain, None)));
     let missed = Some((Lane::References, Some(Reason::Miss)));
     assert_eq!(lane("/d/e/unheard", "RD"), missed);
-    // From the second time on it is known to be absent.
+    // From the second lookup on, the name is cached as absent.
     assert_eq!(lane("/d/e/unheard", "RD"), Some((Lane::Plain, None)));
     let creates = Some((Lane::References, Some(Reason::Create)));
     assert_eq!(lane("/d/made", "RD|CREAT"), creates);
@@ -181,7 +181,7 @@ fn what_answers_is_told() {
 }
 
 #[test]
-fn a_lease_is_told_of_and_not_asked_for() {
+fn an_explanation_names_a_lease_and_does_not_break_it() {
     let (vfs, task) = tree();
     let fd = task.open(b"/d/f", O_RDONLY, 0).expect("open");
     task.fcntl(fd, F_SETLEASE, F_RDLCK as u64).expect("a lease");
@@ -203,7 +203,7 @@ fn a_lease_is_told_of_and_not_asked_for() {
 }
 
 #[test]
-fn explaining_leaves_nothing_behind() {
+fn an_explanation_changes_nothing() {
     let (_vfs, task) = tree();
     let before = (task.reasons(), task.lstat(b"/l"), task.stat(b"/d/f"));
     let explain = |path: &str, names: &str| {
@@ -227,7 +227,11 @@ fn explaining_leaves_nothing_behind() {
     }
     assert_eq!(task.stat(b"/d/new"), Err(Errno::ENOENT));
     let missed = task.reasons().of(Reason::Miss);
-    assert_eq!(missed, before.0.of(Reason::Miss), "it was cached as absent");
+    assert_eq!(
+        missed,
+        before.0.of(Reason::Miss),
+        "the explanation cached the name as absent"
+    );
     assert_eq!(
         (task.lstat(b"/l"), task.stat(b"/d/f")),
         (before.1, before.2)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many links are followed, how long they may be, and where they are not followed, as Linux
-//! 6.18 answered.
+//! Symbolic links: how many are followed, how long they may be, and where they are not followed, as
+//! in Linux 6.18.
 
 use crate::world::*;
 use openpath_abi::mode;
@@ -23,7 +23,7 @@ fn open(task: &Task, path: &str, names: &str) -> String {
 }
 
 #[test]
-fn forty_links_and_no_more() {
+fn a_walk_follows_at_most_forty_links() {
     let (_vfs, task) = tree();
     let dots = |n: usize, last: &str| "dot/".repeat(n) + last;
     // Twice: the second time from the cache.
@@ -45,7 +45,7 @@ fn forty_links_and_no_more() {
 }
 
 #[test]
-fn a_body_may_be_long_but_its_names_may_not() {
+fn a_long_link_is_followed_unless_a_name_in_it_is_too_long() {
     let (_vfs, task) = tree();
     task.link_to("long", &("./".repeat(2000) + "f"));
     assert_eq!(open(&task, "long", "RD"), "OK");
@@ -60,7 +60,7 @@ fn a_body_may_be_long_but_its_names_may_not() {
 }
 
 #[test]
-fn which_error_a_stranger_gets() {
+fn errors_of_a_user_without_permission_come_in_order() {
     let (vfs, task) = tree();
     task.dir("nox", 0o700, (0, 0));
     task.touch("nox/f", 0o644, (0, 0));
@@ -92,7 +92,7 @@ fn which_error_a_stranger_gets() {
 }
 
 #[test]
-fn chroot_and_what_lies_outside_of_it() {
+fn a_task_outside_its_chroot_can_walk_up() {
     let (_vfs, task) = tree();
     task.dir("d/sub", 0o755, (0, 0));
     task.data("d/in", b"i");
@@ -100,7 +100,11 @@ fn chroot_and_what_lies_outside_of_it() {
     inside.chdir(b"/w/d").expect("chdir");
     inside.chroot(b"sub").expect("chroot");
     let above = inside.stat(b"..").expect("a way up");
-    assert_eq!(above.ino, task.stat(b"/w").expect("w").ino, "it leads out");
+    assert_eq!(
+        above.ino,
+        task.stat(b"/w").expect("w").ino,
+        ".. leads out of the chroot"
+    );
     for (path, names, answer) in [
         ("..", "RD", "OK"),
         ("/..", "RD", "OK"),

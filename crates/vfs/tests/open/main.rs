@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opening files: openat2(2), the table of flags, links, scoped walks, calls that must not wait,
-//! and explanations.
+//! Opens: openat2(2), the table of flags, links, scoped walks, calls that must not wait, and
+//! explanations.
 
 #![forbid(unsafe_code)]
 

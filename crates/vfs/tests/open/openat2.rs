@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! openat2(2): sizes and fields of its argument, and where each `RESOLVE_*` leads, as Linux 6.18
-//! answered.
+//! openat2(2): the size and fields of its argument, and the answers of each `RESOLVE_*`, as in
+//! Linux 6.18.
 
 use crate::world::*;
 use openpath_abi::fcntl::AT_FDCWD;
@@ -9,7 +9,7 @@ use openpath_abi::{Errno, OpenHow};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Fd, MountFlags, Task, Vfs};
 
-/// The tree that the kernel was asked about; the task stands in `/w`.
+/// The tree of the recorded answers; the task is in `/w`.
 fn tree() -> (Vfs, Task) {
     let vfs = world();
     let task = root(&vfs);
@@ -51,7 +51,7 @@ fn open(task: &Task, at: Fd, path: &str, names: &str, mode: u64, resolve: u64) -
 }
 
 #[test]
-fn sizes_of_the_argument() {
+fn openat2_checks_the_size_of_its_argument() {
     let (_vfs, task) = tree();
     let raw = |readable: usize, set: Option<usize>, size: usize| {
         let mut bytes = vec![0u8; readable];
@@ -83,7 +83,7 @@ fn sizes_of_the_argument() {
 }
 
 #[test]
-fn fields_of_the_argument() {
+fn openat2_checks_the_fields_of_its_argument() {
     let (_vfs, task) = tree();
     let try_one = |path: &str, names: u64, mode: u64, resolve: u64| {
         let opened = task.openat2(AT_FDCWD, path.as_bytes(), &how(names, mode, resolve));
@@ -137,7 +137,7 @@ fn fields_of_the_argument() {
 }
 
 #[test]
-fn cached_answers_only() {
+fn resolve_cached_answers_only_from_the_cache() {
     let (vfs, task) = tree();
     let cached = |path: &str, names: &str| {
         let mode = if names.contains("CREAT") || names.contains("TMP") {
@@ -147,7 +147,7 @@ fn cached_answers_only() {
         };
         open(&task, AT_FDCWD, path, names, mode, RESOLVE_CACHED)
     };
-    // What a cached walk needs, and the access time of the link.
+    // Caches what a cached walk needs, and moves the access time of the link.
     for path in ["f", "d/g", "ls"] {
         task.with(path, "RD", |_| ());
     }
@@ -162,7 +162,7 @@ fn cached_answers_only() {
         ("f/x", "RD", "EAGAIN"),
         ("f/", "RD", "ENOTDIR"),
         ("", "RD", "ENOENT"),
-        // All names of the tree are cached: what is not there does not exist.
+        // All names of the tree are cached, so a miss is `ENOENT`.
         ("neg", "RD", "ENOENT"),
         ("neg/x", "RD", "ENOENT"),
         ("d/neg", "WR", "ENOENT"),
@@ -184,7 +184,7 @@ fn cached_answers_only() {
     ] {
         assert_eq!(cached(path, names), answer, "{path} {names}");
     }
-    // After names were evicted, an absent one is known from the second time on.
+    // After an eviction, an absent name is cached from its second lookup on.
     vfs.shrink(u32::MAX);
     for answer in ["EAGAIN", "EAGAIN"] {
         assert_eq!(cached("other", "RD"), answer);
@@ -194,7 +194,7 @@ fn cached_answers_only() {
 }
 
 #[test]
-fn a_link_whose_access_time_is_due_is_not_followed_from_the_cache() {
+fn a_cached_open_does_not_follow_a_link_whose_access_time_must_move() {
     let (_vfs, task) = tree();
     let cached = |path| open(&task, AT_FDCWD, path, "RD", 0, RESOLVE_CACHED);
     task.with("ls", "RD", |_| ());
@@ -208,8 +208,8 @@ fn a_link_whose_access_time_is_due_is_not_followed_from_the_cache() {
     assert_eq!(cached("ls"), "OK");
 }
 
-/// Paths from `/w/d`, and what `BENEATH`, `IN_ROOT`, `NO_SYMLINKS`, `NO_MAGICLINKS`, `NO_XDEV`
-/// answer.
+/// Paths from `/w/d`, and the answers with `BENEATH`, `IN_ROOT`, `NO_SYMLINKS`, `NO_MAGICLINKS` and
+/// `NO_XDEV`.
 const SCOPES: &str = "
     g        OK      OK      OK      OK      OK
     .        OK      OK      OK      OK      OK
@@ -230,10 +230,10 @@ const SCOPES: &str = "
     g/..     ENOTDIR ENOTDIR ENOTDIR ENOTDIR ENOTDIR";
 
 #[test]
-fn scopes() {
+fn each_scope_answers_as_in_linux() {
     let (_vfs, task) = tree();
     let dir = task.get("d", "RD|DIR");
-    let scopes = [
+    let each_scope_answers_as_in_linux = [
         RESOLVE_BENEATH,
         RESOLVE_IN_ROOT,
         RESOLVE_NO_SYMLINKS,
@@ -245,7 +245,7 @@ fn scopes() {
     for _ in 0..2 {
         for line in SCOPES.lines().skip(1) {
             let words: Vec<&str> = line.split_whitespace().collect();
-            for (resolve, answer) in scopes.iter().zip(&words[1..]) {
+            for (resolve, answer) in each_scope_answers_as_in_linux.iter().zip(&words[1..]) {
                 let got = open(&task, dir, words[0], "RD", 0, *resolve);
                 if got != *answer {
                     wrong.push(format!("{} {resolve:#x}: {got}, not {answer}", words[0]));
@@ -257,7 +257,7 @@ fn scopes() {
 }
 
 #[test]
-fn scopes_and_descriptors() {
+fn scopes_begin_at_the_directory_descriptor() {
     let (_vfs, task) = tree();
     let file = task.get("f", "RD");
     let (beneath, in_root) = (RESOLVE_BENEATH, RESOLVE_IN_ROOT);
@@ -300,7 +300,7 @@ fn scopes_and_descriptors() {
 }
 
 #[test]
-fn no_links() {
+fn resolve_no_symlinks_follows_no_link() {
     let (_vfs, task) = tree();
     for (path, names, mode, answer) in [
         ("ls", "PATH|NOFOLLOW", 0, "OK"),
@@ -327,7 +327,7 @@ fn other_mount(task: &Task) -> Fd {
 }
 
 #[test]
-fn no_other_mount() {
+fn resolve_no_xdev_enters_no_other_mount() {
     let (_vfs, task) = tree();
     let inside = other_mount(&task);
     for (at, path, names, answer) in [
@@ -342,7 +342,7 @@ fn no_other_mount() {
         (inside, "/m/self", "RD", "EXDEV"),
         (AT_FDCWD, "lr/etc/passwd", "RD", "EXDEV"),
         (AT_FDCWD, "labs", "RD", "EXDEV"),
-        // An absolute link is another mount's unless the root was asked for before.
+        // An absolute link leads to another mount, unless the walk was at the root before.
         (AT_FDCWD, "labsself", "RD", "EXDEV"),
         (AT_FDCWD, "./labsself", "RD", "EXDEV"),
         (AT_FDCWD, "/w/labsself", "RD", "OK"),
@@ -360,7 +360,7 @@ fn no_other_mount() {
 }
 
 #[test]
-fn making_files_in_a_scope() {
+fn scoped_opens_create_files() {
     let (_vfs, task) = tree();
     let inside = task.get("d", "RD|DIR");
     let (beneath, in_root) = (RESOLVE_BENEATH, RESOLVE_IN_ROOT);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What walks say of why they left the lock-free mode.
+//! The reasons that walks report for leaving the lock-free mode.
 
 use crate::world::*;
 use openpath_vfs::{Reason, Task};
 
-/// The reasons that `call` added, with how often.
+/// The reasons that `call` added, and how often each.
 fn reasons(task: &Task, call: impl FnOnce(&Task)) -> Vec<(&'static str, u64)> {
     let before = task.reasons();
     call(task);
@@ -17,7 +17,7 @@ fn reasons(task: &Task, call: impl FnOnce(&Task)) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn each_way_out_of_the_lock_free_mode_has_its_reason() {
+fn each_exit_from_the_lock_free_mode_has_a_reason() {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
@@ -29,12 +29,12 @@ fn each_way_out_of_the_lock_free_mode_has_its_reason() {
         }
     };
     assert_eq!(reasons(&task, open("/d/f", "RD")), []);
-    // All names in it are cached.
+    // All names of the directory are cached.
     assert_eq!(reasons(&task, open("/d/none", "RD")), []);
     assert_eq!(reasons(&task, open("/d/new", "RW|CREAT")), [("create", 1)]);
     assert_eq!(reasons(&task, open("/d/new", "RW|CREAT")), []);
     assert_eq!(reasons(&task, open("/d/f/x", "RD")), [("refusal", 1)]);
-    // Its access time is behind the first time only.
+    // Only the first walk has to move its access time.
     assert_eq!(reasons(&task, open("/l", "RD")), [("access-time", 1)]);
     assert_eq!(reasons(&task, open("/l", "RD")), []);
 

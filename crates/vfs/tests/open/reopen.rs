@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opening once more what is open, and extended attributes of it: as Linux 6.18 answered of
-//! `/proc/self/fd/N` and of the calls with `at` on a tmpfs.
+//! Opens a descriptor again, and sets its extended attributes: the answers of Linux 6.18 for
+//! `/proc/self/fd/N` and the `*at` calls on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, mode};
 use openpath_vfs::Task;
 
-fn place(task: &Task, path: &[u8]) -> i32 {
+fn open_path(task: &Task, path: &[u8]) -> i32 {
     task.open(path, O_PATH | O_NOFOLLOW, 0).expect("a place")
 }
 
 #[test]
-fn a_place_is_opened_by_what_is_allowed_now() {
+fn reopen_checks_the_current_permissions() {
     let vfs = world();
     let (root, user) = (root(&vfs), user(&vfs, 1000, &[], &[]));
     root.touch("/f", 0o600, (1000, 1000));
-    let fd = place(&user, b"/f");
-    let open = user.reopen(fd, O_RDWR).expect("the owner may");
+    let fd = open_path(&user, b"/f");
+    let open = user.reopen(fd, O_RDWR).expect("the owner may open it");
     assert_eq!(user.write(open, b"text"), Ok(4));
     root.chmod(b"/f", 0o000).expect("changed");
     assert_eq!(user.reopen(fd, O_RDONLY), Err(Errno::EACCES));
@@ -32,11 +32,11 @@ fn a_place_is_opened_by_what_is_allowed_now() {
 }
 
 #[test]
-fn what_has_no_name_is_opened_all_the_same() {
+fn reopen_works_on_an_unlinked_file() {
     let vfs = world();
     let task = root(&vfs);
     task.touch("/f", 0o644, (0, 0));
-    let fd = place(&task, b"/f");
+    let fd = open_path(&task, b"/f");
     let open = task.reopen(fd, O_WRONLY).expect("opened");
     assert_eq!(task.write(open, b"gone"), Ok(4));
     task.close(open).expect("closed");
@@ -47,7 +47,7 @@ fn what_has_no_name_is_opened_all_the_same() {
     let cut = task.reopen(fd, O_WRONLY | O_TRUNC).expect("cut");
     assert_eq!(task.fstat(cut).map(|s| (s.size, s.nlink)), Ok((0, 0)));
     task.dir("/d", 0o755, (0, 0));
-    let dir = place(&task, b"/d");
+    let dir = open_path(&task, b"/d");
     task.rmdir(b"/d").expect("removed");
     let open = task.reopen(dir, O_RDONLY | O_DIRECTORY).expect("opened");
     assert_eq!(task.getdents64(open, 4096), Err(Errno::ENOENT));
@@ -58,30 +58,30 @@ fn what_has_no_name_is_opened_all_the_same() {
 }
 
 #[test]
-fn links_and_sockets_cannot_be_opened_so() {
+fn reopen_refuses_links_and_sockets() {
     let vfs = world();
     let task = root(&vfs);
     task.link_to("/l", "f");
     task.node("/s", mode::S_IFSOCK | 0o644, 0);
-    let (link, socket) = (place(&task, b"/l"), place(&task, b"/s"));
+    let (link, socket) = (open_path(&task, b"/l"), open_path(&task, b"/s"));
     assert_eq!(task.reopen(link, O_RDONLY), Err(Errno::ELOOP));
     assert_eq!(task.reopen(socket, O_RDONLY), Err(Errno::ENXIO));
 }
 
 #[test]
-fn a_place_has_extended_attributes() {
+fn an_o_path_descriptor_has_extended_attributes() {
     let vfs = world();
     let task = root(&vfs);
     task.touch("/f", 0o644, (0, 0));
     task.link_to("/l", "f");
-    let (file, link) = (place(&task, b"/f"), place(&task, b"/l"));
+    let (file, link) = (open_path(&task, b"/f"), open_path(&task, b"/l"));
     let (empty, name) = (AT_EMPTY_PATH, b"trusted.n".as_slice());
     assert_eq!(task.fsetxattr(file, name, b"1", 0), Err(Errno::EBADF));
     assert_eq!(task.setxattrat(file, b"", empty, name, b"1", 0), Ok(()));
     assert_eq!(task.setxattrat(link, b"", empty, name, b"22", 0), Ok(()));
     assert_eq!(task.getxattrat(file, b"", empty, name), Ok(b"1".to_vec()));
     assert_eq!(task.lgetxattr(b"/l", name), Ok(b"22".to_vec()));
-    let root = place(&task, b"/");
+    let root = open_path(&task, b"/");
     let by = |flags| task.getxattrat(root, b"l", flags, name);
     assert_eq!(by(0), Ok(b"1".to_vec()));
     assert_eq!(by(AT_SYMLINK_NOFOLLOW), Ok(b"22".to_vec()));

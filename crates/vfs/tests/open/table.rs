@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What open(2) answers for every kind of last component and every kind of flag, as a Linux 6.18
-//! tmpfs answered. The table in `table.txt` is that kernel's own.
+//! open(2) with every kind of last component and every flag, as in Linux 6.18 on a tmpfs.
+//! `table.txt` has that kernel's answers.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, mode, stat};
 use openpath_vfs::{Fd, Task};
 
-/// The tree that the kernel was asked about; the task stands in `/w`.
+/// The tree of the recorded answers; the task is in `/w`.
 fn tree(task: &Task) {
     task.dir("/w", 0o755, (0, 0));
     task.chdir(b"/w").expect("chdir");
@@ -46,7 +46,7 @@ fn open(task: &Task, at: Fd, path: &str, names: &str) -> String {
     say(task.shut(task.openat(at, path.as_bytes(), flags(names), 0o644)))
 }
 
-/// Compares `path flags answer` lines.
+/// Compares lines of `path flags answer`.
 fn compare(task: &Task, lines: &str) {
     let mut wrong = Vec::new();
     for line in lines.lines().map(str::trim).filter(|l| !l.is_empty()) {
@@ -64,7 +64,7 @@ fn compare(task: &Task, lines: &str) {
 }
 
 #[test]
-fn every_last_component_with_every_flag() {
+fn every_last_component_answers_every_flag_as_in_linux() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
@@ -88,7 +88,7 @@ fn every_last_component_with_every_flag() {
 }
 
 #[test]
-fn lengths_and_emptiness() {
+fn empty_and_overlong_paths_are_refused() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
@@ -112,7 +112,7 @@ fn lengths_and_emptiness() {
 }
 
 #[test]
-fn temporary_files_and_arguments() {
+fn opens_check_tmpfile_and_other_flags() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
@@ -133,7 +133,7 @@ fn temporary_files_and_arguments() {
 }
 
 #[test]
-fn dangling_links_directories_and_special_files() {
+fn opens_of_dangling_links_directories_and_special_files_answer_as_in_linux() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
@@ -185,7 +185,7 @@ fn dangling_links_directories_and_special_files() {
 }
 
 #[test]
-fn directory_descriptors() {
+fn paths_start_at_a_directory_descriptor() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
@@ -223,7 +223,7 @@ fn directory_descriptors() {
 }
 
 #[test]
-fn a_place_alone_does_nothing() {
+fn an_o_path_descriptor_does_no_io() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
@@ -257,7 +257,7 @@ fn a_place_alone_does_nothing() {
 }
 
 #[test]
-fn flags_that_stay() {
+fn f_getfl_returns_the_flags_that_linux_keeps() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
@@ -289,7 +289,7 @@ fn flags_that_stay() {
 }
 
 #[test]
-fn no_descriptor_left() {
+fn an_open_without_a_free_descriptor_fails_with_emfile() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
@@ -309,7 +309,7 @@ fn no_descriptor_left() {
 }
 
 #[test]
-fn which_error_a_stranger_gets() {
+fn errors_of_a_user_without_permission_come_in_order() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);

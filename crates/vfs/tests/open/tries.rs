@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls that never wait, and tasks that act for others.
+//! Calls that must not wait, and proxy tasks.
 
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_FDCWD, F_GETFL, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY,
@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 fn task() -> (Vfs, Task) {
     let vfs = Vfs::builder()
-        .clock(Box::new(Fine))
+        .clock(Box::new(NanosecondClock))
         .build(MemFs::new(MemOptions::default()))
         .expect("a vfs");
     let task = vfs.task(Cred::root()).expect("a task");
@@ -30,7 +30,7 @@ fn how(flags: u32) -> OpenHow {
 const WOULD_BLOCK: TryError = TryError::WouldBlock;
 
 #[test]
-fn a_try_opens_what_is_cached_and_says_of_the_rest_that_it_would_wait() {
+fn a_try_opens_from_the_cache_or_would_wait() {
     let (vfs, t) = task();
     t.mkdir(b"/d", 0o755).expect("mkdir");
     t.creat(b"/d/f", 0o600).expect("creat");
@@ -38,11 +38,11 @@ fn a_try_opens_what_is_cached_and_says_of_the_rest_that_it_would_wait() {
         .try_openat2(AT_FDCWD, b"/d/f", &how(O_RDONLY))
         .expect("open");
     let flags = t.fcntl(fd, F_GETFL, 0).expect("flags") as u32;
-    assert_eq!(flags & O_NONBLOCK, 0, "taken back");
+    assert_eq!(flags & O_NONBLOCK, 0, "the flag stays set");
     let kept = t.try_openat(AT_FDCWD, b"/d/f", O_RDWR | O_NONBLOCK, 0);
     let flags = t.fcntl(kept.expect("open"), F_GETFL, 0).expect("flags") as u32;
-    assert_ne!(flags & O_NONBLOCK, 0, "asked for");
-    assert_eq!(flags >> 30, 0, "nothing of ours is seen");
+    assert_ne!(flags & O_NONBLOCK, 0, "the requested flag is missing");
+    assert_eq!(flags >> 30, 0, "an internal flag is visible");
     let made = t.creat(b"/d/g", 0o600).expect("creat");
     t.close(made).expect("close");
     vfs.shrink(u32::MAX);
@@ -63,7 +63,7 @@ fn a_try_opens_what_is_cached_and_says_of_the_rest_that_it_would_wait() {
 }
 
 #[test]
-fn what_changes_something_is_not_tried_and_wrong_arguments_stay_wrong() {
+fn a_try_refuses_changes_and_wrong_arguments() {
     let (_vfs, t) = task();
     t.creat(b"/f", 0o600).expect("creat");
     assert_eq!(t.try_open(b"/f", O_RDWR | O_CREAT, 0), Err(WOULD_BLOCK));
@@ -82,7 +82,7 @@ fn what_changes_something_is_not_tried_and_wrong_arguments_stay_wrong() {
 }
 
 #[test]
-fn a_fifo_without_a_peer_would_wait() {
+fn a_try_to_open_a_fifo_without_a_peer_would_wait() {
     let (_vfs, t) = task();
     t.mknod(b"/p", mode::S_IFIFO | 0o600, 0).expect("mknod");
     for side in [O_RDONLY, O_WRONLY] {
@@ -92,10 +92,12 @@ fn a_fifo_without_a_peer_would_wait() {
     let alone = t.try_open(b"/p", O_WRONLY | O_NONBLOCK, 0);
     assert_eq!(alone, Err(TryError::Errno(Errno::ENXIO)));
     let first = t.try_open(b"/p", O_RDONLY | O_NONBLOCK, 0).expect("one");
-    let writer = t.try_open(b"/p", O_WRONLY, 0).expect("it has a reader");
+    let writer = t
+        .try_open(b"/p", O_WRONLY, 0)
+        .expect("the FIFO has a reader");
     t.close(first).expect("close");
     t.close(writer).expect("close");
-    let both = t.open(b"/p", O_RDWR, 0).expect("both ends");
+    let both = t.open(b"/p", O_RDWR, 0).expect("opens both ends");
     let reader = t.try_open(b"/p", O_RDONLY, 0).expect("a reader");
     t.close(both).expect("close");
     let flags = t.fcntl(reader, F_GETFL, 0).expect("flags") as u32;
@@ -106,7 +108,7 @@ fn a_fifo_without_a_peer_would_wait() {
 }
 
 #[test]
-fn a_link_is_read_without_a_wait_once_its_body_is_known() {
+fn a_try_reads_a_link_once_its_body_is_cached() {
     let (_vfs, t) = task();
     t.creat(b"/f", 0o600).expect("creat");
     t.symlink(b"f", b"/l").expect("symlink");
@@ -118,7 +120,7 @@ fn a_link_is_read_without_a_wait_once_its_body_is_known() {
 }
 
 #[test]
-fn a_stand_in_acts_as_its_task_does_and_the_task_installs_what_it_opened() {
+fn a_proxy_task_acts_as_its_task_which_installs_its_files() {
     let (vfs, t) = task();
     t.mkdir(b"/d", 0o755).expect("mkdir");
     let stand_in = t.stand_in().expect("a stand-in");
@@ -151,7 +153,7 @@ fn a_stand_in_acts_as_its_task_does_and_the_task_installs_what_it_opened() {
 }
 
 #[test]
-fn a_stand_in_follows_a_chroot_and_a_namespace() {
+fn a_proxy_task_follows_chroot_and_unshare() {
     let (_vfs, t) = task();
     t.mkdir(b"/r", 0o755).expect("mkdir");
     t.mkdir(b"/r/in", 0o755).expect("mkdir");
@@ -175,10 +177,10 @@ fn a_stand_in_follows_a_chroot_and_a_namespace() {
     t.brief(&stand_in).expect("briefed again");
 }
 
-/// The wall clock in nanoseconds: what is done one after the other has different times.
-struct Fine;
+/// The wall clock in nanoseconds, so that consecutive calls get different times.
+struct NanosecondClock;
 
-impl Clock for Fine {
+impl Clock for NanosecondClock {
     fn now(&self) -> Timespec {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)

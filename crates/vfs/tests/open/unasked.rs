@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the host kernel cannot be asked here: magic links, and the flags of later kernels.
+//! Opens that the host kernel cannot be asked about: magic links, and flags of later kernels.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR};
 use openpath_abi::resolve::{
@@ -14,7 +14,7 @@ use openpath_vfs::{
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
-/// Where the link leads, once for each time it is followed.
+/// The targets of the link, one for each time it is followed.
 type Targets = Arc<Mutex<Vec<VfsPath>>>;
 
 struct Dir(Arc<Inode>);
@@ -64,7 +64,7 @@ fn tree(targets: &Targets) -> Arc<SuperBlock> {
 }
 
 #[test]
-fn a_magic_link_leads_straight_to_its_place_unless_that_is_not_wanted() {
+fn a_magic_link_jumps_to_its_target_unless_refused() {
     let targets = Targets::default();
     let vfs = Vfs::builder()
         .build(MemFs::new(MemOptions::default()))
@@ -91,7 +91,11 @@ fn a_magic_link_leads_straight_to_its_place_unless_that_is_not_wanted() {
         t.close(opened).map(|()| ino)
     };
     let ino = t.fstat(file).expect("stat").ino;
-    assert_eq!(open(O_RDONLY, 0), Ok(ino), "an unlinked file is reached");
+    assert_eq!(
+        open(O_RDONLY, 0),
+        Ok(ino),
+        "the link does not reach an unlinked file"
+    );
     assert_eq!(open(O_RDWR | O_CREAT, 0), Ok(ino));
     assert_eq!(open(O_RDONLY | O_CREAT | O_EXCL, 0), Err(Errno::EEXIST));
     assert_eq!(open(O_RDONLY | O_NOFOLLOW, 0), Err(Errno::ELOOP));
@@ -106,7 +110,7 @@ fn a_magic_link_leads_straight_to_its_place_unless_that_is_not_wanted() {
 }
 
 #[test]
-fn from_7_2_on_a_regular_file_can_be_asked_for() {
+fn since_linux_7_2_an_open_can_require_a_regular_file() {
     let builder = Vfs::builder().profile(Profile::V7_2);
     let vfs = builder
         .build(MemFs::new(MemOptions::default()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A backend that keeps a book of its openings: one directory, whose files contain their names.
+//! A back end that records its open files: one directory of files that contain their numbers.
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
@@ -9,18 +9,20 @@ use openpath_vfs::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the backend was told. A panic in the backend would be `EIO`, so what is wrong is found in
-/// the book in the end as well. The lock is the system's: nothing is switched while it is held.
+/// A record of the calls. A panic in the back end would only be `EIO`, so errors are found in the
+/// record at the end as well. The lock is the system's: no switch happens while it is held.
 #[derive(Default)]
-pub(crate) struct Book {
-    /// Of each opening: how often it was flushed and released.
-    openings: Mutex<Vec<(u32, u32)>>,
+pub(crate) struct Record {
+    /// For each open file: how often it was flushed and released.
+    open_files: Mutex<Vec<(u32, u32)>>,
     wrong: Mutex<Vec<&'static str>>,
 }
 
-impl Book {
+impl Record {
     fn lock(&self) -> MutexGuard<'_, Vec<(u32, u32)>> {
-        self.openings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open_files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, what: &'static str) {
@@ -29,32 +31,32 @@ impl Book {
     }
 
     /// # Panics
-    /// If an opening was released twice, or used after its release, or more than `lost` were not
+    /// If a file was released twice or used after its release, or more than `lost` were not
     /// released.
     pub(crate) fn assert_closed(&self, lost: usize) {
         let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(wrong.is_empty(), "{wrong:?}");
-        let openings = self.lock().clone();
-        let open = openings.iter().filter(|&&(_, released)| released == 0);
+        let open_files = self.lock().clone();
+        let open = open_files.iter().filter(|&&(_, released)| released == 0);
         assert!(
-            open.count() <= lost && openings.iter().all(|&(_, released)| released <= 1),
-            "openings as flushed and released: {openings:?}"
+            open.count() <= lost && open_files.iter().all(|&(_, released)| released <= 1),
+            "open files as flushed and released: {open_files:?}"
         );
     }
 }
 
-struct Opening {
-    book: Arc<Book>,
+struct OpenedFile {
+    record: Arc<Record>,
     number: usize,
     file: u8,
 }
 
-impl Opening {
-    /// Does something with the opening, which must not be over.
+impl OpenedFile {
+    /// Makes a call on the open file, which must not be released.
     fn in_use<T>(&self, call: impl FnOnce() -> T) -> T {
         let check = |what| {
-            if self.book.lock()[self.number].1 != 0 {
-                self.book.note(what);
+            if self.record.lock()[self.number].1 != 0 {
+                self.record.note(what);
             }
         };
         check("used after its release");
@@ -65,7 +67,7 @@ impl Opening {
     }
 }
 
-impl FileOps for Opening {
+impl FileOps for OpenedFile {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
@@ -76,18 +78,18 @@ impl FileOps for Opening {
         }))
     }
     fn flush(&self) -> Result<(), Errno> {
-        self.in_use(|| self.book.lock()[self.number].0 += 1);
+        self.in_use(|| self.record.lock()[self.number].0 += 1);
         Ok(())
     }
     fn release(&self) {
-        let mut book = self.book.lock();
-        book[self.number].1 += 1;
+        let mut record = self.record.lock();
+        record[self.number].1 += 1;
     }
 }
 
-/// A file: what it holds is its number.
+/// A file, which contains its number.
 struct File {
-    book: Arc<Book>,
+    record: Arc<Record>,
 }
 
 impl InodeOps for File {
@@ -100,11 +102,11 @@ impl InodeOps for File {
         _flags: u32,
         _patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
-        let mut openings = self.book.lock();
-        openings.push((0, 0));
-        Ok(Some(Box::new(Opening {
-            book: Arc::clone(&self.book),
-            number: openings.len() - 1,
+        let mut open_files = self.record.lock();
+        open_files.push((0, 0));
+        Ok(Some(Box::new(OpenedFile {
+            record: Arc::clone(&self.record),
+            number: open_files.len() - 1,
             file: inode.ino() as u8,
         })))
     }
@@ -123,9 +125,9 @@ impl InodeOps for File {
     }
 }
 
-/// The one directory.
+/// The only directory.
 struct Dir {
-    book: Arc<Book>,
+    record: Arc<Record>,
     files: Mutex<BTreeMap<Vec<u8>, Arc<Inode>>>,
 }
 
@@ -144,7 +146,7 @@ impl InodeOps for Dir {
         Ok(found.map_or(Found::Absent, Found::Inode))
     }
     fn create(&self, _dir: &Inode, name: &[u8], _new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
-        let file = file(name, &self.book);
+        let file = file(name, &self.record);
         self.files().insert(name.to_vec(), Arc::clone(&file));
         Ok(file)
     }
@@ -178,11 +180,11 @@ fn inode(ino: u64, bits: u32, ops: Box<dyn InodeOps>) -> Arc<Inode> {
     Inode::new(ino, 0, attr, Timespec::default(), ops)
 }
 
-/// A letter says what the file is like, digits which number it has.
-fn file(name: &[u8], book: &Arc<Book>) -> Arc<Inode> {
+/// A file from its name: a letter for its kind, and digits for its number.
+fn file(name: &[u8], record: &Arc<Record>) -> Arc<Inode> {
     let number = std::str::from_utf8(&name[1..]).expect("digits");
     let ops = File {
-        book: Arc::clone(book),
+        record: Arc::clone(record),
     };
     let number = number.parse().expect("a number");
     let file = inode(number, mode::S_IFREG | 0o644, Box::new(ops));
@@ -192,26 +194,26 @@ fn file(name: &[u8], book: &Arc<Book>) -> Arc<Inode> {
     file
 }
 
-/// The name of a file that keeps a book, which an open has to ask, or of one that does not.
+/// The name of a file with an open hook, which each open has to ask, or of one without.
 pub(crate) fn name(hooked: bool, number: u8) -> Vec<u8> {
     format!("/{}{number}", if hooked { 'h' } else { 'p' }).into_bytes()
 }
 
 /// A clock that stands still.
-struct Noon;
+struct FixedClock;
 
-impl Clock for Noon {
+impl Clock for FixedClock {
     fn now(&self) -> Timespec {
         Timespec::new(1000, 0)
     }
 }
 
-/// A small instance, the same each time.
+/// A small instance, always the same.
 pub(crate) fn build(sb: Arc<SuperBlock>) -> Vfs {
     like(sb, Profile::default())
 }
 
-/// As [`build`], by the rules of another kernel.
+/// Like [`build`], with the profile of another kernel.
 pub(crate) fn like(sb: Arc<SuperBlock>, profile: Profile) -> Vfs {
     let limits = Limits {
         dentries_max: 256,
@@ -221,42 +223,43 @@ pub(crate) fn like(sb: Arc<SuperBlock>, profile: Profile) -> Vfs {
         nr_open: 4096,
         ..Limits::default()
     };
-    let vfs = Vfs::builder().secret([1, 2]).clock(Box::new(Noon));
+    let vfs = Vfs::builder().secret([1, 2]).clock(Box::new(FixedClock));
     vfs.profile(profile)
         .limits(limits)
         .build(sb)
         .expect("a Vfs")
 }
 
-/// An instance over the one directory, with files `1..=files` of either kind, all cached.
+/// An instance over the one directory, with files `1..=files` of each kind, all cached.
 pub(crate) struct World {
     pub(crate) vfs: Vfs,
-    pub(crate) book: Arc<Book>,
+    pub(crate) record: Arc<Record>,
 }
 
 impl World {
     pub(crate) fn new(files: u8) -> Self {
-        let book = Arc::new(Book::default());
+        let record = Arc::new(Record::default());
         let all = (1..=files).flat_map(|n| [name(true, n), name(false, n)]);
-        let all = all.map(|path| (path[1..].to_vec(), file(&path[1..], &book)));
+        let all = all.map(|path| (path[1..].to_vec(), file(&path[1..], &record)));
         let dir = Dir {
             files: Mutex::new(all.collect()),
-            book: Arc::clone(&book),
+            record: Arc::clone(&record),
         };
         let root = inode(1, mode::S_IFDIR | 0o755, Box::new(dir));
         let sb = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
         let vfs = build(sb);
-        Self { vfs, book }
+        Self { vfs, record }
     }
 
-    /// A task of the superuser.
+    /// A task of root.
     pub(crate) fn task(&self) -> Task {
         self.vfs.task(Cred::root()).expect("a task")
     }
 
-    /// What holds when every task is gone: every opening was released, once, and nothing is held.
+    /// Checks, after all tasks are gone, that every open file was released once and nothing is
+    /// held.
     pub(crate) fn assert_at_rest(&self) {
-        self.book.assert_closed(0);
+        self.record.assert_closed(0);
         let usage = self.vfs.usage();
         assert_eq!((usage.pins, usage.mounts), (3, 2), "pins and mounts held");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Leases under a scheduler that chooses: who takes one and who opens do not miss each other, and
-//! whoever waits is let go on.
+//! Leases under a controlled scheduler: a lease and an open do not miss each other, and every wait
+//! ends.
 
 use crate::backend::{build, like};
 use crate::{explore_often, join, spawn};
@@ -28,7 +28,7 @@ fn lease(task: &Task, fd: Fd, kind: i16) -> Result<(), Errno> {
     task.fcntl(fd, F_SETLEASE, kind as u64).map(drop)
 }
 
-/// Whoever comes second finds the other.
+/// The one that comes second finds the other.
 fn taker_against_opener(kind: i16, flags: u32) {
     let (vfs, task, fd) = world();
     let other = vfs.task(Cred::root()).expect("a task");
@@ -42,20 +42,23 @@ fn taker_against_opener(kind: i16, flags: u32) {
     let (opened, other) = opens.join().expect("a thread");
     assert!(!(opened && taken.is_ok()), "both");
     let asked = taken.is_ok() && task.fcntl(fd, F_GETLEASE, 0) != Ok(kind as u64);
-    assert!(opened || asked || taken.is_err(), "refused for nothing");
+    assert!(
+        opened || asked || taken.is_err(),
+        "refused without a conflict"
+    );
     drop((task, other));
     assert!(vfs.leases().is_empty());
 }
 
 #[test]
-fn who_takes_a_lease_and_who_opens_do_not_miss_each_other() {
+fn a_lease_and_an_open_do_not_miss_each_other() {
     explore_often(2, || taker_against_opener(F_WRLCK, O_RDONLY));
     explore_often(2, || taker_against_opener(F_RDLCK, O_WRONLY));
     explore_often(1, || taker_against_opener(F_WRLCK, O_RDWR | O_CREAT));
 }
 
 #[test]
-fn whoever_waits_for_a_lease_is_let_go_on() {
+fn every_wait_for_a_lease_ends() {
     explore_often(2, || {
         let (vfs, task, fd) = world();
         lease(&task, fd, F_WRLCK).expect("a lease");
@@ -66,7 +69,7 @@ fn whoever_waits_for_a_lease_is_let_go_on() {
                 other.close(fd).expect("closed");
             })
         });
-        // Lowered, if nobody writes yet; given back; or ended with its file.
+        // Downgraded, if no file is open for writing yet; released; or ended with its file.
         let _lowered = lease(&task, fd, F_RDLCK);
         task.close(fd).expect("closed");
         waits.into_iter().for_each(join);
@@ -75,7 +78,7 @@ fn whoever_waits_for_a_lease_is_let_go_on() {
 }
 
 #[test]
-fn who_is_interrupted_has_opened_or_not() {
+fn an_interrupted_open_has_opened_or_not() {
     explore_often(2, || {
         let (vfs, task, fd) = world();
         lease(&task, fd, F_RDLCK).expect("a lease");
@@ -96,9 +99,9 @@ fn who_is_interrupted_has_opened_or_not() {
     });
 }
 
-/// What a holder sees of its file stays so until it is asked.
+/// What a holder sees of its file stays unchanged until the delegation is broken.
 #[test]
-fn who_takes_a_delegation_and_who_changes_do_not_miss_each_other() {
+fn a_delegation_and_a_change_do_not_miss_each_other() {
     explore_often(2, || {
         let vfs = like(MemFs::new(MemOptions::default()), Profile::V7_2);
         let task = vfs.task(Cred::root()).expect("a task");
@@ -115,16 +118,17 @@ fn who_takes_a_delegation_and_who_changes_do_not_miss_each_other() {
             let asked = held.kind != F_RDLCK.cast_unsigned();
             assert!(asked || before == after);
             let given = task.setdeleg(fd, &delegation(F_UNLCK));
-            given.expect("given back");
+            given.expect("released");
         }
         join(changes);
         assert!(vfs.leases().is_empty());
     });
 }
 
-/// One that is taken after others were asked, and before they are waited for, is asked for too.
+/// A delegation that is taken after others were broken, and before they are waited for, is broken
+/// too.
 #[test]
-fn who_gives_a_delegation_back_and_takes_it_again_is_asked_again() {
+fn a_delegation_taken_again_is_broken_again() {
     explore_often(2, || {
         let vfs = like(MemFs::new(MemOptions::default()), Profile::V7_2);
         let task = vfs.task(Cred::root()).expect("a task");
@@ -135,7 +139,7 @@ fn who_gives_a_delegation_back_and_takes_it_again_is_asked_again() {
         let other = vfs.task(Cred::root()).expect("a task");
         let changes = spawn(move || other.chmod(b"/f", 0o600).expect("a mode"));
         let given = task.setdeleg(fd, &delegation(F_UNLCK));
-        given.expect("given back");
+        given.expect("released");
         let again = task.setdeleg(fd, &delegation(F_RDLCK));
         assert!(matches!(again, Ok(()) | Err(Errno::EAGAIN)), "{again:?}");
         let changed = || task.stat(b"/f").expect("a file").mode & 0o777 == 0o600;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks under a scheduler that chooses: none outlives what it belongs to, whoever closes while
-//! another locks, and whoever waits is let go on.
+//! Locks under a controlled scheduler: none outlives its owner, even if one thread closes while
+//! another locks, and every wait ends.
 
 use crate::backend::build;
 use crate::{explore_often, join, spawn};
@@ -30,7 +30,7 @@ fn assert_at_rest(vfs: &Vfs) {
 }
 
 #[test]
-fn a_lock_set_beside_a_close_ends_or_is_refused() {
+fn a_lock_beside_a_close_ends_or_is_refused() {
     explore_often(2, || {
         let vfs = world();
         let (task, fd) = guest(&vfs);
@@ -49,7 +49,7 @@ fn a_lock_set_beside_a_close_ends_or_is_refused() {
 }
 
 #[test]
-fn a_file_locked_beside_its_last_close_leaves_nothing() {
+fn a_lock_beside_the_last_close_of_its_file_leaves_nothing() {
     explore_often(2, || {
         let vfs = world();
         let (task, fd) = guest(&vfs);
@@ -68,7 +68,7 @@ fn a_file_locked_beside_its_last_close_leaves_nothing() {
 }
 
 #[test]
-fn whoever_waits_is_let_go_on() {
+fn every_wait_for_a_lock_ends() {
     explore_often(2, || {
         let vfs = world();
         let guests = [F_WRLCK, F_RDLCK, F_WRLCK].map(|kind| {
@@ -88,7 +88,7 @@ fn whoever_waits_is_let_go_on() {
 }
 
 #[test]
-fn who_is_interrupted_has_a_lock_or_none() {
+fn an_interrupted_wait_has_a_lock_or_none() {
     explore_often(2, || {
         let vfs = world();
         let (holder, held) = guest(&vfs);
@@ -99,7 +99,7 @@ fn who_is_interrupted_has_a_lock_or_none() {
             let done = task.fcntl_setlkw(fd, &WRITE);
             assert!(matches!(done, Ok(()) | Err(Errno::EINTR)), "{done:?}");
             let free = task.fcntl_setlk(fd, &FREE);
-            assert_eq!(free, Ok(()), "whether there is one or not");
+            assert_eq!(free, Ok(()), "an unlock failed");
         });
         let ends = spawn(move || holder.close(held).expect("closed"));
         interrupter.interrupt();
@@ -110,15 +110,14 @@ fn who_is_interrupted_has_a_lock_or_none() {
 }
 
 #[test]
-fn two_who_wait_for_each_other_do_not_both_wait() {
+fn two_tasks_do_not_deadlock() {
     explore_often(2, || {
         let vfs = world();
         let guests = [0, 1].map(|at| {
             let (task, fd) = guest(&vfs);
             spawn(move || {
                 let byte = |at| Flock::new(F_WRLCK, at, 1);
-                task.fcntl_setlkw(fd, &byte(at))
-                    .expect("nobody else wants both yet");
+                task.fcntl_setlkw(fd, &byte(at)).expect("no deadlock yet");
                 let done = task.fcntl_setlkw(fd, &byte(1 - at));
                 assert!(matches!(done, Ok(()) | Err(Errno::EDEADLK)), "{done:?}");
                 task.close(fd).expect("closed");
@@ -129,26 +128,26 @@ fn two_who_wait_for_each_other_do_not_both_wait() {
     });
 }
 
-/// What becomes of a wait without a thread, while its lock is granted.
+/// What happens to a wait without a thread while its lock is granted.
 #[derive(Clone, Copy)]
 enum Then {
     /// It is dropped.
     Dropped,
-    /// It is ended, and its answer taken.
+    /// It is ended, and its result taken.
     Ended,
     /// Another thread of its table closes the file.
     Closed,
 }
 
 #[test]
-fn who_waits_without_a_thread_has_a_lock_or_leaves_nothing_and_lets_the_next_go_on() {
+fn a_wait_without_a_thread_locks_or_lets_the_next_waiter_go_on() {
     explore_often(2, || {
         for then in [Then::Dropped, Then::Ended, Then::Closed] {
             let vfs = world();
             let [(holder, fh), (task, fd), (next, fnext)] = [(); 3].map(|()| guest(&vfs));
             holder.fcntl_setlk(fh, &WRITE).expect("a lock");
             let wait = task.fcntl_setlkw_later(fd, &WRITE).expect("a place");
-            let wait = wait.expect("somebody is in the way");
+            let wait = wait.expect("nothing conflicts");
             let waits = spawn(move || {
                 next.fcntl_setlkw(fnext, &WRITE).expect("a lock");
                 next.fcntl_setlk(fnext, &FREE).expect("none");
@@ -178,7 +177,7 @@ fn who_waits_without_a_thread_has_a_lock_or_leaves_nothing_and_lets_the_next_go_
                 }
             }
             join(frees);
-            let next = waits.join().expect("it goes on");
+            let next = waits.join().expect("the next waiter panicked");
             assert_at_rest(&vfs);
             drop((task, next));
         }

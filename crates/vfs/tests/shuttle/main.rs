@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole core under a scheduler that chooses: threads of a guest that share a table, names that
+//! The whole core under a controlled scheduler: threads of a guest that share a table, names that
 //! change under walks, and rings with their workers.
 //!
-//! `cargo xtask shuttle`. Every test runs its scenario many times, first with threads switched at
-//! random, then by probabilistic concurrency testing (PCT): a schedule of `k` points with `n`
-//! threads that has a bug of depth `d` is found by one run with a chance of at least
-//! 1 / (n k^(d-1)). With `--nocapture` each test says what its runs were worth.
+//! `cargo xtask shuttle`. Every test runs its scenario many times, first with random switches, then
+//! by probabilistic concurrency testing (PCT). One run of PCT with `k` points and `n` threads finds
+//! a bug of depth `d` with a chance of at least 1 / (n k^(d-1)). With `--nocapture` each test
+//! prints what its runs were worth.
 //!
 //! | variable | what it sets |
 //! |---|---|
 //! | `OPENPATH_SHUTTLE_RUNS` | runs of each test with each scheduler; 300 |
-//! | `OPENPATH_SHUTTLE_DEPTH` | the depth of bug that PCT looks for; 3 |
-//! | `OPENPATH_SHUTTLE_MISS` | the chance that `sure` may have to miss a bug; else as others |
-//! | `OPENPATH_SHUTTLE_REPLAY` | a file with the schedule that a failure printed: run it alone |
+//! | `OPENPATH_SHUTTLE_DEPTH` | the depth of bugs that PCT looks for; 3 |
+//! | `OPENPATH_SHUTTLE_MISS` | the chance of `sure` to miss a bug; else it runs like the others |
+//! | `OPENPATH_SHUTTLE_REPLAY` | a file with the schedule that a failure printed; runs only that |
 #![cfg(shuttle)]
 
 mod backend;
@@ -40,7 +40,7 @@ fn setting(name: &str, otherwise: usize) -> usize {
     env::var(name).map_or(otherwise, |text| text.parse().expect(name))
 }
 
-/// How often each scenario runs with each scheduler.
+/// The runs of each scenario with each scheduler.
 fn runs() -> usize {
     setting("OPENPATH_SHUTTLE_RUNS", 300)
 }
@@ -52,7 +52,7 @@ fn config() -> Config {
     config
 }
 
-/// Runs a scenario with both schedulers, `weight` times as often as said.
+/// Runs a scenario with both schedulers, `weight` times as often as usual.
 fn explore_often(weight: usize, scenario: fn()) {
     if let Ok(file) = env::var("OPENPATH_SHUTTLE_REPLAY") {
         let schedule = std::fs::read_to_string(file).expect("a schedule");
@@ -67,8 +67,8 @@ fn explore_often(weight: usize, scenario: fn()) {
     seen.report(runs);
 }
 
-/// Runs a scenario with PCT until a bug would be missed with no more than the chance that is asked
-/// for, for as many threads and points as any run had.
+/// Runs a scenario with PCT until the chance to miss a bug is at most the requested one, for the
+/// most threads and points seen in any run.
 fn explore_surely(scenario: fn()) {
     let Ok(chance) = env::var("OPENPATH_SHUTTLE_MISS") else {
         return explore(scenario);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptor tables as a sequential model: each call as the steps that Linux does under the
-//! table's lock, one after the other.
+//! A sequential model of descriptor tables: each call as the steps that Linux takes under the
+//! table's lock.
 
 use openpath_abi::Errno;
 use std::collections::BTreeMap;
 
-/// A claimed descriptor; file number 0: reserved.
+/// A claimed descriptor; file number 0 means reserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Slot {
     pub(crate) file: u8,
@@ -22,7 +22,7 @@ pub(crate) enum Call {
         file: u8,
         cloexec: bool,
     },
-    /// Of a name that is not there.
+    /// An open of an absent name.
     OpenNothing,
     Close(i32),
     Dup(i32),
@@ -34,44 +34,44 @@ pub(crate) enum Call {
     Read(i32),
     SetCloexec(i32, bool),
     List,
-    /// A child is made, asked and dropped.
+    /// A child is forked, checked and dropped.
     Fork,
-    /// `CLONE_FILES`, and the other is dropped at once.
+    /// `CLONE_FILES`; the other task is dropped at once.
     Share,
-    /// Afterwards the table is the thread's own.
+    /// Afterwards the table belongs to this thread alone.
     Unshare,
     Exec,
 }
 
-/// What a call said.
+/// The answer of a call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Said {
+pub(crate) enum Answer {
     Done,
     Fd(i32),
     File(u8),
     Fds(Vec<i32>),
-    /// Installed descriptors with their files, and which one the next open gets.
+    /// Installed descriptors with their files, and the descriptor that the next open gets.
     Files(Vec<(i32, u8)>, Result<i32, Errno>),
     Error(Errno),
 }
 
-/// How far a call has got.
+/// The progress of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) step: u8,
-    /// The file it holds.
+    /// The file that it holds.
     file: u8,
-    /// The descriptor it has reserved, or where it goes on.
+    /// The descriptor that it has reserved, or where it continues.
     slot: i32,
 }
 
-/// What one step may lead to.
+/// The possible results of one step.
 pub(crate) enum Next {
     More(Progress),
-    Said(Said),
+    Answer(Answer),
 }
 
-/// The tables a thread sees: the shared one, until it has one of its own.
+/// The tables of each thread: the shared one, until it has its own.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Tables {
     pub(crate) shared: Table,
@@ -90,9 +90,9 @@ fn lowest(table: &Table, from: i32, limit: i32) -> Result<i32, Errno> {
     free.next().ok_or(Errno::EMFILE)
 }
 
-/// What is said of a table just copied, in which nothing is reserved.
-fn copied(table: &Table, limit: i32) -> Said {
-    Said::Files(files(table), lowest(table, 0, limit))
+/// The answer about a copied table, in which nothing is reserved.
+fn copied(table: &Table, limit: i32) -> Answer {
+    Answer::Files(files(table), lowest(table, 0, limit))
 }
 
 fn get(table: &Table, fd: i32) -> Result<u8, Errno> {
@@ -104,8 +104,8 @@ fn get(table: &Table, fd: i32) -> Result<u8, Errno> {
     }
 }
 
-fn said<T>(result: Result<T, Errno>, then: impl FnOnce(T) -> Said) -> Next {
-    Next::Said(result.map_or_else(Said::Error, then))
+fn answer<T>(result: Result<T, Errno>, then: impl FnOnce(T) -> Answer) -> Next {
+    Next::Answer(result.map_or_else(Answer::Error, then))
 }
 
 impl Tables {
@@ -113,13 +113,13 @@ impl Tables {
         self.own[thread].as_mut().unwrap_or(&mut self.shared)
     }
 
-    /// One step of `call`, whatever it may do.
+    /// The possible outcomes of one step of `call`.
     pub(crate) fn step(&self, thread: usize, call: Call, at: Progress) -> Vec<(Self, Next)> {
         let mut after = self.clone();
         match (call, at.step) {
             (Call::OpenNothing, 1) => {
-                // With a name known to be absent nothing is reserved.
-                let nothing = Next::Said(Said::Error(Errno::ENOENT));
+                // An open of a name cached as absent reserves nothing.
+                let nothing = Next::Answer(Answer::Error(Errno::ENOENT));
                 let reserved = after.step_once(thread, call, at);
                 vec![(self.clone(), nothing), (after, reserved)]
             }
@@ -131,7 +131,7 @@ impl Tables {
                 }
                 let list = copied(&table, self.limit);
                 after.own[thread] = Some(table);
-                vec![(after, Next::Said(list))]
+                vec![(after, Next::Answer(list))]
             }
             _ => {
                 let next = after.step_once(thread, call, at);
@@ -146,14 +146,14 @@ impl Tables {
         match call {
             Call::Open { file, cloexec, .. } => open(table, limit, at, Some((file, cloexec))),
             Call::OpenNothing => open(table, limit, at, None),
-            Call::Close(fd) => said(take(table, fd), |()| Said::Done),
+            Call::Close(fd) => answer(take(table, fd), |()| Answer::Done),
             Call::CloseRange(first, last) => {
                 let from = if at.step == 0 { first } else { at.slot };
                 let next = table
                     .range(from..=last.max(from))
                     .find(|(_, s)| s.file != 0);
                 match next.map(|(&fd, _)| fd).filter(|&fd| fd <= last) {
-                    None => Next::Said(Said::Done),
+                    None => Next::Answer(Answer::Done),
                     Some(fd) => {
                         table.remove(&fd);
                         Next::More(Progress {
@@ -164,14 +164,14 @@ impl Tables {
                     }
                 }
             }
-            Call::Read(fd) => said(get(table, fd), Said::File),
-            Call::List => Next::Said(Said::Fds(files(table).iter().map(|f| f.0).collect())),
+            Call::Read(fd) => answer(get(table, fd), Answer::File),
+            Call::List => Next::Answer(Answer::Fds(files(table).iter().map(|f| f.0).collect())),
             Call::Fork => {
                 let mut copy = table.clone();
                 copy.retain(|_, slot| slot.file != 0);
-                Next::Said(copied(&copy, limit))
+                Next::Answer(copied(&copy, limit))
             }
-            Call::Share => Next::Said(Said::Done),
+            Call::Share => Next::Answer(Answer::Done),
             _ => with_file(table, limit, call, at),
         }
     }
@@ -183,12 +183,12 @@ fn take(table: &mut Table, fd: i32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// An open: is there a descriptor -> reserve one -> put the file there, or give it up.
+/// An open: find a free descriptor -> reserve it -> install the file, or release the descriptor.
 fn open(table: &mut Table, limit: i32, at: Progress, made: Option<(u8, bool)>) -> Next {
     match at.step {
         0 => match lowest(table, 0, limit) {
             Ok(_) => Next::More(Progress { step: 1, ..at }),
-            Err(errno) => Next::Said(Said::Error(errno)),
+            Err(errno) => Next::Answer(Answer::Error(errno)),
         },
         1 => match lowest(table, 0, limit) {
             Ok(slot) => {
@@ -200,35 +200,37 @@ fn open(table: &mut Table, limit: i32, at: Progress, made: Option<(u8, bool)>) -
                     ..at
                 })
             }
-            Err(errno) => Next::Said(Said::Error(errno)),
+            Err(errno) => Next::Answer(Answer::Error(errno)),
         },
         _ => match made {
             Some((file, _)) => {
                 if let Some(slot) = table.get_mut(&at.slot) {
                     slot.file = file;
                 }
-                Next::Said(Said::Fd(at.slot))
+                Next::Answer(Answer::Fd(at.slot))
             }
             None => {
                 table.remove(&at.slot);
-                Next::Said(Said::Error(Errno::ENOENT))
+                Next::Answer(Answer::Error(Errno::ENOENT))
             }
         },
     }
 }
 
-/// Calls that look a file up first and then do something with the table.
+/// Calls that look up a file first and then change the table.
 fn with_file(table: &mut Table, limit: i32, call: Call, at: Progress) -> Next {
     let (Call::Dup(old) | Call::DupFrom(old, _) | Call::DupTo(old, ..) | Call::SetCloexec(old, _)) =
         call
     else {
-        return Next::Said(Said::Done);
+        return Next::Answer(Answer::Done);
     };
     if at.step == 0 {
         match call {
-            Call::DupTo(_, new, _) if new == old => return Next::Said(Said::Error(Errno::EINVAL)),
+            Call::DupTo(_, new, _) if new == old => {
+                return Next::Answer(Answer::Error(Errno::EINVAL));
+            }
             Call::DupTo(_, new, _) if new >= limit => {
-                return Next::Said(Said::Error(Errno::EBADF));
+                return Next::Answer(Answer::Error(Errno::EBADF));
             }
             _ => {}
         }
@@ -238,7 +240,7 @@ fn with_file(table: &mut Table, limit: i32, call: Call, at: Progress) -> Next {
                 file,
                 ..at
             }),
-            Err(errno) => Next::Said(Said::Error(errno)),
+            Err(errno) => Next::Answer(Answer::Error(errno)),
         };
     }
     let mut add = |from: i32, cloexec: bool| {
@@ -248,23 +250,23 @@ fn with_file(table: &mut Table, limit: i32, call: Call, at: Progress) -> Next {
         Ok(slot)
     };
     match call {
-        Call::Dup(_) => said(add(0, false), Said::Fd),
-        Call::DupFrom(_, from) if from >= limit => Next::Said(Said::Error(Errno::EINVAL)),
-        Call::DupFrom(_, from) => said(add(from, true), Said::Fd),
+        Call::Dup(_) => answer(add(0, false), Answer::Fd),
+        Call::DupFrom(_, from) if from >= limit => Next::Answer(Answer::Error(Errno::EINVAL)),
+        Call::DupFrom(_, from) => answer(add(from, true), Answer::Fd),
         Call::DupTo(_, new, cloexec) => {
             if table.get(&new).is_some_and(|slot| slot.file == 0) {
-                return Next::Said(Said::Error(Errno::EBUSY));
+                return Next::Answer(Answer::Error(Errno::EBUSY));
             }
             let file = at.file;
             table.insert(new, Slot { file, cloexec });
-            Next::Said(Said::Fd(new))
+            Next::Answer(Answer::Fd(new))
         }
         Call::SetCloexec(fd, on) => {
             if let Some(slot) = table.get_mut(&fd) {
                 slot.cloexec = on;
             }
-            Next::Said(Said::Done)
+            Next::Answer(Answer::Done)
         }
-        _ => Next::Said(Said::Done),
+        _ => Next::Answer(Answer::Done),
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and mounts that change, and entries that are reclaimed, under walks.
+//! Walks beside changes of names and mounts, and beside eviction of dentries.
 
 use crate::backend::build;
 use crate::{explore, join, spawn};
@@ -25,7 +25,7 @@ fn dir(task: &Task, path: &[u8]) {
     task.mkdir(path, 0o755).expect("mkdir");
 }
 
-/// A file that holds one letter.
+/// A file that contains one letter.
 fn put(task: &Task, path: &[u8], letter: u8) {
     let fd = task.open(path, O_CREAT | O_WRONLY, 0o644).expect("open");
     assert_eq!(task.write(fd, &[letter]), Ok(1));
@@ -41,14 +41,14 @@ fn letter(task: &Task, path: &[u8]) -> Result<u8, Errno> {
     Ok(body[0])
 }
 
-/// Nothing is left once the tasks are gone.
+/// Checks that nothing is left when the tasks are gone.
 fn at_rest(vfs: &Vfs) {
     assert_eq!(vfs.usage().pins, 3);
     vfs.collect();
     assert_eq!(vfs.usage().buried, 0);
 }
 
-/// Who did not find the old name finds the new one.
+/// A walk that misses the old name finds the new one.
 #[test]
 fn a_renamed_file_is_never_lost() {
     explore(|| {
@@ -72,7 +72,7 @@ fn a_renamed_file_is_never_lost() {
     });
 }
 
-/// A name that another file is renamed to is there at any time.
+/// A name that another file is renamed to exists at any time.
 #[test]
 fn a_replaced_name_is_always_there() {
     explore(|| {
@@ -93,10 +93,10 @@ fn a_replaced_name_is_always_there() {
     });
 }
 
-/// While entries are evicted, and directories become complete again, what exists is found and what
-/// does not is not.
+/// While dentries are evicted and directories become complete again, existing names are found and
+/// absent ones are not.
 #[test]
-fn completeness_comes_and_goes_with_the_entries() {
+fn completeness_follows_eviction() {
     explore(|| {
         let (vfs, task) = world();
         dir(&task, b"/d");
@@ -110,7 +110,7 @@ fn completeness_comes_and_goes_with_the_entries() {
                 assert_eq!(letter(&other, b"/d/a"), Ok(b'a'));
                 let before = made.load(Ordering::SeqCst);
                 let found = other.stat(b"/d/b");
-                assert!(found.is_ok() || !before, "it was made");
+                assert!(found.is_ok() || !before, "a created name was missed");
             }
         });
         vfs.shrink(u32::MAX);
@@ -124,7 +124,7 @@ fn completeness_comes_and_goes_with_the_entries() {
     });
 }
 
-/// Two names that are exchanged are both there at any time.
+/// Two names that are exchanged both exist at any time.
 #[test]
 fn exchanged_names_are_always_there() {
     explore(|| {
@@ -150,9 +150,9 @@ fn exchanged_names_are_always_there() {
     });
 }
 
-/// A walk up from a directory that moves ends in one of its parents.
+/// A walk up from a moving directory ends in one of its parents.
 #[test]
-fn a_walk_up_from_a_moving_directory() {
+fn a_walk_up_from_a_moving_directory_ends_in_a_parent() {
     explore(|| {
         let (vfs, task) = world();
         for path in [&b"/p"[..], b"/q", b"/p/d"] {
@@ -173,7 +173,7 @@ fn a_walk_up_from_a_moving_directory() {
     });
 }
 
-/// Entries are reclaimed under walks, which ask the backend again.
+/// Dentries are evicted under walks, which ask the back end again.
 #[test]
 fn entries_are_reclaimed_under_walks() {
     explore(|| {
@@ -202,7 +202,7 @@ fn entries_are_reclaimed_under_walks() {
     });
 }
 
-/// A file without a name lives as long as it is open, and not longer.
+/// An unlinked file lives as long as it is open, and no longer.
 #[test]
 fn an_unlinked_file_goes_with_its_last_user() {
     explore(|| {
@@ -229,7 +229,7 @@ fn an_unlinked_file_goes_with_its_last_user() {
     });
 }
 
-/// Of two that create a name exclusively, one does; an entry is made once.
+/// Of two exclusive creates of a name, one succeeds, and one dentry is made.
 #[test]
 fn a_name_is_created_once() {
     explore(|| {
@@ -252,7 +252,7 @@ fn a_name_is_created_once() {
     });
 }
 
-/// Nothing is made in a directory that is removed.
+/// Nothing is created in a removed directory.
 #[test]
 fn a_removed_directory_stays_empty() {
     explore(|| {
@@ -273,8 +273,8 @@ fn a_removed_directory_stays_empty() {
     });
 }
 
-/// A walk through a mount point ends in the mounted tree or in what it covers; a mount in use is
-/// not taken away.
+/// A walk through a mount point ends in the mounted tree or in the covered one, and a mount in use
+/// is not removed.
 #[test]
 fn mounts_come_and_go_under_walks() {
     explore(|| {
@@ -295,7 +295,7 @@ fn mounts_come_and_go_under_walks() {
         let (seen, fd, other) = join(walker);
         match (gone, seen) {
             (Ok(()), b'u') | (Err(Errno::EBUSY), b'm') => {}
-            // The walk looked before and held nothing when the mount went.
+            // The walk checked before the unmount and held nothing.
             other => panic!("{other:?}"),
         }
         other.close(fd).expect("close");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! FIFOs under a scheduler that chooses: whoever waits is let go on, and what is counted is counted
-//! off. A lost wake-up is a deadlock, which the scheduler reports.
+//! FIFOs under a controlled scheduler: every wait ends, and the counts of readers and writers
+//! return to zero. A lost wake-up is a deadlock, which the scheduler reports.
 
 use crate::backend::build;
 use crate::{config, explore, explore_often, join, spawn};
@@ -15,7 +15,7 @@ use shuttle::scheduler::RandomScheduler;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a pipe of one page holds.
+/// The capacity of a pipe of one page.
 const PAGE: usize = 4096;
 
 fn world() -> Vfs {
@@ -31,7 +31,7 @@ fn guest(vfs: &Vfs) -> Task {
     vfs.task(Cred::root()).expect("a task")
 }
 
-/// Nobody has the FIFO open, and what was in it is gone.
+/// Checks that the FIFO is not open, and that its data is gone.
 fn assert_at_rest(vfs: &Vfs) {
     let task = guest(vfs);
     let writes = task.open(b"/p", O_WRONLY | O_NONBLOCK, 0);
@@ -44,13 +44,13 @@ fn open(task: &Task, flags: u32) -> i32 {
     task.open(b"/p", flags, 0).expect("open")
 }
 
-/// A pipe of one page, so that writers wait.
+/// Shrinks the pipe to one page, so that writers wait.
 fn small(task: &Task, fd: i32) {
     use openpath_abi::fcntl::F_SETPIPE_SZ;
     assert_eq!(task.fcntl(fd, F_SETPIPE_SZ, 1), Ok(PAGE as u64));
 }
 
-/// Reads to the end; how many bytes.
+/// Reads to the end; returns the number of bytes.
 fn drain(task: &Task, fd: i32) -> usize {
     let mut all = 0;
     loop {
@@ -67,7 +67,7 @@ fn readers_and_writers_meet() {
         let vfs = world();
         let guests = [O_RDONLY, O_WRONLY].map(|flags| {
             let task = guest(&vfs);
-            // The one that is let through may be gone before the other looks.
+            // The peer that goes on first may be gone before the other looks.
             spawn(move || task.close(open(&task, flags)).expect("close"))
         });
         guests.into_iter().for_each(join);
@@ -76,7 +76,7 @@ fn readers_and_writers_meet() {
 }
 
 #[test]
-fn everything_written_is_read_by_someone() {
+fn all_written_data_is_read() {
     explore_often(2, || {
         let vfs = world();
         let keeper = guest(&vfs);
@@ -92,7 +92,7 @@ fn everything_written_is_read_by_someone() {
             let fd = open(&task, O_RDONLY);
             spawn(move || drain(&task, fd))
         });
-        // The end comes when the last writer has gone.
+        // The end comes when the last writer is gone.
         drop(keeper);
         writers.into_iter().for_each(join);
         let read: usize = readers.into_iter().map(join).sum();
@@ -102,7 +102,7 @@ fn everything_written_is_read_by_someone() {
 }
 
 #[test]
-fn the_last_reader_ends_a_write_that_waits() {
+fn the_close_of_the_last_reader_ends_a_waiting_write() {
     explore(|| {
         let vfs = world();
         let (reader, writer) = (guest(&vfs), guest(&vfs));
@@ -132,7 +132,7 @@ fn the_last_reader_ends_a_write_that_waits() {
 }
 
 #[test]
-fn interrupts_against_peers_and_data() {
+fn interrupts_do_not_lose_peers_or_data() {
     explore_often(2, || {
         let vfs = world();
         let reader = guest(&vfs);
@@ -146,7 +146,7 @@ fn interrupts_against_peers_and_data() {
         let writer = guest(&vfs);
         let writer = spawn(move || {
             let mut written = Err(Errno::ENXIO);
-            // Who asks again and again meets a reader that waits, or comes after it.
+            // A caller that repeats its open meets a waiting reader, or comes after it.
             for _ in 0..3 {
                 if let Ok(fd) = writer.open(b"/p", O_WRONLY | O_NONBLOCK, 0) {
                     written = writer.write(fd, b"abcd");
@@ -168,34 +168,34 @@ fn interrupts_against_peers_and_data() {
     });
 }
 
-/// A thread dies at each step of a read, a write or an open that waits: others go on.
+/// A thread panics at each point of a read, a write or an open that waits, and others go on.
 #[test]
-fn a_thread_that_dies_in_a_wait_takes_nothing_with_it() {
+fn a_thread_that_panics_in_a_wait_leaves_nothing() {
     let calls: [fn(&Task, i32); 3] = [
         |task, fd| drop(task.read(fd, &mut [0; 4])),
         |task, fd| drop(task.write(fd, &[1; 2 * PAGE])),
         |task, _| drop(task.open(b"/p", O_RDONLY, 0).map(|fd| task.close(fd))),
     ];
     for call in calls {
-        static DIED: AtomicU64 = AtomicU64::new(0);
-        DIED.store(0, Ordering::Relaxed);
+        static PANICS: AtomicU64 = AtomicU64::new(0);
+        PANICS.store(0, Ordering::Relaxed);
         for point in 0.. {
-            let before = DIED.load(Ordering::Relaxed);
+            let before = PANICS.load(Ordering::Relaxed);
             let scheduler = RandomScheduler::new(20);
             Runner::new(scheduler, config()).run(move || {
-                let died = die_at(point, call);
-                DIED.fetch_add(u64::from(died), Ordering::Relaxed);
+                let died = panic_at(point, call);
+                PANICS.fetch_add(u64::from(died), Ordering::Relaxed);
             });
-            if DIED.load(Ordering::Relaxed) == before {
+            if PANICS.load(Ordering::Relaxed) == before {
                 break;
             }
         }
-        assert!(DIED.load(Ordering::Relaxed) > 10, "nobody died");
+        assert!(PANICS.load(Ordering::Relaxed) > 10, "too few panics");
     }
 }
 
-/// One schedule; whether the thread died.
-fn die_at(point: u64, call: fn(&Task, i32)) -> bool {
+/// One schedule; returns whether the thread panicked.
+fn panic_at(point: u64, call: fn(&Task, i32)) -> bool {
     let vfs = world();
     let keeper = guest(&vfs);
     let both = open(&keeper, O_RDWR | O_NONBLOCK);
@@ -208,26 +208,26 @@ fn die_at(point: u64, call: fn(&Task, i32)) -> bool {
         let ended = catch_unwind(AssertUnwindSafe(|| call(&victim, fd)));
         let passed = fault::disarm();
         if let Err(panic) = ended {
-            assert!(panic.is::<Fault>(), "another panic than the planted one");
+            assert!(panic.is::<Fault>(), "a panic that was not planted");
         }
         (passed.is_none(), victim)
     });
-    // Waits for the same, and is not forgotten.
+    // Waits for the same data, and must be woken.
     let other = spawn(move || other.read(other_fd, &mut [0; 4]));
-    // Mostly both wait by then.
+    // Mostly, both wait by then.
     for _ in 0..100 {
         shuttle::thread::yield_now();
     }
-    // Or the pipe is full of what the victim wrote.
+    // Or the pipe is full of the victim's data.
     let _some = keeper.write(both, b"abcd");
     interrupter.interrupt();
     let (died, victim) = join(victim);
-    // What the victim has read was not for the other one; what it was woken for is.
+    // Data that the victim read was not for the other reader, but its wake-up is.
     if keeper.poll(both, POLLIN) == 0 {
         let _some = keeper.write(both, b"abcd");
     }
     assert!(matches!(join(other), Ok(1..=4)));
-    // The guest is as good as before; its close would have woken the other one too.
+    // The task works as before; its close would also have woken the other reader.
     victim.close(fd).expect("close");
     died
 }

@@ -24,10 +24,10 @@ fn memory(body: &[u8]) -> (Vfs, Task) {
     (vfs, task)
 }
 
-/// What was a descriptor's file when a read began stays open until the read is over, and nobody
-/// reads another file than one that had the descriptor.
+/// The file of a descriptor stays open until a read of it is over, and a read gets no file but one
+/// that had the descriptor.
 #[test]
-fn reads_against_close_and_reuse() {
+fn reads_survive_close_and_reuse() {
     explore(|| {
         let world = World::new(3);
         let task = world.task();
@@ -53,15 +53,15 @@ fn reads_against_close_and_reuse() {
     });
 }
 
-/// The place of a file that was closed is used at once for another one, at another descriptor.
+/// The slot of a closed file is reused at once for another file, at another descriptor.
 #[test]
-fn lookups_against_reuse_of_the_file() {
+fn lookups_survive_the_reuse_of_a_file_slot() {
     explore_often(4, || {
         let world = World::new(2);
         let task = world.task();
         task.stat(&name(false, 2)).expect("stat");
         let [closer, reader] = [0; 2].map(|_| task.clone_files().expect("a task"));
-        // Its one descriptor is not the lowest.
+        // Its only descriptor is not the lowest.
         let first = open(&closer, false, 1);
         closer.dup2(first, 5).expect("dup2");
         closer.close(first).expect("close");
@@ -80,9 +80,9 @@ fn lookups_against_reuse_of_the_file() {
     });
 }
 
-/// A table that grows, to its second and its third segment, under lookups in each.
+/// A table grows to its second and third segment under lookups in each.
 #[test]
-fn lookups_against_growth() {
+fn lookups_succeed_while_the_table_grows() {
     explore(|| {
         let world = World::new(2);
         let task = world.task();
@@ -114,9 +114,9 @@ fn lookups_against_growth() {
     });
 }
 
-/// A file leaves the task that opened it while that task goes on with it.
+/// A file passes to another task while its opener still uses it.
 #[test]
-fn a_file_passes_on_while_its_opener_closes_it() {
+fn a_file_passes_to_another_task_while_its_opener_closes_it() {
     explore(|| {
         let world = World::new(2);
         let task = world.task();
@@ -135,7 +135,7 @@ fn a_file_passes_on_while_its_opener_closes_it() {
         task.close(fd).expect("close");
         assert_eq!(number_at(&task, copy), Ok(1));
         task.close(copy).expect("close");
-        // Its place may be another file's now, while the other task still has the first one.
+        // Its slot may hold another file now, while the other task still has the first one.
         let next = open(&task, true, 2);
         assert_eq!(number_at(&task, next), Ok(2));
         join(other);
@@ -144,9 +144,9 @@ fn a_file_passes_on_while_its_opener_closes_it() {
     });
 }
 
-/// Three threads let go of one file: one of them releases it.
+/// Three threads drop one file: one of them releases it.
 #[test]
-fn the_last_of_many_releases() {
+fn the_last_of_several_closes_releases_the_file() {
     explore(|| {
         let world = World::new(1);
         let task = world.task();
@@ -155,7 +155,7 @@ fn the_last_of_many_releases() {
         let threads = files.map(|file| spawn(move || drop(file)));
         task.close(fd).expect("close");
         threads.into_iter().for_each(join);
-        world.book.assert_closed(0);
+        world.record.assert_closed(0);
         drop(task);
         world.assert_at_rest();
     });
@@ -177,7 +177,7 @@ fn the_last_task_of_a_table_closes_its_files() {
     });
 }
 
-/// A task whose table is shared and left again, again and again.
+/// A table is shared and left again, repeatedly.
 #[test]
 fn a_table_goes_between_one_owner_and_many() {
     explore(|| {
@@ -189,7 +189,7 @@ fn a_table_goes_between_one_owner_and_many() {
             let fd = open(&other, true, 2);
             assert_eq!(number_at(&other, fd), Ok(2));
         });
-        // Whether or not the other is gone already.
+        // Whether or not the other task is gone already.
         let own = open(&task, true, 3);
         assert_eq!(number_at(&task, own), Ok(3));
         let child = task.fork().expect("a task");
@@ -205,9 +205,9 @@ fn a_table_goes_between_one_owner_and_many() {
     });
 }
 
-/// Reads from one open file get each byte once.
+/// Reads of one open file get each byte once.
 #[test]
-fn a_position_is_moved_by_one_call_at_a_time() {
+fn reads_move_the_offset_one_at_a_time() {
     explore(|| {
         let (_vfs, task) = memory(b"abcdef");
         let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
@@ -229,7 +229,7 @@ fn a_position_is_moved_by_one_call_at_a_time() {
     });
 }
 
-/// Appends follow one another, from one open file and from two.
+/// Appends follow one another, through one open file and through two.
 #[test]
 fn appends_do_not_overwrite_each_other() {
     explore(|| {
@@ -276,22 +276,25 @@ fn writers_and_programs_exclude_each_other() {
     });
 }
 
-/// As above, while somebody asks again and again whether the tree can become read-only, which it
+/// The same, while another thread asks repeatedly whether the tree can become read-only, which it
 /// cannot.
 #[test]
-fn writers_and_programs_while_read_only_is_asked_for() {
+fn writers_and_programs_exclude_each_other_beside_read_only_requests() {
     explore_often(4, || {
         let (_vfs, task) = memory(b"");
         task.open(b"/other", O_CREAT | O_WRONLY, 0o600)
             .expect("open");
         let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
         let [writer, asker] = [0; 2].map(|_| task.fork().expect("a task"));
-        // The system's: nothing is switched between a call's answer and its note.
+        // The system's atomics: no switch happens between a call's answer and its note.
         let written = Arc::new([const { AtomicBool::new(false) }; 2]);
         let running = Arc::clone(&written);
         let exclude = |both: &[AtomicBool; 2], which: usize| {
             both[which].store(true, Ordering::SeqCst);
-            assert!(!both[1 - which].load(Ordering::SeqCst), "written and run");
+            assert!(
+                !both[1 - which].load(Ordering::SeqCst),
+                "open for writing while it runs"
+            );
         };
         let writer = spawn(move || {
             for _ in 0..2 {
@@ -321,7 +324,7 @@ fn writers_and_programs_while_read_only_is_asked_for() {
     });
 }
 
-/// A tree does not become read-only while something in it is open for writing.
+/// A tree does not become read-only while a file in it is open for writing.
 #[test]
 fn writers_and_read_only_exclude_each_other() {
     explore(|| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rings and futures under a scheduler that chooses: an owner submits opens that miss, workers do
-//! them, and the owner takes, cancels, drops or waits meanwhile. Each completes exactly once and
-//! nothing is left. A lost wake-up is a deadlock, which the scheduler reports.
+//! Rings and futures under a controlled scheduler: an owner submits opens that miss, workers do
+//! them, and the owner takes, cancels, drops or waits meanwhile. Each operation completes exactly
+//! once and nothing is left. A lost wake-up is a deadlock, which the scheduler reports.
 
 use crate::backend::{World, build, name, number_at};
 use crate::{explore, explore_often, join, spawn};
@@ -18,7 +18,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 const WRITE: Flock = Flock::new(F_WRLCK, 0, 10);
-/// No time is ever up.
+/// A timeout that never expires.
 const NEVER: Duration = Duration::from_secs(1 << 20);
 
 fn pool(threads: usize) -> Pool {
@@ -40,12 +40,12 @@ fn prepare(ring: &mut Ring, number: u8) {
     prepared.expect("room");
 }
 
-/// What has completed: how often each number opened, and how often it was cancelled.
+/// The completions: how often each number was opened, and how often cancelled.
 #[derive(Default, Debug)]
 struct Tally([(u8, u8); 4]);
 
 impl Tally {
-    /// Takes what is there, and closes what it opened.
+    /// Takes the completions, and closes the files that they opened.
     fn take(&mut self, ring: &mut Ring) {
         while let Some(cqe) = ring.next_completion() {
             let count = &mut self.0[cqe.user_data as usize];
@@ -73,7 +73,7 @@ impl Tally {
     }
 }
 
-/// The owner and every thread are gone.
+/// Checks that nothing is left when the owner and every thread are gone.
 fn assert_at_rest(world: &World, pool: Pool) {
     drop(pool);
     world.assert_at_rest();
@@ -117,7 +117,7 @@ fn a_cancelled_open_completes_once_and_its_file_is_closed() {
 }
 
 #[test]
-fn a_ring_that_is_dropped_leaves_nothing_open() {
+fn a_dropped_ring_leaves_nothing_open() {
     explore_often(2, || {
         let world = World::new(3);
         let pool = pool(2);
@@ -127,7 +127,11 @@ fn a_ring_that_is_dropped_leaves_nothing_open() {
         ring.submit().expect("submit");
         ring.wait(1, None).expect("wait");
         let task = ring.into_task();
-        assert_eq!(task.descriptors(), [], "a completion that nobody took");
+        assert_eq!(
+            task.descriptors(),
+            [],
+            "the file of an untaken completion is open"
+        );
         let mut ring = Ring::new(task, &pool, RingOptions::default()).expect("a ring");
         prepare(&mut ring, 1);
         ring.submit_and_wait(1).expect("wait");
@@ -141,13 +145,13 @@ fn a_ring_that_is_dropped_leaves_nothing_open() {
 }
 
 #[test]
-fn an_owner_that_is_told_by_a_hook_misses_nothing() {
+fn an_owner_with_a_completion_hook_misses_no_completion() {
     explore(|| {
         let world = World::new(2);
         let pool = pool(2);
         let mut ring = ring(&world, &pool);
         let (told, heard) = shuttle::sync::mpsc::channel();
-        ring.on_completion(move || told.send(()).expect("an owner"));
+        ring.on_completion(move || told.send(()).expect("the owner has ended"));
         let mut tally = Tally::default();
         (1..=2).for_each(|number| prepare(&mut ring, number));
         ring.submit().expect("submit");
@@ -215,7 +219,7 @@ fn async_task(world: &World, pool: &Pool, places: u32) -> AsyncTask {
 }
 
 #[test]
-fn a_future_that_waits_for_a_place_gets_it() {
+fn a_future_that_waits_for_a_slot_gets_one() {
     explore_often(2, || {
         let world = World::new(2);
         let pool = pool(2);
@@ -236,7 +240,7 @@ fn a_future_that_waits_for_a_place_gets_it() {
             }
         }));
         for (number, (_, fd)) in (1..).zip(&opens) {
-            let fd = fd.expect("polled to its end");
+            let fd = fd.expect("the open failed");
             assert_eq!(number_at(task.task(), fd), Ok(number));
         }
         drop(opens);
@@ -247,7 +251,7 @@ fn a_future_that_waits_for_a_place_gets_it() {
 }
 
 #[test]
-fn a_future_that_is_dropped_leaves_nothing_and_gives_its_place_back() {
+fn a_dropped_future_leaves_nothing_and_frees_its_slot() {
     explore_often(2, || {
         let world = World::new(2);
         let pool = pool(2);
@@ -261,7 +265,7 @@ fn a_future_that_is_dropped_leaves_nothing_and_gives_its_place_back() {
                 Poll::Ready(())
             }));
         }
-        assert_eq!(waits, 1, "a hooked file is a worker's");
+        assert_eq!(waits, 1, "a file with an open hook did not go to a worker");
         let fd = block_on(task.local().open(&second, O_RDONLY, 0)).expect("open");
         assert_eq!(number_at(task.task(), fd), Ok(2));
         assert_eq!(task.task().descriptors(), [fd]);
@@ -283,7 +287,7 @@ fn locked(vfs: &Vfs, pool: &Pool) -> (Task, Ring, Fd) {
 }
 
 #[test]
-fn a_lock_that_is_waited_for_completes_once_whoever_frees_or_cancels_it() {
+fn a_wait_for_a_lock_completes_once_by_unlock_or_cancel() {
     explore_often(2, || {
         let vfs = build(MemFs::new(MemOptions::default()));
         let pool = pool(1);
@@ -308,7 +312,7 @@ fn a_lock_that_is_waited_for_completes_once_whoever_frees_or_cancels_it() {
 }
 
 #[test]
-fn a_lock_is_waited_for_without_a_lost_word_and_left_by_a_ring_that_goes() {
+fn a_wait_for_a_lock_loses_no_wake_up_and_ends_with_its_ring() {
     explore_often(2, || {
         let vfs = build(MemFs::new(MemOptions::default()));
         let pool = pool(1);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schedulers that count where they had a choice, for what a number of runs is worth.
+//! Schedulers that count their choices, to state what a number of runs is worth.
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most seen in one run.
+/// The largest counts of one run.
 #[derive(Default)]
 pub(crate) struct Seen {
     threads: AtomicUsize,
@@ -13,21 +13,21 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The chance that `runs` runs of PCT all miss a bug of depth `depth`, at most.
+    /// An upper bound of the chance that `runs` runs of PCT all miss a bug of depth `depth`.
     fn missed(&self, runs: usize, depth: i32) -> f64 {
         let [threads, points] = [&self.threads, &self.points].map(|n| n.load(Ordering::Relaxed));
         let found = 1.0 / (threads as f64 * (points as f64).powi(depth - 1));
         (1.0 - found).powf(runs as f64)
     }
 
-    /// How many runs of PCT miss a bug of depth `depth` with a chance of at most `chance`.
+    /// The number of PCT runs that miss a bug of depth `depth` with a chance of at most `chance`.
     pub(crate) fn needed(&self, depth: i32, chance: f64) -> usize {
         let [threads, points] = [&self.threads, &self.points].map(|n| n.load(Ordering::Relaxed));
         let found = 1.0 / (threads as f64 * (points as f64).powi(depth - 1));
         (chance.ln() / (-found).ln_1p()).ceil() as usize
     }
 
-    /// Says what `runs` runs were worth (`--nocapture`).
+    /// Prints what `runs` runs were worth (`--nocapture`).
     pub(crate) fn report(&self, runs: usize) {
         let thread = std::thread::current();
         eprintln!(
@@ -43,7 +43,7 @@ impl Seen {
     }
 }
 
-/// A scheduler that notes its choices in a [`Seen`].
+/// A scheduler that counts its choices in a [`Seen`].
 pub(crate) struct Counted<S> {
     inner: S,
     points: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Walks against one change at a time, small enough to state what was missed:
+//! Walks beside one change at a time, small enough to state the chance of a missed bug:
 //! `OPENPATH_SHUTTLE_MISS=1e-6 OPENPATH_SHUTTLE_DEPTH=2 cargo xtask shuttle sure --nocapture`.
 //!
 //! With `n` threads and `k` points, a bug of depth `d` is missed by `r` runs with a chance of at
@@ -33,12 +33,12 @@ fn number(task: &Task, path: &[u8]) -> Result<u64, Errno> {
     task.stat(path).map(|stat| stat.ino)
 }
 
-/// Nothing is in use but the tree.
+/// Checks that only the tree is in use.
 fn at_rest(vfs: &Vfs, tasks: [Task; 2]) {
     at_rest_with(vfs, tasks, 3);
 }
 
-/// As [`at_rest`], where so many pins stay with the instance.
+/// Like [`at_rest`], where the instance keeps this many pins.
 fn at_rest_with(vfs: &Vfs, tasks: [Task; 2], pins: usize) {
     drop(tasks);
     vfs.collect();
@@ -46,9 +46,9 @@ fn at_rest_with(vfs: &Vfs, tasks: [Task; 2], pins: usize) {
     assert_eq!((usage.buried, usage.pins), (0, pins), "{usage:?}");
 }
 
-/// A name has one of its two places, in this order.
+/// A name is at one of its two places, in this order.
 #[test]
-fn sure_rename_against_lookup() {
+fn a_lookup_beside_a_rename_finds_one_of_both_names() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let file = number(&task, b"/d/f");
@@ -62,12 +62,12 @@ fn sure_rename_against_lookup() {
     });
 }
 
-/// What is told of an open file has its old name in the old directory, or the new one in the new:
-/// whoever reads an entry's name and parent while it moves sees that it does. A lookup does not
-/// show this, since what moves is in no chain while its fields are written: it takes a walker that
-/// stands before the entry in a chain meanwhile, which is a bug of depth 3.
+/// An event of an open file has its old name and the old directory, or the new ones: a reader of a
+/// dentry's name and parent notices a concurrent move. A lookup does not show this, since a moving
+/// dentry is in no chain while its fields are written. It takes a walker that is before the dentry
+/// in a chain meanwhile, which is a bug of depth 3.
 #[test]
-fn sure_rename_against_news() {
+fn an_event_beside_a_rename_names_one_place() {
     const OLD: &[u8] = b"/d/first-half-of-it";
     const NEW: &[u8] = b"/e/second!part-here";
     explore_surely(|| {
@@ -85,7 +85,7 @@ fn sure_rename_against_news() {
         task.rename(OLD, NEW).expect("rename");
         let other = join(closer);
         let mut event = [0; 64];
-        assert_eq!(task.read(queue, &mut event), Ok(48), "one event");
+        assert_eq!(task.read(queue, &mut event), Ok(48), "not one event");
         let name = event[16..].split(|&byte| byte == 0).next();
         match (event[0], name.unwrap_or_default()) {
             (1, name) if name == &OLD[3..] => {}
@@ -99,7 +99,7 @@ fn sure_rename_against_news() {
 
 /// A walk sees the mount or what it covers, and the mount goes with its last user.
 #[test]
-fn sure_umount_against_lookup() {
+fn a_lookup_beside_an_unmount_finds_one_of_both_trees() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let tree = MemFs::new(MemOptions::default());
@@ -114,7 +114,7 @@ fn sure_umount_against_lookup() {
         task.umount(b"/d", m::MNT_DETACH).expect("umount");
         assert_eq!(number(&task, b"/d/f"), below);
         let other = join(walker);
-        // The next call about mounts frees it, if the walk was its last user.
+        // The next call on mounts frees it, if the walk was its last user.
         task.bind(b"/d", b"/d")
             .and_then(|()| task.umount(b"/d", 0))
             .expect("a mount");
@@ -122,9 +122,9 @@ fn sure_umount_against_lookup() {
     });
 }
 
-/// What is evicted is found again, as it was.
+/// An evicted dentry is found again, unchanged.
 #[test]
-fn sure_reclaim_against_lookup() {
+fn a_lookup_beside_an_eviction_finds_the_file() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let file = number(&task, b"/d/f");
@@ -138,9 +138,9 @@ fn sure_reclaim_against_lookup() {
     });
 }
 
-/// A slot that was a removed file's is another one's.
+/// A removed file's slot is reused for another file.
 #[test]
-fn sure_reuse_against_lookup() {
+fn a_lookup_beside_the_reuse_of_a_slot_finds_no_wrong_file() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let old = number(&task, b"/d/f");
@@ -157,9 +157,9 @@ fn sure_reuse_against_lookup() {
     });
 }
 
-/// What is unlinked while somebody asks whether it can be evicted goes all the same.
+/// A file that is unlinked during an eviction check is freed all the same.
 #[test]
-fn sure_eviction_against_unlink() {
+fn an_unlink_beside_an_eviction_frees_the_file() {
     explore_surely(|| {
         let (vfs, task, other) = world();
         let fd = task.open(b"/d/f", O_RDONLY, 0).expect("open");

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random calls of two or three threads on one table: every history has an explanation, and in the
-//! end nothing is left.
+//! Random calls of two or three threads on one table: every history has an explanation, and nothing
+//! is left at the end.
 
 use crate::backend::{World, name};
-use crate::history::{History, Watch, table};
+use crate::history::{Counter, History, table};
 use crate::model::Call;
 use crate::{explore_often, join, spawn};
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Task;
 use shuttle::rand::{Rng, thread_rng};
 
-/// Descriptors that calls name: most are open, or will be soon.
+/// The descriptors that calls name: most are open, or will be soon.
 const FDS: i32 = 5;
 
 fn fd() -> i32 {
     thread_rng().gen_range(0..FDS)
 }
 
-/// A call, which opens file `file` if it opens one.
+/// A random call, which opens `file` if it opens a file.
 fn any_call(file: u8) -> Call {
     let coin = thread_rng().gen_range(0..2) == 0;
     match thread_rng().gen_range(0..20) {
@@ -41,7 +41,7 @@ fn any_call(file: u8) -> Call {
     }
 }
 
-/// The calls of a thread; the last may leave the table.
+/// The calls of a thread; the last one may leave the table.
 fn any_calls(thread: u8, calls: u8, leaves: bool) -> Vec<Call> {
     let mut all: Vec<_> = (0..calls)
         .map(|n| any_call(3 + thread * calls + n))
@@ -53,7 +53,7 @@ fn any_calls(thread: u8, calls: u8, leaves: bool) -> Vec<Call> {
     all
 }
 
-/// Descriptors 0 and 1 are open, the first over again as 2.
+/// A task with descriptors 0 and 1 open, and 2 as a duplicate of 0.
 fn begin(world: &World) -> Task {
     let task = world.task();
     for file in 1..=2 {
@@ -63,7 +63,7 @@ fn begin(world: &World) -> Task {
     task
 }
 
-/// Random calls by `threads` threads.
+/// Makes random calls in `threads` threads.
 fn random(threads: u8, calls: u8, limit: i32, leaves: bool) {
     let world = World::new(3 + threads * calls);
     let task = begin(&world);
@@ -73,7 +73,7 @@ fn random(threads: u8, calls: u8, limit: i32, leaves: bool) {
     }
     task.set_rlimit_nofile(limit as u64);
     let before = table(&task);
-    let watch = Watch::default();
+    let watch = Counter::default();
     let spawned: Vec<_> = (0..threads)
         .map(|thread| {
             let other = task.clone_files().expect("a task");
@@ -94,26 +94,26 @@ fn random(threads: u8, calls: u8, limit: i32, leaves: bool) {
 }
 
 #[test]
-fn two_threads_with_room() {
+fn two_threads_with_free_descriptors_have_a_sequential_history() {
     explore_often(4, || random(2, 4, 1024, false));
 }
 
 #[test]
-fn three_threads_with_room() {
+fn three_threads_with_free_descriptors_have_a_sequential_history() {
     explore_often(4, || random(3, 3, 1024, false));
 }
 
 #[test]
-fn three_threads_at_the_limit() {
+fn three_threads_at_the_limit_have_a_sequential_history() {
     explore_often(2, || random(3, 3, 4, false));
 }
 
 #[test]
-fn one_of_two_threads_leaves_the_table() {
+fn two_threads_of_which_one_leaves_have_a_sequential_history() {
     explore_often(2, || random(2, 3, 1024, true));
 }
 
 #[test]
-fn one_of_three_threads_leaves_the_table() {
+fn three_threads_of_which_one_leaves_have_a_sequential_history() {
     explore_often(2, || random(3, 2, 6, true));
 }

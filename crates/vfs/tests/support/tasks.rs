@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of path calls share: a tree, tasks in it, and results in a word.
+//! Shared by tests of path calls: a tree, tasks in it, and results as words.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(dead_code, reason = "each test uses a part")]
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_WRONLY};
@@ -26,12 +26,12 @@ pub(crate) fn vfs() -> Vfs {
     Vfs::builder().build(tree()).expect("a Vfs")
 }
 
-/// A task of the superuser.
+/// A task of root.
 pub(crate) fn root(vfs: &Vfs) -> Task {
     vfs.task(Cred::root()).expect("a task")
 }
 
-/// A task of an ordinary user, where `of` stands.
+/// A task of an ordinary user in the directory of `of`.
 pub(crate) fn user(of: &Task, uid: u32) -> Task {
     let task = of.fork().expect("a task");
     task.set_cred(Cred::user(uid, uid, &[]));
@@ -46,7 +46,7 @@ pub(crate) fn says<T>(result: Result<T, Errno>) -> String {
     }
 }
 
-/// Short calls for paths as text; what must work does.
+/// Short forms of calls on paths as text; those that return no result must succeed.
 pub(crate) trait Short {
     fn dir(&self, path: &str);
     fn touch(&self, path: &str);
@@ -56,7 +56,7 @@ pub(crate) trait Short {
     fn mode(&self, path: &str) -> u32;
     fn names(&self, path: &str) -> Vec<String>;
     fn has(&self, path: &str) -> bool;
-    /// Closes what was opened; whether it was.
+    /// Closes a descriptor that may have been opened; returns the error of its open.
     fn shut(&self, opened: Result<Fd, Errno>) -> Result<(), Errno>;
 }
 

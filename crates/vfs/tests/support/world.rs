@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of calls share: a tree with a clock that ticks, tasks of several users, and
-//! answers as words.
+//! Shared by tests of calls: a tree with a clock that ticks, tasks of several users, and results as
+//! words.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(dead_code, reason = "each test uses a part")]
 
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, Stat, Timespec, mode};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// A descriptor that is not open.
 pub(crate) const BAD: Fd = 9999;
 
-/// Every look at it is a second later.
+/// A clock that advances a second at each reading.
 struct Ticks(AtomicI64);
 
 impl Clock for Ticks {
@@ -22,29 +22,29 @@ impl Clock for Ticks {
     }
 }
 
-/// An instance over an empty tree in memory, whose root belongs to root with mode 0755.
+/// An instance over an empty tree in memory; its root belongs to root, with mode 0755.
 pub(crate) fn world() -> Vfs {
     world_of(MemOptions::default())
 }
 
-/// As [`world`], with other options.
+/// Like [`world`], with other options.
 pub(crate) fn world_of(options: MemOptions) -> Vfs {
     build(options, Profile::default())
 }
 
-/// As [`world`], by the rules of another kernel.
+/// Like [`world`], with the profile of another kernel.
 pub(crate) fn world_like(profile: Profile) -> Vfs {
     build(MemOptions::default(), profile)
 }
 
-/// The switches by which each absent name is an entry of its own.
+/// Tuning that gives each absent name an entry of its own.
 pub(crate) fn negatives() -> Tuning {
     let mut tuning = Tuning::default();
     tuning.complete_directories = false;
     tuning
 }
 
-/// As [`world`], where each absent name is an entry of its own.
+/// Like [`world`], where each absent name has an entry of its own.
 pub(crate) fn world_with_negatives() -> Vfs {
     build_tuned(MemOptions::default(), Profile::default(), negatives())
 }
@@ -70,7 +70,7 @@ pub(crate) fn root(vfs: &Vfs) -> Task {
     task
 }
 
-/// User and group `id`, in `groups` too, with these capabilities.
+/// A task of user and group `id`, with these supplementary groups and capabilities.
 pub(crate) fn user(vfs: &Vfs, id: u32, groups: &[u32], caps: &[u32]) -> Task {
     let cred = Cred {
         caps: caps.iter().fold(0, |all, cap| all | 1 << cap),
@@ -89,7 +89,7 @@ pub(crate) fn say<T>(result: Result<T, Errno>) -> String {
     }
 }
 
-/// Flags by their names without `O_`.
+/// Flags from their names without `O_`.
 pub(crate) fn flags(names: &str) -> u32 {
     let one = |name: &str| match name {
         "RD" => O_RDONLY,
@@ -119,10 +119,10 @@ pub(crate) fn flags(names: &str) -> u32 {
     names.split('|').map(one).fold(0, |all, flag| all | flag)
 }
 
-/// A time that no tick of the clock is.
+/// A time before the first tick of the clock.
 pub(crate) const OLD: Timespec = Timespec::new(77, 7);
 
-/// Which of access, data and inode change time differ, as letters.
+/// The times that differ, as letters: access, modification, change.
 pub(crate) fn moved(before: &Stat, after: &Stat) -> String {
     let mut all = String::new();
     for (letter, old, new) in [
@@ -137,20 +137,20 @@ pub(crate) fn moved(before: &Stat, after: &Stat) -> String {
     all
 }
 
-/// Shorter ways to make things.
+/// Short forms of calls that must succeed.
 pub(crate) trait Make {
     fn touch(&self, path: &str, mode: u32, owner: (u32, u32));
     fn dir(&self, path: &str, mode: u32, owner: (u32, u32));
     fn link_to(&self, path: &str, body: &str);
     fn node(&self, path: &str, mode: u32, dev: u64);
     fn data(&self, path: &str, data: &[u8]);
-    /// Opens it, for as long as the test wants it.
+    /// Opens a file for the rest of the test.
     fn get(&self, path: &str, names: &str) -> Fd;
-    /// Opens it for one call.
+    /// Opens a file for one call.
     fn with<T>(&self, path: &str, names: &str, call: impl FnOnce(Fd) -> T) -> T;
-    /// Closes what was opened; whether it was.
+    /// Closes a descriptor that may have been opened; returns the error of its open.
     fn shut(&self, opened: Result<Fd, Errno>) -> Result<(), Errno>;
-    /// What `F_GETFL` says.
+    /// The flags from `F_GETFL`.
     fn kept(&self, fd: Fd) -> u64;
     fn gone(&self, path: &str);
     fn bits(&self, path: &str) -> u32;
@@ -202,7 +202,8 @@ impl Make for Task {
     }
 }
 
-/// One try: by whom, and what it answered, left as mode, owner and group, and which times it moved.
+/// Makes a call and compares its answer, the mode, owner and group it leaves, and the times it
+/// moves.
 pub(crate) fn check(
     root: &Task,
     path: &str,
@@ -222,5 +223,5 @@ pub(crate) fn check(
     assert_eq!(got, expected, "{label}");
 }
 
-/// Who tries: user, supplementary groups, capabilities.
-pub(crate) type Who<'a> = (u32, &'a [u32], &'a [u32]);
+/// A user: its number, supplementary groups, capabilities.
+pub(crate) type UserSpec<'a> = (u32, &'a [u32], &'a [u32]);

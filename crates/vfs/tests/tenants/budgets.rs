@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The dentry cache stays within its bounds, each tenant within its own, and who floods it pays
-//! for that alone. All by count, never by time.
+//! The dentry cache stays within its bounds, and each tenant within its own: a flood costs only the
+//! tenant that causes it. All tests count, and none measures time.
 
 use crate::world::{negatives, root, world_with_negatives};
 use openpath_abi::Errno;
@@ -24,7 +24,7 @@ fn limits(positive_max: u32, negative_max: u32) -> TenantLimits {
     }
 }
 
-/// Looks for `names` names that do not exist below `dir`.
+/// Looks up absent names below `dir`.
 fn miss(task: &Task, dir: &str, names: std::ops::Range<u32>) {
     for i in names {
         let path = format!("{dir}/no{i}");
@@ -32,7 +32,7 @@ fn miss(task: &Task, dir: &str, names: std::ops::Range<u32>) {
     }
 }
 
-/// Makes files `f0`.. in `dir`, and has the cache forget them.
+/// Creates files `f0`.. in `dir`, and evicts them from the cache.
 fn files(vfs: &Vfs, dir: &str, count: u32) {
     let task = root(vfs);
     task.mkdir(dir.as_bytes(), 0o755).expect("a directory");
@@ -51,13 +51,13 @@ fn look(task: &Task, path: &str) {
     task.stat(path.as_bytes()).expect("a file that exists");
 }
 
-/// How often the task had to ask for a name.
+/// The number of names that the task had to look up in the back end.
 fn asked(task: &Task) -> u64 {
     task.reasons().of(Reason::Miss)
 }
 
 #[test]
-fn names_that_do_not_exist_stay_within_the_budget_of_who_looks_for_them() {
+fn absent_names_stay_within_the_budget_of_their_tenant() {
     let vfs = world_with_negatives();
     let tenant = vfs.tenant(limits(u32::MAX, 1000));
     let task = of(&vfs, &tenant);
@@ -73,13 +73,13 @@ fn names_that_do_not_exist_stay_within_the_budget_of_who_looks_for_them() {
         assert_eq!(vfs.usage().dentries - before, stats.negative);
     }
     let stats = tenant.stats();
-    assert!(stats.negative >= 900, "a batch is a small part: {stats:?}");
+    assert!(stats.negative >= 900, "eviction took too much: {stats:?}");
     assert_eq!((stats.positive, stats.evicted_positive), (0, 0));
     assert_eq!(stats.activity.misses, 20_000);
 }
 
 #[test]
-fn names_that_exist_stay_within_the_budget_and_are_found_again() {
+fn existing_names_stay_within_the_budget_and_are_found_again() {
     let vfs = world_with_negatives();
     files(&vfs, "/d", 3000);
     let tenant = vfs.tenant(limits(500, 16));
@@ -95,11 +95,11 @@ fn names_that_exist_stay_within_the_budget_and_are_found_again() {
         stats.evicted_positive >= 8000 && stats.negative == 0,
         "{stats:?}"
     );
-    assert_eq!(vfs.root_tenant().stats().positive, 0, "all went by shrink");
+    assert_eq!(vfs.root_tenant().stats().positive, 0, "shrink left entries");
 }
 
 #[test]
-fn the_bytes_of_long_names_are_counted_and_come_back() {
+fn the_bytes_of_long_names_are_counted_and_returned() {
     let vfs = world_with_negatives();
     let tenant = vfs.tenant(limits(300, 300));
     let task = of(&vfs, &tenant);
@@ -115,7 +115,7 @@ fn the_bytes_of_long_names_are_counted_and_come_back() {
         "{stats:?}"
     );
     assert!(stats.cached_bytes < entries * (96 + 256), "{stats:?}");
-    // Names of other lengths, by rename and exchange.
+    // Rename and exchange to names of other lengths.
     touch(&task, "/short");
     touch(&task, "/other");
     for len in [200, 20, 100, 3] {
@@ -139,7 +139,7 @@ fn the_bytes_of_long_names_are_counted_and_come_back() {
 }
 
 #[test]
-fn directories_with_children_stay_and_refuse_what_has_no_room() {
+fn directories_with_children_stay_and_the_next_name_fails_with_enomem() {
     let vfs = world_with_negatives();
     let tenant = vfs.tenant(limits(64, 64));
     let task = of(&vfs, &tenant);
@@ -151,17 +151,19 @@ fn directories_with_children_stay_and_refuse_what_has_no_room() {
     assert_eq!(refused, Some(Errno::ENOMEM));
     let stats = tenant.stats();
     assert!(stats.positive <= 64, "{stats:?}");
-    // Nothing was made where there was no room, and what was made is there.
+    // The failed call created nothing, and the successful ones did.
     let made = path.len() / 2 - 1;
     assert!(made >= 60, "{made}");
     let rich = root(&vfs);
     assert_eq!(rich.stat(path.as_bytes()).err(), Some(Errno::ENOENT));
-    rich.mkdir(path.as_bytes(), 0o755).expect("room of its own");
-    // From the inside out there is room again.
+    rich.mkdir(path.as_bytes(), 0o755)
+        .expect("another tenant has no room");
+    // Removing from the innermost directory out makes room again.
     for depth in (1..=made + 1).rev() {
         rich.rmdir(&path.as_bytes()[..2 * depth]).expect("rmdir");
     }
-    task.mkdir(b"/e", 0o755).expect("room again");
+    task.mkdir(b"/e", 0o755)
+        .expect("no room after the removals");
 }
 
 #[test]
@@ -180,7 +182,7 @@ fn open_files_keep_their_entries() {
     for i in 0..40 {
         look(&task, &format!("/d/f{i}"));
     }
-    assert_eq!(asked(&task), asked_before, "an open file is not evicted");
+    assert_eq!(asked(&task), asked_before, "an open file was evicted");
     assert!(tenant.stats().positive <= 100);
     for fd in open {
         task.close(fd.expect("open")).expect("close");
@@ -188,7 +190,7 @@ fn open_files_keep_their_entries() {
 }
 
 #[test]
-fn a_tenant_all_of_whose_names_are_in_use_is_told_so() {
+fn a_tenant_with_all_names_in_use_fails_with_enomem() {
     let vfs = world_with_negatives();
     files(&vfs, "/d", 100);
     let tenant = vfs.tenant(limits(32, 32));
@@ -197,7 +199,7 @@ fn a_tenant_all_of_whose_names_are_in_use_is_told_so() {
     let refused = (0..100).find_map(|i| open(i).err());
     assert_eq!(refused, Some(Errno::ENOMEM));
     assert_eq!(tenant.stats().positive, 32);
-    // Unlinked files whose last descriptor goes make room as well.
+    // Unlinked files make room when their last descriptor is closed.
     let rich = root(&vfs);
     for i in 0..10 {
         rich.unlink(format!("/d/f{i}").as_bytes()).expect("unlink");
@@ -205,11 +207,11 @@ fn a_tenant_all_of_whose_names_are_in_use_is_told_so() {
     for fd in 0..10 {
         task.close(fd).expect("close");
     }
-    open(50).expect("room again");
+    open(50).expect("no room after the last close");
 }
 
 #[test]
-fn what_is_used_outlives_a_scan() {
+fn used_names_outlive_a_scan() {
     let vfs = world_with_negatives();
     files(&vfs, "/hot", 64);
     files(&vfs, "/d", 4000);
@@ -226,7 +228,7 @@ fn what_is_used_outlives_a_scan() {
         }
     }
     assert!(asked(&scanner) >= 4000);
-    assert_eq!(asked(&user) - asked_before, 0, "what is used stays");
+    assert_eq!(asked(&user) - asked_before, 0, "used names were evicted");
 }
 
 #[test]
@@ -273,7 +275,7 @@ fn bounded(dentries_max: u32, negatives_max: u32) -> Vfs {
 }
 
 #[test]
-fn the_bound_on_all_takes_from_who_has_most() {
+fn the_global_bound_evicts_from_the_largest_tenant() {
     for vfs in [bounded(4096, 1000), bounded(1000, u32::MAX)] {
         let (flooder, quiet) = (
             vfs.tenant(limits(9999, 9999)),
@@ -292,7 +294,7 @@ fn the_bound_on_all_takes_from_who_has_most() {
 }
 
 #[test]
-fn what_a_tenant_left_goes_first() {
+fn entries_of_a_dropped_tenant_are_evicted_first() {
     let vfs = bounded(4096, 1000);
     let gone = vfs.tenant(TenantLimits::default());
     let number = gone.number();
@@ -300,23 +302,27 @@ fn what_a_tenant_left_goes_first() {
     drop(gone);
     assert_eq!(vfs.tenants().len(), 1);
     let stays = vfs.tenant(TenantLimits::default());
-    assert_ne!(stays.number(), number, "its book is not empty yet");
+    assert_ne!(
+        stays.number(),
+        number,
+        "its number is reused while its entries are left"
+    );
     let task = of(&vfs, &stays);
     miss(&task, "", 1000..1800);
     let all = vfs.usage().dentries;
-    // Batches of 62 take all that was left before anything else.
+    // Batches of 62 evict all that the old tenant left before anything else.
     miss(&task, "", 1800..1800 + 180);
     assert_eq!(stays.stats().evicted_negative, 0);
     assert!(vfs.usage().dentries <= all);
     miss(&task, "", 2000..2200);
     assert!(stays.stats().evicted_negative > 0);
-    // As many as the shelf has room for come before those that went are looked for.
+    // Unused numbers are taken before those of dropped tenants are looked for.
     let again = (0..8).any(|_| vfs.tenant(TenantLimits::default()).number() == number);
-    assert!(again, "an empty book's number is free");
+    assert!(again, "the number of an empty tenant is not reused");
 }
 
 #[test]
-fn tenants_that_come_and_go_take_no_more_than_those_that_stay() {
+fn numbers_of_dropped_tenants_are_reused() {
     let vfs = world_with_negatives();
     let many: Vec<_> = (0..100).map(|_| vfs.tenant(limits(9, 9))).collect();
     for _ in 0..10_000 {
@@ -334,7 +340,7 @@ fn tenants_that_come_and_go_take_no_more_than_those_that_stay() {
 }
 
 #[test]
-fn what_a_task_did_is_counted_for_the_tenant_of_then() {
+fn activity_is_counted_for_the_tenant_at_the_time() {
     let vfs = world_with_negatives();
     let (one, two) = (vfs.tenant(limits(9, 9)), vfs.tenant(limits(9, 9)));
     let task = root(&vfs);
@@ -388,7 +394,7 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn pressure_gives_names_and_memory_back_and_tells() {
+fn memory_pressure_frees_names_and_memory_and_reports_it() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let levels = Arc::clone(&told);
     let vfs = Vfs::builder()
@@ -414,7 +420,7 @@ fn pressure_gives_names_and_memory_back_and_tells() {
     let rest = shrinker.pressure(Pressure::Critical);
     assert_eq!((one + half + rest.evicted, shrinker.count()), (8000, roots));
     assert!(rest.trimmed >= 6 * 1024, "{rest:?}");
-    // What comes back from the system reads as nothing, and serves again.
+    // Memory returned to the system reads as zeros and can be used again.
     fill();
     fill();
     assert_eq!(vfs.root_tenant().stats().negative, 8000);

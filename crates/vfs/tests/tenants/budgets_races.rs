@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries are evicted while others walk, rename and unlink them: whoever has a name keeps what it
-//! has, and the books add up.
+//! Entries are evicted while other tasks walk, rename and unlink them: a name in use stays valid,
+//! and the counts add up.
 
 use crate::tasks::{root, tree, vfs};
 use openpath_abi::Errno;
@@ -12,10 +12,10 @@ use std::sync::Barrier;
 /// Rounds of each thread.
 const ROUNDS: usize = if cfg!(debug_assertions) { 3000 } else { 20_000 };
 
-/// Numbers that look random.
-struct Dice(u64);
+/// Random numbers.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -23,7 +23,7 @@ impl Dice {
         (self.0 >> 11) as usize % n
     }
     fn path(&mut self) -> String {
-        // Short and long, below directories that come and go.
+        // Short and long names, below directories that come and go.
         let names = ["a", "b", "a-name-of-more-than-sixteen-bytes", "c"];
         let dirs = ["/t", "/t/d0", "/t/d1", "/t/d0/d2"];
         format!("{}/{}", dirs[self.below(4)], names[self.below(4)])
@@ -38,11 +38,11 @@ fn small(positive_max: u32, negative_max: u32) -> TenantLimits {
     }
 }
 
-/// One call of a guest; anything but a crash will do.
-fn step(task: &Task, dice: &mut Dice) -> Result<(), Errno> {
-    let (one, other) = (dice.path(), dice.path());
+/// One call of a guest; it may fail.
+fn step(task: &Task, random: &mut Random) -> Result<(), Errno> {
+    let (one, other) = (random.path(), random.path());
     let (one, other) = (one.as_bytes(), other.as_bytes());
-    match dice.below(10) {
+    match random.below(10) {
         0 => task
             .open(one, O_CREAT | O_RDWR, 0o600)
             .and_then(|fd| task.close(fd)),
@@ -53,16 +53,16 @@ fn step(task: &Task, dice: &mut Dice) -> Result<(), Errno> {
             .open(b"/t", O_TMPFILE | O_RDWR, 0o600)
             .and_then(|fd| task.close(fd)),
         5 => task.mkdir(
-            ["/t/d0", "/t/d1", "/t/d0/d2"][dice.below(3)].as_bytes(),
+            ["/t/d0", "/t/d1", "/t/d0/d2"][random.below(3)].as_bytes(),
             0o700,
         ),
-        6 => task.rmdir(["/t/d0", "/t/d1", "/t/d0/d2"][dice.below(3)].as_bytes()),
+        6 => task.rmdir(["/t/d0", "/t/d1", "/t/d0/d2"][random.below(3)].as_bytes()),
         7 => task.link(one, other),
         _ => task.stat(one).map(drop),
     }
 }
 
-/// What all tenants have cached is what the `Vfs` has, but for the `roots` of trees.
+/// Checks that the tenants' counts add up to that of the `Vfs`, except for the `roots` of trees.
 fn adds_up(vfs: &Vfs, roots: u32) {
     let all = vfs.tenants();
     let entries: u32 = all
@@ -73,7 +73,7 @@ fn adds_up(vfs: &Vfs, roots: u32) {
 }
 
 #[test]
-fn entries_go_while_others_walk_rename_and_unlink_them() {
+fn entries_are_evicted_under_walks_renames_and_unlinks() {
     let vfs = vfs();
     let roots = vfs.usage().dentries;
     root(&vfs).mkdir(b"/t", 0o755).expect("a directory");
@@ -86,10 +86,10 @@ fn entries_go_while_others_walk_rename_and_unlink_them() {
             scope.spawn(move || {
                 task.set_tenant(&tenants[n % 2])
                     .expect("a tenant of this Vfs");
-                let mut dice = Dice((n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let mut random = Random((n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 begin.wait();
                 for round in 0..ROUNDS {
-                    let _answer = step(&task, &mut dice);
+                    let _answer = step(&task, &mut random);
                     match round % 512 {
                         100 => drop(vfs.shrink(7)),
                         200 => vfs.collect(),
@@ -98,7 +98,7 @@ fn entries_go_while_others_walk_rename_and_unlink_them() {
                             .expect("a tenant of this Vfs"),
                         _ => {}
                     }
-                    // Whoever is entering a name at this moment is one over.
+                    // A task in the middle of an insertion may exceed the bound by one.
                     for tenant in tenants {
                         let stats = tenant.stats();
                         assert!(stats.positive <= 20 + 4 + 8 && stats.negative <= 24 + 4);
@@ -124,7 +124,7 @@ fn entries_go_while_others_walk_rename_and_unlink_them() {
 }
 
 #[test]
-fn a_full_instance_serves_all_who_ask() {
+fn a_full_instance_serves_all_tasks() {
     let limits = openpath_vfs::Limits {
         dentries_max: 128,
         negatives_max: 100,
@@ -147,7 +147,8 @@ fn a_full_instance_serves_all_who_ask() {
                 task.set_tenant(tenant).expect("a tenant of this Vfs");
                 for i in 0..ROUNDS {
                     let file = format!("/f{}", (i * 7 + n) % 64);
-                    task.stat(file.as_bytes()).expect("it exists");
+                    task.stat(file.as_bytes())
+                        .expect("an existing file was not found");
                     let gone = task.stat(format!("/no{n}-{i}").as_bytes());
                     assert_eq!(gone.err(), Some(Errno::ENOENT));
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tenants: for which one a task works, and what each may keep in the caches.
+//! Tenants: the tenant of a task, and its budgets in the caches.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tenants: whom tasks work for.
+//! The tenant of a task: inherited by its children, and charged for its files.
 
 use openpath_abi::fcntl::O_CREAT;
 use openpath_mem::{MemFs, MemOptions};
@@ -7,7 +7,7 @@ use openpath_vfs::{Cred, TenantLimits, Vfs};
 use std::sync::Arc;
 
 #[test]
-fn children_work_for_the_tenant_of_their_parent() {
+fn a_child_has_the_tenant_of_its_parent() {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
     let vfs = vfs.expect("a Vfs");
     let parent = vfs.task(Cred::root()).expect("a task");
@@ -25,7 +25,7 @@ fn children_work_for_the_tenant_of_their_parent() {
 }
 
 #[test]
-fn files_count_on_the_handle_of_their_task_alone() {
+fn files_take_no_tenant_handle_of_their_own() {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
     let vfs = vfs.expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
@@ -38,7 +38,7 @@ fn files_count_on_the_handle_of_their_task_alone() {
     }
     assert_eq!(tenant.stats().inodes, files + 1000);
     assert_eq!(Arc::strong_count(&tenant), owners);
-    // They keep their tenant when the task goes.
+    // The files keep their tenant when the task is dropped.
     drop(task);
     assert_eq!(Arc::strong_count(&tenant), owners);
 }

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiled modules, kept in a directory: a module is compiled once for each engine.
+//! Caches compiled modules in a directory, so that each engine compiles a module once.
 //!
-//! # Shape
-//! A file `KEY.cwasm` per module. The key is the SHA-256 of all that the engine's code depends on
-//! and of the module's bytes. In the file: a word that names the format, the SHA-256 of the code,
-//! the code.
+//! # Format
+//! A file `KEY_LEN.cwasm` per module. The key is the SHA-256 of everything that the engine's code
+//! depends on and of the module's bytes. The file holds a word that names the format, the SHA-256
+//! of the code, and the code.
 //!
 //! # Rules
-//! R1. A file is believed if it and the directory belong to this user, nobody else may write
-//!     either, no link leads to them, and its sum is right. The sum is of the bytes that are used.
-//!     All directories above are this user's or root's, and nobody else can put another in the
-//!     place of one. What is not believed is compiled anew and written over.
-//! R2. A file is written beside its place and renamed, so that a reader has all of one or none.
-//! R3. The directory is bounded (`BYTES_MAX`, `FILES_MAX`): what was used longest ago goes, and
-//!     what has no name of a module stays. What is longer than the bound is not kept.
-//! R4. A module that cannot be kept runs all the same.
+//! R1. A file is trusted if it and the directory belong to this user, nobody else may write either,
+//!     no link leads to them, and its checksum is right. The checksum is taken of the bytes that
+//!     are used. All directories above belong to this user or root, and nobody else can replace one
+//!     of them. A file that is not trusted is compiled again and overwritten.
+//! R2. A file is written under a temporary name and renamed, so that a reader sees all of it or
+//!     nothing.
+//! R3. The directory is bounded (`BYTES_MAX`, `FILES_MAX`): the least recently used module is
+//!     removed first, and files that are not named like a module stay. A module longer than the
+//!     bound is not cached.
+//! R4. A module that cannot be cached runs all the same.
 //!
-//! # What it trusts
-//! Whoever may write as this user may run what he likes as this user already. A guest may not: its
-//! host must not let it change the directory.
+//! # Trust
+//! Anybody with write access as this user can run any code as this user already. A guest cannot:
+//! its host must not let it change the directory.
 
-mod place;
+mod private_dir;
 
 use crate::sys;
-use place::Place;
+use private_dir::PrivateDir;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::hash::{Hash as _, Hasher};
@@ -31,37 +33,37 @@ use std::io;
 use std::path::Path;
 use wasmtime::{Engine, Module};
 
-/// Bytes of all files at most.
+/// The most bytes of all files together.
 const BYTES_MAX: u64 = 1 << 30;
-/// Files at most.
+/// The most files.
 const FILES_MAX: usize = 256;
 
 /// Names the format, its version in the last byte.
 const FORMAT: &[u8; 8] = b"opcwasm1";
-/// Bytes of a sum.
+/// Bytes of a checksum.
 const SUM: usize = 32;
 
-/// A directory of compiled modules. See the head of this module.
+/// A directory of compiled modules. See the module head.
 #[derive(Debug)]
 pub struct Cache {
-    place: Place,
+    dir: PrivateDir,
 }
 
 impl Cache {
-    /// The cache in a directory, which is made if there is none.
+    /// Opens the cache in a directory, which is created if it is missing.
     ///
     /// # Errors
-    /// `PermissionDenied`: the directory is not this user's alone, or one above it is not this
-    /// user's or root's; a link leads to it (`NotADirectory`); what the file system says.
+    /// `PermissionDenied`: the directory is not this user's alone, or one above it belongs to
+    /// neither this user nor root. `NotADirectory`: a link leads to it. Errors of the file system.
     pub fn open(dir: &Path) -> io::Result<Cache> {
-        let place = Place::open(dir)?;
-        Ok(Cache { place })
+        let dir = PrivateDir::open(dir)?;
+        Ok(Cache { dir })
     }
 
-    /// The module of these bytes: the one that is kept, or a new one, which is kept then.
+    /// Returns the module of these bytes from the cache, or compiles it and caches it.
     ///
     /// # Errors
-    /// What keeps it from being compiled.
+    /// Errors of the compiler.
     pub fn module(&self, engine: &Engine, wasm: &[u8]) -> wasmtime::Result<Module> {
         let name = name(engine, wasm);
         if let Some(module) = self.find(engine, &name) {
@@ -73,60 +75,60 @@ impl Cache {
             let parts = [FORMAT, &sum[..], &code];
             let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
             if bytes > BYTES_MAX {
-                return Err(wasmtime::Error::msg("it is too long"));
+                return Err(wasmtime::Error::msg("it is longer than the bound"));
             }
-            self.place.write(&name, &parts)?;
-            self.place.bound(BYTES_MAX, FILES_MAX)?;
+            self.dir.write(&name, &parts)?;
+            self.dir.evict(BYTES_MAX, FILES_MAX)?;
             Ok(())
         });
         if let Err(why) = kept {
-            tracing::debug!(%why, "a compiled module is not kept");
+            tracing::debug!(%why, "a compiled module was not cached");
         }
         Ok(module)
     }
 
-    /// The module under this name, if there is one that is believed.
+    /// The cached module of this name, if it is trusted.
     fn find(&self, engine: &Engine, name: &str) -> Option<Module> {
-        let found = self.place.read(name, BYTES_MAX);
+        let found = self.dir.read(name, BYTES_MAX);
         let bytes = match found {
             Ok(bytes) => bytes?,
             Err(why) => {
-                tracing::debug!(%why, name, "a compiled module is not believed");
+                tracing::debug!(%why, name, "a cached module is not trusted");
                 return None;
             }
         };
-        let code = believed(&bytes)?;
+        let code = verified(&bytes)?;
         match sys::module(engine, code) {
             Ok(module) => Some(module),
             Err(why) => {
-                tracing::debug!(%why, name, "a compiled module cannot be used");
+                tracing::debug!(%why, name, "a cached module cannot be used");
                 None
             }
         }
     }
 }
 
-/// The code in a file, if it is as it was written.
-fn believed(bytes: &[u8]) -> Option<&[u8]> {
+/// The code in a file, if its format and checksum are right.
+fn verified(bytes: &[u8]) -> Option<&[u8]> {
     let (sum, code) = bytes.strip_prefix(FORMAT)?.split_at_checked(SUM)?;
     (Sha256::digest(code)[..] == *sum).then_some(code)
 }
 
-/// Under which name a module is kept.
+/// The name of the file that caches a module.
 fn name(engine: &Engine, wasm: &[u8]) -> String {
     let mut sum = Sum(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut sum);
-    // What is of a certain length cannot be taken for the end of what comes before.
+    // The first hash has a fixed length, so it cannot run into the module's bytes.
     let engine = sum.0.finalize();
     let sum = Sha256::new().chain_update(engine).chain_update(wasm);
     let mut name = String::new();
     for byte in sum.finalize() {
         write!(name, "{byte:02x}").ok();
     }
-    name + place::MODULE
+    name + private_dir::SUFFIX
 }
 
-/// All that is hashed, summed.
+/// A hasher that feeds SHA-256.
 struct Sum(Sha256);
 
 impl Hasher for Sum {
@@ -183,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn a_module_is_kept_and_used_again() {
+    fn a_module_is_cached_and_used_again() {
         let dir = Scratch::new("used");
         let engine = Engine::default();
         assert_eq!(run(&engine, &dir.0), 42);
         let [file] = &dir.files()[..] else {
-            panic!("one file");
+            panic!("expected one file");
         };
         assert!(file.ends_with(name(&engine, WASM)));
         let cache = Cache::open(&dir.0).unwrap();
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn another_engine_has_another_name() {
+    fn the_name_depends_on_the_engine_and_the_module() {
         let metered = Engine::new(Config::new().consume_fuel(true)).unwrap();
         let plain = Engine::default();
         assert_ne!(name(&metered, WASM), name(&plain, WASM));
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_not_believed_and_is_made_anew() {
+    fn a_corrupt_file_is_not_trusted_and_is_replaced() {
         let dir = Scratch::new("broken");
         let engine = Engine::default();
         run(&engine, &dir.0);
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_write_is_not_believed() {
+    fn a_file_that_others_may_write_is_not_trusted() {
         let dir = Scratch::new("others");
         let engine = Engine::default();
         run(&engine, &dir.0);
@@ -253,52 +255,55 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes() {
+    fn the_least_recently_used_module_is_evicted() {
         let dir = Scratch::new("bound");
         let cache = Cache::open(&dir.0).unwrap();
         let name = |n: u64| format!("{n:064x}.cwasm");
         for n in 0..6 {
-            cache.place.write(&name(n), &[&[0; 100]]).unwrap();
+            cache.dir.write(&name(n), &[&[0; 100]]).unwrap();
             let file = std::fs::File::open(dir.0.join(name(n))).unwrap();
             let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000 + n);
             file.set_modified(time).unwrap();
         }
-        cache.place.read(&name(0), 1000).unwrap().unwrap();
-        cache.place.bound(350, 10).unwrap();
+        cache.dir.read(&name(0), 1000).unwrap().unwrap();
+        cache.dir.evict(350, 10).unwrap();
         let mut left = dir.files();
         left.sort();
         let left: Vec<_> = left.iter().map(|file| file.file_name().unwrap()).collect();
         assert_eq!(left, [&*name(0), &*name(4), &*name(5)]);
-        cache.place.bound(350, 1).unwrap();
+        cache.dir.evict(350, 1).unwrap();
         assert_eq!(dir.files().len(), 1);
     }
 
     #[test]
-    fn what_is_no_module_stays() {
+    fn files_not_named_like_a_module_stay() {
         let dir = Scratch::new("stays");
         let cache = Cache::open(&dir.0).unwrap();
         let long = format!("{:065x}.cwasm", 0);
         let theirs = ["thesis.txt", "0.cwasm", &long, ".new-idea", ".new-1-0"];
         for name in theirs {
-            cache.place.write(name, &[b"mine"]).unwrap();
+            cache.dir.write(name, &[b"mine"]).unwrap();
         }
-        cache.place.bound(0, 0).unwrap();
+        cache.dir.evict(0, 0).unwrap();
         assert_eq!(dir.files().len(), theirs.len());
-        // What was being written a long time ago is not theirs.
+        // A temporary file of long ago is removed.
         for name in theirs {
             let file = std::fs::File::open(dir.0.join(name)).unwrap();
             file.set_modified(std::time::UNIX_EPOCH).unwrap();
         }
-        cache.place.bound(u64::MAX, usize::MAX).unwrap();
+        cache.dir.evict(u64::MAX, usize::MAX).unwrap();
         assert_eq!(dir.files().len(), theirs.len() - 1);
         assert!(!dir.0.join(".new-1-0").exists());
     }
 
     #[test]
-    fn a_way_that_others_can_change_is_not_gone() {
+    fn a_path_that_others_can_change_is_refused() {
         let dir = Scratch::new("way");
         let below = dir.0.join("cache/openpath/modules");
-        assert!(Cache::open(&below).is_ok(), "what is missing is made");
+        assert!(
+            Cache::open(&below).is_ok(),
+            "missing directories are created"
+        );
         let mode = |path: &Path, mode| {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
@@ -311,16 +316,16 @@ mod tests {
         assert!(Cache::open(&below).is_ok());
         std::fs::rename(&above, dir.0.join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("elsewhere", &above).unwrap();
-        assert!(Cache::open(&below).is_err(), "a link is on the way");
+        assert!(Cache::open(&below).is_err(), "a link leads to it");
         std::fs::remove_file(&above).unwrap();
         if rustix::process::geteuid().is_root() {
             std::fs::create_dir(&above).unwrap();
             std::os::unix::fs::chown(&above, Some(1000), None).unwrap();
-            assert!(Cache::open(&below).is_err(), "another user's");
             assert!(
-                !above.join("openpath").exists(),
-                "and nothing is made in it"
+                Cache::open(&below).is_err(),
+                "a parent belongs to another user"
             );
+            assert!(!above.join("openpath").exists(), "nothing is created in it");
         }
         assert!(Cache::open(&dir.0.join("a/../b")).is_err());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `wasi:filesystem` as traits to be implemented, with the resources of this crate.
+//! The traits of `wasi:filesystem`, generated, with the resource types of this crate.
 #![allow(
     missing_docs,
     reason = "generated from the interface, whose words they would repeat"

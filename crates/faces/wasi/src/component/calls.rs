@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system calls that a guest's calls are made of.
+//! The system calls behind the functions of `wasi:filesystem`.
 //!
 //! # Rules
-//! R1. Every path of a guest is walked by [`Beneath`] from the directory that it is relative to:
-//!     what would lead out of it is `EPERM`, as wasmtime-wasi has it.
-//! R2. What changes nothing is tried in place. The rest is a worker's, as one piece: what it opens
-//!     on the way is in no table of the guest's.
-//! R3. Nothing is awaited between the moment that the guest's table has a descriptor and the moment
-//!     that a handle holds it, and what is given up is out of the table before it is closed: a call
-//!     that is dropped midway leaves none behind.
+//! R1. [`Beneath`] walks every path of a guest from the directory that it is relative to: a path
+//!     that leads out is `EPERM`, as in wasmtime-wasi.
+//! R2. Calls that change nothing are tried in place. A worker makes all others, each as one piece:
+//!     what it opens on the way is in no table of the guest's.
+//! R3. Nothing is awaited between the install of a descriptor and the handle that holds it, and a
+//!     descriptor leaves the table before it is closed: a call that is dropped midway leaves none
+//!     behind.
 
 use super::files::Files;
-use crate::out::{of_two, of_walk};
+use crate::out::{two_paths_errno, walk_errno};
 use openpath_abi::fcntl::{AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_CREAT};
 use openpath_abi::{Errno, Stat, TimeSet};
 use openpath_vfs::{Beneath, DataWait, Fd, Task, TryError};
 
-/// Permission bits of what a guest makes, before the umask.
+/// Permission bits of new files, before the umask.
 const FILE_MODE: u32 = 0o666;
 
 /// A path, and the directory that it is relative to.
 pub(super) type At = (Fd, String);
 
-/// Makes each a call in place where that is wished, and a future otherwise.
+/// Defines calls that run in place if that is set, and are awaited otherwise.
 macro_rules! calls {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $out:ty;)*) => {
         impl Files {
@@ -43,10 +43,10 @@ calls! {
     fn ftruncate(fd: Fd, len: i64) -> ();
 }
 
-/// A path as a call takes it.
+/// The bytes of a path.
 ///
 /// # Errors
-/// `EINVAL` (a zero byte, which ends a path elsewhere).
+/// `EINVAL` (a NUL, which would end the path elsewhere).
 fn bytes(path: &str) -> Result<&[u8], Errno> {
     if path.contains('\0') {
         return Err(Errno::EINVAL);
@@ -54,17 +54,17 @@ fn bytes(path: &str) -> Result<&[u8], Errno> {
     Ok(path.as_bytes())
 }
 
-/// The flag of the `*at` calls for a link in the last place.
+/// The flag of the `*at` calls for a link at the end of a path.
 fn at_flags(follow: bool) -> u32 {
     if follow { 0 } else { AT_SYMLINK_NOFOLLOW }
 }
 
 impl Files {
-    /// Tries a call about a path in place (R1); nothing if it would wait.
+    /// Tries a call about a path in place (R1); `None` if it would wait.
     ///
     /// # Errors
-    /// `EINVAL` (a zero byte), `EPERM` (it leads out), those of the call.
-    fn attempt<T>(
+    /// `EINVAL` (a NUL), `EPERM` (it leads out), those of the call.
+    fn try_in_place<T>(
         &self,
         at: &At,
         call: impl FnOnce(Beneath<'_>, Fd, &[u8]) -> Result<T, TryError>,
@@ -72,11 +72,11 @@ impl Files {
         match call(self.task.task().beneath(), at.0, bytes(&at.1)?) {
             Ok(value) => Ok(Some(value)),
             Err(TryError::WouldBlock) => Ok(None),
-            Err(TryError::Errno(errno)) => Err(of_walk(errno)),
+            Err(TryError::Errno(errno)) => Err(walk_errno(errno)),
         }
     }
 
-    /// Makes calls as the guest's task, in place where that is wished, and else by a worker (R2).
+    /// Makes calls as the guest's task: in place if that is set, and by a worker otherwise (R2).
     pub(super) async fn make<T: Send + 'static>(
         &mut self,
         files: [Option<Fd>; 2],
@@ -91,7 +91,7 @@ impl Files {
     /// Makes a call about a path (R1).
     ///
     /// # Errors
-    /// `EINVAL` (a zero byte), `EPERM` (it leads out), those of the call.
+    /// `EINVAL` (a NUL), `EPERM` (it leads out), those of the call.
     pub(super) async fn walk<T: Send + 'static>(
         &mut self,
         (dir, path): At,
@@ -99,15 +99,15 @@ impl Files {
     ) -> Result<T, Errno> {
         bytes(&path)?;
         let calls = move |task: &Task, [dir, _]: [Fd; 2]| {
-            call(task.beneath(), dir, path.as_bytes()).map_err(of_walk)
+            call(task.beneath(), dir, path.as_bytes()).map_err(walk_errno)
         };
         self.make([Some(dir), None], calls).await
     }
 
-    /// As [`Files::walk`], with two paths.
+    /// Makes a call about two paths, like [`Files::walk`].
     ///
     /// # Errors
-    /// `EINVAL` (a zero byte), `EPERM` (one leads out), those of the call.
+    /// `EINVAL` (a NUL), `EPERM` (one leads out), those of the call.
     pub(super) async fn walk_two(
         &mut self,
         (dir, old): At,
@@ -119,7 +119,8 @@ impl Files {
         let calls = move |task: &Task, [dir, new_dir]: [Fd; 2]| {
             let paths = [(dir, old.as_bytes()), (new_dir, new.as_bytes())];
             let beneath = task.beneath();
-            call(beneath, paths).map_err(|errno| of_two(beneath, errno, paths, AT_SYMLINK_NOFOLLOW))
+            call(beneath, paths)
+                .map_err(|errno| two_paths_errno(beneath, errno, paths, AT_SYMLINK_NOFOLLOW))
         };
         self.make([Some(dir), Some(new_dir)], calls).await
     }
@@ -133,7 +134,7 @@ impl Files {
             flags | O_CLOEXEC,
             if flags & O_CREAT == 0 { 0 } else { FILE_MODE },
         );
-        let opened = self.attempt(&at, |beneath, dir, path| {
+        let opened = self.try_in_place(&at, |beneath, dir, path| {
             beneath.try_openat(dir, path, flags, mode)
         });
         self.task.task().count_open(opened == Ok(None));
@@ -143,16 +144,16 @@ impl Files {
         let (dir, path) = at;
         let calls = move |task: &Task, [dir, _]: [Fd; 2]| {
             let opened = task.beneath().openat(dir, path.as_bytes(), flags, mode);
-            task.take_file(opened.map_err(of_walk)?)
+            task.take_file(opened.map_err(walk_errno)?)
         };
         let file = self.make([Some(dir), None], calls).await?;
         // R3
         self.task.task().install(&file, O_CLOEXEC)
     }
 
-    /// Closes what no handle holds any more. As in close(2) of a thread that ends, nobody hears
-    /// what it has to say.
-    pub(super) async fn give_up(&mut self, fd: Fd) {
+    /// Closes a descriptor that no handle holds any more. Errors are dropped, as those of close(2)
+    /// in a thread that exits.
+    pub(super) async fn close_unheld(&mut self, fd: Fd) {
         let task = self.task.task();
         if self.in_place || task.data_wait(fd) != Some(DataWait::Always) {
             let _closed = task.close(fd);
@@ -165,13 +166,13 @@ impl Files {
         }
     }
 
-    /// What a path is, or the file that it leads to.
+    /// The attributes of a path.
     ///
     /// # Errors
     /// Those of [`Files::walk`] and of newfstatat(2).
     pub(super) async fn stat_beneath(&mut self, at: At, follow: bool) -> Result<Stat, Errno> {
         let flags = at_flags(follow);
-        let stat = self.attempt(&at, |beneath, dir, path| {
+        let stat = self.try_in_place(&at, |beneath, dir, path| {
             beneath.try_fstatat(dir, path, flags)
         });
         if let Some(stat) = stat? {
@@ -183,11 +184,11 @@ impl Files {
         .await
     }
 
-    /// Sets the times of a path, or of the file that it leads to.
+    /// Sets the times of a path.
     ///
     /// # Errors
-    /// Those of [`Files::walk`] and of utimensat(2), of a path that leads nowhere even where
-    /// nothing is to be set.
+    /// Those of [`Files::walk`] and of utimensat(2). A path that leads nowhere fails even if no
+    /// time changes.
     pub(super) async fn set_times_beneath(
         &mut self,
         at: At,
@@ -213,12 +214,12 @@ impl Files {
         self.make([Some(fd), None], calls).await
     }
 
-    /// What a link says.
+    /// Reads the target of a link.
     ///
     /// # Errors
     /// Those of [`Files::walk`] and of readlinkat(2).
     pub(super) async fn read_link_beneath(&mut self, at: At) -> Result<Vec<u8>, Errno> {
-        let body = self.attempt(&at, |beneath, dir, path| beneath.try_readlinkat(dir, path));
+        let body = self.try_in_place(&at, |beneath, dir, path| beneath.try_readlinkat(dir, path));
         if let Some(body) = body? {
             return Ok(body);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes and times, as a guest and the engine call them.
+//! Converts attributes and times between a guest and the engine.
 
 use super::bindings::wasi::filesystem::types::{
     Datetime, DescriptorStat, MetadataHashValue, NewTimestamp,
@@ -8,7 +8,7 @@ use super::descriptor::kind;
 use openpath_abi::time::NSEC_PER_SEC;
 use openpath_abi::{Errno, Stat, TimeSet, Timespec};
 
-/// A time for the guest, which knows none before 1970.
+/// A time for the guest; none before 1970.
 fn datetime(time: Timespec) -> Option<Datetime> {
     Some(Datetime {
         seconds: u64::try_from(time.sec).ok()?,
@@ -28,7 +28,7 @@ pub(super) fn stat(stat: &Stat) -> DescriptorStat {
     }
 }
 
-/// A time that the guest sets; nanoseconds past a second are carried over.
+/// A time that the guest sets; nanoseconds beyond a second are carried over.
 ///
 /// # Errors
 /// `EOVERFLOW`.
@@ -48,16 +48,16 @@ pub(super) fn time_set(time: NewTimestamp) -> Result<TimeSet, Errno> {
     }))
 }
 
-/// A number that only this file has: its device and inode, stirred so that neither can be read off.
+/// A number unique to the file: a mix of its device and inode that reveals neither.
 pub(super) fn hash(stat: &Stat) -> MetadataHashValue {
     MetadataHashValue {
-        lower: stir(stat.ino ^ stir(stat.dev)),
-        upper: stir(stat.dev ^ stir(!stat.ino)),
+        lower: mix(stat.ino ^ mix(stat.dev)),
+        upper: mix(stat.dev ^ mix(!stat.ino)),
     }
 }
 
-/// One to one, and far from linear.
-fn stir(word: u64) -> u64 {
+/// A one-to-one mix of all bits.
+fn mix(word: u64) -> u64 {
     let word = (word ^ word >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let word = (word ^ word >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     word ^ word >> 33
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_carried_over_and_refused_when_it_is_too_far() {
+    fn nanoseconds_carry_over_and_a_time_out_of_range_is_refused() {
         let at = |seconds, nanoseconds| {
             let at = Datetime {
                 seconds,
@@ -95,13 +95,13 @@ mod tests {
             mtime: Timespec { sec: -1, nsec: 0 },
             ..Stat::default()
         };
-        let told = stat(&old);
-        assert!(told.data_modification_timestamp.is_none());
-        assert!(told.data_access_timestamp.is_some());
+        let converted = stat(&old);
+        assert!(converted.data_modification_timestamp.is_none());
+        assert!(converted.data_access_timestamp.is_some());
     }
 
     #[test]
-    fn neighbours_have_hashes_far_apart() {
+    fn neighbouring_files_have_unrelated_hashes() {
         let of = |dev, ino| {
             let stat = Stat {
                 dev,

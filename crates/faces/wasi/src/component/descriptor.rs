@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the handles of a guest stand for.
+//! The resources behind a guest's handles: open files and listings.
 //!
 //! # States of an open file
 //! Open, held by a descriptor and any number of streams -> the last of them is dropped -> closed.
@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 
 use super::bindings::wasi::filesystem::types::{DescriptorFlags, DescriptorType};
 
-/// What a guest may do beneath a directory that it was given.
+/// What a guest may do beneath a preopened directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Look and read.
+    /// Read data, attributes and listings.
     ReadOnly,
-    /// All that the task may.
+    /// Everything that the task may do.
     ReadWrite,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Open {
     pub(super) fd: Fd,
     /// `S_IFMT` of its mode.
     pub(super) format: u32,
-    /// What the guest asked for.
+    /// The flags that the guest opened it with.
     pub(super) flags: DescriptorFlags,
     pub(super) access: Access,
 }
@@ -41,24 +41,24 @@ impl Open {
 #[derive(Debug)]
 pub struct Descriptor(pub(super) Arc<Open>);
 
-/// The resource `directory-entry-stream`: a listing that goes on where it is asked to, with a
-/// bounded piece of it in memory.
+/// The resource `directory-entry-stream`: a directory read on demand, with one bounded batch of
+/// entries in memory.
 #[derive(Debug)]
 pub struct Listing {
     pub(super) fd: Fd,
-    pub(super) shelf: Arc<Mutex<Shelf>>,
-    /// What is told next, once its type is known.
+    pub(super) read_ahead: Arc<Mutex<ReadAhead>>,
+    /// The next entry, until its type is known and it is returned.
     pub(super) next: Option<DirEntry>,
 }
 
-/// What was read of a listing and not asked for yet.
+/// Entries that were read and not returned yet.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct ReadAhead {
     pub(super) batch: std::vec::IntoIter<DirEntry>,
     pub(super) is_over: bool,
 }
 
-/// What the guest calls a type of file.
+/// The guest's type of a file.
 pub(super) fn kind(format: u32) -> DescriptorType {
     match format & mode::S_IFMT {
         mode::S_IFDIR => DescriptorType::Directory,

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a call fails with: an errno as `wasi:filesystem` calls it, or the end of the guest.
+//! The errors of the component's calls: an error code of `wasi:filesystem`, or a trap.
 //!
 //! # Rules
-//! R1. The mapping is total: what has no name of its own is `io`, as wasmtime-wasi has it.
+//! R1. The mapping is total: an errno without a code becomes `io`, as in wasmtime-wasi.
 
 use super::bindings::wasi::filesystem::types::ErrorCode;
 use openpath_abi::Errno;
 use wasmtime::component::ResourceTableError;
 
-/// Why a call gave nothing.
+/// Why a call failed.
 #[derive(Debug)]
 pub enum Error {
-    /// What the guest is told.
+    /// The guest gets this code.
     Code(ErrorCode),
-    /// The guest is at its end: a handle that is none, or no room for one.
+    /// The guest ends: it used an invalid handle, or the table has no room for one.
     Trap(wasmtime::Error),
 }
 
 impl Error {
-    /// What `convert-error-code` gives the guest.
+    /// The code that `convert-error-code` returns to the guest.
     ///
     /// # Errors
     /// The trap.
-    pub(super) fn told(self) -> wasmtime::Result<ErrorCode> {
+    pub(super) fn into_code(self) -> wasmtime::Result<ErrorCode> {
         match self {
             Self::Code(code) => Ok(code),
             Self::Trap(trap) => Err(trap),
@@ -48,7 +48,7 @@ impl From<ResourceTableError> for Error {
     }
 }
 
-/// What the guest is told of an errno.
+/// The code of an errno.
 pub(super) fn code(errno: Errno) -> ErrorCode {
     match errno {
         Errno::EACCES => ErrorCode::Access,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files of one guest: its task, and the directories that it is given.
+//! The files of one guest: its task and its preopened directories.
 //!
 //! # States
-//! Made with a task -> directories are given -> in a store, where the guest's calls borrow it.
+//! Created with a task -> directories are preopened -> in a store, where the guest's calls borrow
+//! it.
 //!
 //! # Rules
-//! R1. A call is tried in place; what would wait is a worker's, and the guest's future with it.
-//! R2. A directory that is given stays open as long as the files live, however often the guest
-//!     drops its handle.
+//! R1. A call is tried in place. If it would wait, a worker makes it, and the guest's future waits.
+//! R2. A preopened directory stays open as long as this value lives, however often the guest drops
+//!     its handle.
 
 use super::bindings::wasi::filesystem::types::DescriptorFlags;
 use super::descriptor::{Access, Open};
-use super::side::Side;
+use super::stream_ring::StreamRing;
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECTORY, O_RDONLY};
 use openpath_abi::{Errno, mode};
 use openpath_ring::{AsyncTask, Pool, RingOptions};
@@ -39,18 +40,18 @@ use std::sync::Arc;
 pub struct Files {
     pub(super) task: AsyncTask,
     pool: Pool,
-    /// Where its streams are served, once there was one.
-    side: Option<Arc<Side>>,
+    /// The ring of its streams, once there was a stream.
+    stream_ring: Option<Arc<StreamRing>>,
     pub(super) preopens: Vec<(String, Arc<Open>)>,
     pub(super) in_place: bool,
 }
 
-/// Calls under way of one guest: it waits for each of its own.
+/// The ring entries of one guest: it awaits each of its calls.
 const ENTRIES: u32 = 4;
 
 impl Files {
-    /// For a guest that acts as `task`, whose namespace, credentials and limits are the guest's.
-    /// What would wait is done by `pool`.
+    /// Creates the files of a guest that acts as `task`, with its namespace, credentials and
+    /// limits. `pool` makes the calls that would wait.
     ///
     /// # Errors
     /// As [`AsyncTask::new`].
@@ -60,13 +61,13 @@ impl Files {
         Ok(Self {
             task: AsyncTask::new(task, pool, options)?,
             pool: pool.clone(),
-            side: None,
+            stream_ring: None,
             preopens: Vec::new(),
             in_place: false,
         })
     }
 
-    /// Gives the guest the directory `path`, under a name of its own.
+    /// Preopens the directory `path` for the guest, under the name that the guest sees.
     ///
     /// # Errors
     /// As [`Task::open`] with `O_DIRECTORY`.
@@ -92,29 +93,32 @@ impl Files {
         Ok(())
     }
 
-    /// Has every call of the guest made in the thread that runs it, which waits where the call
-    /// waits: for trees in memory, whose changes no worker makes sooner, and for hosts with a
-    /// thread for each guest. Streams are served as before.
+    /// Makes every call in the thread that runs the guest, which then waits where the call waits.
+    /// This suits trees in memory, which a worker would change no sooner, and hosts with one thread
+    /// per guest. Streams are not affected.
     pub fn set_in_place(&mut self, in_place: bool) {
         self.in_place = in_place;
     }
 
-    /// The task that the guest acts as, between its calls.
+    /// The task that makes the guest's calls, for use between them.
     #[must_use]
     pub fn task(&self) -> &Task {
         self.task.task()
     }
 
-    /// Where streams are served.
+    /// The ring of the streams.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(super) fn side(&mut self) -> Result<Arc<Side>, Errno> {
-        let side = match self.side.take() {
-            Some(side) => side,
-            None => Arc::new(Side::new(self.task.task().clone_files()?, &self.pool)?),
+    pub(super) fn stream_ring(&mut self) -> Result<Arc<StreamRing>, Errno> {
+        let stream_ring = match self.stream_ring.take() {
+            Some(stream_ring) => stream_ring,
+            None => Arc::new(StreamRing::new(
+                self.task.task().clone_files()?,
+                &self.pool,
+            )?),
         };
-        self.side = Some(Arc::clone(&side));
-        Ok(side)
+        self.stream_ring = Some(Arc::clone(&stream_ring));
+        Ok(stream_ring)
     }
 }

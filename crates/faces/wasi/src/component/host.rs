@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest's calls have in common: its handles, what it may do with them, and its flags; and
-//! the directories that it is given.
+//! What the functions share: handles, access checks and flags; and the preopened directories.
 //!
 //! # Rules
-//! R1. What the interface asks of arguments alone is decided first, as wasmtime-wasi does: the type
-//!     of the handle, what may be done beneath it, the flags.
-//! R2. What a guest may do beneath a directory it was given holds for all that it opens there.
+//! R1. Errors in the arguments come first, as in wasmtime-wasi: the type of the handle, the access
+//!     beneath it, the flags.
+//! R2. The access of a preopened directory applies to everything opened beneath it.
 
 use super::FilesCtx;
 use super::bindings::wasi::filesystem::preopens;
@@ -24,15 +23,15 @@ use wasmtime::component::Resource;
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
 impl FilesCtx<'_> {
-    /// What a handle stands for.
+    /// The open file of a handle.
     ///
     /// # Errors
-    /// A trap: the handle is none.
+    /// A trap: the handle is invalid.
     pub(super) fn open(&self, fd: &Resource<Descriptor>) -> Result<Open> {
         Ok(*self.table.get(fd)?.0)
     }
 
-    /// A handle that is no directory.
+    /// The open file of a handle that is not a directory.
     ///
     /// # Errors
     /// `bad-descriptor`.
@@ -44,7 +43,7 @@ impl FilesCtx<'_> {
         Ok(open)
     }
 
-    /// A handle that is a directory.
+    /// The directory of a handle.
     ///
     /// # Errors
     /// `not-directory`.
@@ -56,21 +55,21 @@ impl FilesCtx<'_> {
         Ok(open)
     }
 
-    /// A directory beneath which names may be changed.
+    /// The directory of a handle, if names beneath it may be changed.
     ///
     /// # Errors
     /// `not-directory`, `not-permitted`.
     pub(super) fn mutable_dir(&self, fd: &Resource<Descriptor>) -> Result<Open> {
-        self.dir(fd)?.to_change()
+        self.dir(fd)?.changeable()
     }
 }
 
 impl Open {
-    /// The same, to be changed.
+    /// The same file, if it may be changed.
     ///
     /// # Errors
     /// `not-permitted`.
-    pub(super) fn to_change(self) -> Result<Self> {
+    pub(super) fn changeable(self) -> Result<Self> {
         match self.access {
             Access::ReadOnly => Err(ErrorCode::NotPermitted.into()),
             Access::ReadWrite => Ok(self),
@@ -78,7 +77,7 @@ impl Open {
     }
 }
 
-/// Whether the last link of a path is followed.
+/// Whether a link at the end of a path is followed.
 pub(super) fn follows(flags: PathFlags) -> bool {
     flags.contains(PathFlags::SYMLINK_FOLLOW)
 }
@@ -86,15 +85,15 @@ pub(super) fn follows(flags: PathFlags) -> bool {
 /// An offset or length as the calls take it.
 ///
 /// # Errors
-/// `EINVAL`: no file reaches so far.
+/// `EINVAL`: it is beyond any file.
 pub(super) fn signed(offset: Filesize) -> std::result::Result<i64, Errno> {
     i64::try_from(offset).map_err(|_| Errno::EINVAL)
 }
 
-/// What a guest asks of an open, as flags of openat2(2), and what its handle says of it.
+/// The flags of openat2(2) and of the handle, from what a guest asks of an open.
 ///
 /// # Errors
-/// `invalid`: a directory that is to be made or cut.
+/// `invalid`: a directory that is to be created or truncated.
 pub(super) fn open_flags(
     path_flags: PathFlags,
     how: OpenFlags,
@@ -107,7 +106,7 @@ pub(super) fn open_flags(
     let creates = how.contains(OpenFlags::CREATE);
     let truncates = how.contains(OpenFlags::TRUNCATE);
     let writes = asked.contains(DescriptorFlags::WRITE);
-    // Who does not say that it writes reads.
+    // Without `write`, the open reads, whatever the flags say.
     let reads = asked.contains(DescriptorFlags::READ) || !writes;
     let changes = writes || creates || truncates;
     let mut flags = match (reads, changes) {
@@ -127,14 +126,14 @@ pub(super) fn open_flags(
         asked.contains(DescriptorFlags::DATA_INTEGRITY_SYNC),
         O_DSYNC,
     );
-    let mut told = asked & !(DescriptorFlags::READ | DescriptorFlags::WRITE);
+    let mut into_code = asked & !(DescriptorFlags::READ | DescriptorFlags::WRITE);
     if reads {
-        told |= DescriptorFlags::READ;
+        into_code |= DescriptorFlags::READ;
     }
     if changes {
-        told |= DescriptorFlags::WRITE;
+        into_code |= DescriptorFlags::WRITE;
     }
-    Ok((flags, told))
+    Ok((flags, into_code))
 }
 
 impl preopens::Host for FilesCtx<'_> {
@@ -163,6 +162,6 @@ impl Host for FilesCtx<'_> {
     }
 
     fn convert_error_code(&mut self, error: Error) -> wasmtime::Result<ErrorCode> {
-        error.told()
+        error.into_code()
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a file as a stream.
+//! An input stream that reads a file from an offset.
 //!
 //! # States
-//! Idle -> reading -> some data, handed out in pieces -> idle; or the end, or a failure, which is
-//! told once -> closed.
+//! Idle -> reading -> data, returned in pieces -> idle. End of file -> closed. Error -> returned
+//! once -> closed.
 //!
 //! # Rules
-//! R1. No more than one read is under way, and no more than [`MOST`] bytes are kept.
-//! R2. What is in memory is read when it is asked for, in the guest's own call.
+//! R1. At most one read is in flight, and at most [`MOST`] bytes are buffered.
+//! R2. Data in memory is read on demand, in the guest's own call.
 
 use super::descriptor::Open;
-use super::side::{Landed, Side, Ticket};
+use super::stream_ring::{Completion, StreamRing, Ticket};
 use openpath_abi::Errno;
 use openpath_ring::{Output, Sqe};
 use std::future::poll_fn;
@@ -21,9 +21,9 @@ use wasmtime_wasi_io::bytes::Bytes;
 use wasmtime_wasi_io::poll::Pollable;
 use wasmtime_wasi_io::streams::{InputStream, StreamError, StreamResult};
 
-/// Bytes that one read is for at most.
+/// The most bytes of one read.
 pub(super) const MOST: usize = 1 << 16;
-/// Bytes that are read for a guest that waits and has not said how much it wants.
+/// Bytes to read for a guest that waits without a size.
 const AHEAD: usize = 1 << 12;
 
 enum State {
@@ -34,9 +34,9 @@ enum State {
     Closed,
 }
 
-/// A file that is read from an offset on.
+/// A file that is read from an offset.
 pub(super) struct FileInput {
-    side: Arc<Side>,
+    ring: Arc<StreamRing>,
     open: Option<Arc<Open>>,
     fd: i32,
     offset: u64,
@@ -44,9 +44,9 @@ pub(super) struct FileInput {
 }
 
 impl FileInput {
-    pub(super) fn new(side: Arc<Side>, open: Arc<Open>, offset: u64) -> Self {
+    pub(super) fn new(ring: Arc<StreamRing>, open: Arc<Open>, offset: u64) -> Self {
         Self {
-            side,
+            ring,
             fd: open.fd,
             open: Some(open),
             offset,
@@ -54,18 +54,18 @@ impl FileInput {
         }
     }
 
-    /// The entry of a read of `size` bytes, which are not 0.
+    /// Makes the ring entry of a read of `size` bytes, which must not be 0.
     ///
     /// # Errors
-    /// `EINVAL`: no file reaches so far.
+    /// `EINVAL`: the offset is beyond any file.
     fn entry(&self, size: usize) -> Result<impl Fn() -> Sqe + use<>, Errno> {
         let offset = i64::try_from(self.offset).map_err(|_| Errno::EINVAL)?;
         let (fd, size) = (self.fd, size.min(MOST));
         Ok(move || Sqe::read(fd, vec![0; size], offset))
     }
 
-    fn landed(&mut self, landed: Landed) {
-        self.state = match (landed.result, landed.output) {
+    fn complete(&mut self, completion: Completion) {
+        self.state = match (completion.result, completion.output) {
             (Err(errno), _) => State::Failed(errno),
             (Ok(0), _) => State::Closed,
             (Ok(_), Output::Buffer(data)) => State::Data(Bytes::from(data)),
@@ -73,14 +73,14 @@ impl FileInput {
         };
     }
 
-    /// Begins to read, if there is nothing else to be done first.
+    /// Begins a read, if the stream is idle.
     fn begin(&mut self, size: usize) {
         if !matches!(self.state, State::Idle) {
             return;
         }
         match self.entry(size) {
             Ok(entry) => {
-                if let Some(ticket) = self.side.begin(entry) {
+                if let Some(ticket) = self.ring.begin(entry) {
                     self.state = State::Reading(ticket);
                 }
             }
@@ -88,16 +88,16 @@ impl FileInput {
         }
     }
 
-    /// Takes in a read that has landed.
+    /// Takes the result of a completed read.
     fn look(&mut self) {
         if let State::Reading(ticket) = &self.state
-            && let Some(landed) = self.side.take(ticket)
+            && let Some(completion) = self.ring.take(ticket)
         {
-            self.landed(landed);
+            self.complete(completion);
         }
     }
 
-    /// Ready when there is something to hand out, or to tell.
+    /// Ready when there is data, an error or the end.
     fn poll_some(&mut self, size: usize, cx: &Context<'_>) -> Poll<()> {
         loop {
             match &self.state {
@@ -109,13 +109,13 @@ impl FileInput {
                             return Poll::Ready(());
                         }
                     };
-                    match self.side.begin_when(entry, cx) {
+                    match self.ring.poll_begin(entry, cx) {
                         Poll::Ready(ticket) => self.state = State::Reading(ticket),
                         Poll::Pending => return Poll::Pending,
                     }
                 }
-                State::Reading(ticket) => match self.side.poll(ticket, cx) {
-                    Poll::Ready(landed) => self.landed(landed),
+                State::Reading(ticket) => match self.ring.poll(ticket, cx) {
+                    Poll::Ready(completion) => self.complete(completion),
                     Poll::Pending => return Poll::Pending,
                 },
                 State::Data(_) | State::Failed(_) | State::Closed => return Poll::Ready(()),
@@ -159,7 +159,7 @@ impl InputStream for FileInput {
 
     async fn cancel(&mut self) {
         if let State::Reading(ticket) = std::mem::replace(&mut self.state, State::Closed) {
-            self.side.forget(&ticket, true);
+            self.ring.forget(&ticket, true);
         }
     }
 }
@@ -174,10 +174,10 @@ impl Pollable for FileInput {
 impl Drop for FileInput {
     fn drop(&mut self) {
         if let State::Reading(ticket) = &self.state {
-            self.side.forget(ticket, true);
+            self.ring.forget(ticket, true);
         }
         if let Some(open) = self.open.take().and_then(Arc::into_inner) {
-            self.side.close(open.fd);
+            self.ring.close(open.fd);
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a linker finds the files of a guest.
+//! Adds the interfaces to a linker, and finds the files of a guest in its store.
 
 use super::bindings::wasi::filesystem::{preopens, types};
 use super::files::Files;
@@ -12,15 +12,15 @@ use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use wasmtime_wasi_io::bindings::wasi::io;
 
-/// What a guest's calls on files work with.
+/// What the calls on files need of a guest.
 pub struct FilesCtx<'a> {
     /// Its files.
     pub files: &'a mut Files,
-    /// Its handles; those of wasmtime-wasi's interfaces are in the same table.
+    /// Its handles, in the same table as those of wasmtime-wasi's interfaces.
     pub table: &'a mut ResourceTable,
 }
 
-/// What the data of a store gives this crate.
+/// Gives this crate access to the files of a store's guest.
 pub trait FilesView: Send {
     /// The files of the guest, and its handles.
     fn files(&mut self) -> FilesCtx<'_>;
@@ -38,11 +38,11 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// Adds `wasi:filesystem/types` and `wasi:filesystem/preopens`, for a linker that has the other
-/// interfaces from elsewhere.
+/// Adds `wasi:filesystem/types` and `wasi:filesystem/preopens` to a linker that gets the other
+/// interfaces elsewhere.
 ///
 /// # Errors
-/// It has them already.
+/// The linker has them already.
 pub fn add_to_linker<T: FilesView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     types::add_to_linker::<T, HasFiles>(linker, T::files)?;
     preopens::add_to_linker::<T, HasFiles>(linker, T::files)
@@ -51,7 +51,7 @@ pub fn add_to_linker<T: FilesView + 'static>(linker: &mut Linker<T>) -> wasmtime
 /// Adds all of `wasi:cli/imports`: the files from here, the rest from wasmtime-wasi.
 ///
 /// # Errors
-/// It has some already.
+/// The linker has some of them already.
 pub fn add_all_to_linker<T>(linker: &mut Linker<T>) -> wasmtime::Result<()>
 where
     T: FilesView + WasiView + 'static,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions of the resource `directory-entry-stream`.
+//! Lists directories: the functions of the resource `directory-entry-stream`.
 //!
 //! # Rules
-//! R1. A listing is read as it is asked for, [`PIECE`] bytes at a time, so that a directory of any
-//!     size costs the same. What comes and goes meanwhile is seen or not, as getdents64(2) has it.
-//! R2. A call that is dropped takes nothing with it: who reads puts it on the listing's shelf, with
-//!     its lock held until it is there, and an entry is let go of when it is told.
+//! R1. A directory is read on demand, [`PIECE`] bytes at a time, so that its size does not matter.
+//!     Names that come or go meanwhile are listed or not, as with getdents64(2).
+//! R2. A call that is dropped loses no entry: a worker puts what it read into the listing, under
+//!     the lock that it took before the read, and an entry is removed only when it is returned.
 //!
 //! # Locks
-//! A shelf's, which is held while a worker reads. The guest's thread does not wait for it, but
-//! where calls that may wait are made in place.
+//! The lock of a listing, which a worker holds while it reads. The guest's thread does not wait for
+//! it, unless calls are made in place.
 
 use super::FilesCtx;
 use super::bindings::wasi::filesystem::types::{
     DescriptorType, DirectoryEntry, ErrorCode, HostDirectoryEntryStream,
 };
-use super::descriptor::{Listing, Shelf, kind};
+use super::descriptor::{Listing, ReadAhead, kind};
 use super::error::Error;
 use super::files::Files;
 use super::host::Result;
@@ -25,53 +25,54 @@ use openpath_vfs::{DirEntry, Fd, Task};
 use std::sync::{Arc, PoisonError, TryLockError};
 use wasmtime::component::Resource;
 
-/// Bytes of a listing that are read at a time, as the getdents64(2) of libc asks for.
+/// Bytes of one read of the directory, as in the readdir(3) of glibc.
 const PIECE: usize = 1 << 15;
 
 impl Listing {
-    /// Of an open directory, which is the listing's own.
+    /// The listing of an open directory, which it owns.
     pub(super) fn new(fd: Fd) -> Self {
         Self {
             fd,
-            shelf: Arc::default(),
+            read_ahead: Arc::default(),
             next: None,
         }
     }
 
-    /// What the shelf has next, or that it is over; nothing where that is to be read, or is being.
-    fn at_hand(&self) -> Option<Option<DirEntry>> {
-        let mut shelf = match self.shelf.try_lock() {
-            Ok(shelf) => shelf,
+    /// The next entry, or `Some(None)` at the end. `None` if the directory must be read, or is
+    /// being read.
+    fn buffered(&self) -> Option<Option<DirEntry>> {
+        let mut read_ahead = match self.read_ahead.try_lock() {
+            Ok(read_ahead) => read_ahead,
             Err(TryLockError::Poisoned(whole)) => whole.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         let names = |entry: &DirEntry| !matches!(&entry.name[..], b"." | b"..");
-        let next = shelf.batch.find(names);
-        (next.is_some() || shelf.is_over).then_some(next)
+        let next = read_ahead.batch.find(names);
+        (next.is_some() || read_ahead.is_over).then_some(next)
     }
 
-    /// Brings the next entry to where it is told from; whether there is one.
+    /// Makes sure that `next` holds an entry; returns whether there is one.
     ///
     /// # Errors
     /// Those of getdents64(2).
     async fn advance(&mut self, files: &mut Files) -> std::result::Result<bool, Errno> {
         while self.next.is_none() {
-            if let Some(next) = self.at_hand() {
+            if let Some(next) = self.buffered() {
                 self.next = next;
                 break;
             }
-            let shelf = Arc::clone(&self.shelf);
+            let read_ahead = Arc::clone(&self.read_ahead);
             let read = move |task: &Task, [fd, _]: [Fd; 2]| {
                 // R2
-                let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-                shelf.fill(|| task.getdents64(fd, PIECE))
+                let mut read_ahead = read_ahead.lock().unwrap_or_else(PoisonError::into_inner);
+                read_ahead.fill(|| task.getdents64(fd, PIECE))
             };
             files.make([Some(self.fd), None], read).await?;
         }
         Ok(self.next.is_some())
     }
 
-    /// The type of an entry; of one whose tree does not say, as the entry itself says it.
+    /// The type of an entry; if the directory does not know it, the type of the file.
     async fn kind_of(&self, files: &mut Files, entry: &DirEntry) -> DescriptorType {
         if entry.kind != dirent::DT_UNKNOWN {
             return kind(u32::from(entry.kind) << 12);
@@ -81,11 +82,11 @@ impl Listing {
             .map_or(DescriptorType::Unknown, |stat| kind(stat.mode))
     }
 
-    /// The next entry and its type.
+    /// Returns the next entry and its type.
     ///
     /// # Errors
     /// As [`Listing::advance`].
-    async fn tell(
+    async fn next_entry(
         &mut self,
         files: &mut Files,
     ) -> std::result::Result<Option<(DirEntry, DescriptorType)>, Errno> {
@@ -98,8 +99,8 @@ impl Listing {
     }
 }
 
-impl Shelf {
-    /// Reads what follows, unless something is there or nothing does.
+impl ReadAhead {
+    /// Reads the next batch, unless there are entries or the directory is at its end.
     fn fill(
         &mut self,
         read: impl FnOnce() -> std::result::Result<Vec<DirEntry>, Errno>,
@@ -119,7 +120,7 @@ impl HostDirectoryEntryStream for FilesCtx<'_> {
         listing: Resource<Listing>,
     ) -> Result<Option<DirectoryEntry>> {
         let listing = self.table.get_mut(&listing)?;
-        let Some((entry, type_)) = listing.tell(self.files).await? else {
+        let Some((entry, type_)) = listing.next_entry(self.files).await? else {
             return Ok(None);
         };
         let name = String::from_utf8(entry.name);
@@ -129,7 +130,7 @@ impl HostDirectoryEntryStream for FilesCtx<'_> {
 
     async fn drop(&mut self, listing: Resource<Listing>) -> wasmtime::Result<()> {
         let listing = self.table.delete(listing)?;
-        self.files.give_up(listing.fd).await;
+        self.files.close_unheld(listing.fd).await;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions of the resource `descriptor`, each as the calls it is made of.
+//! The functions of the resource `descriptor`, each by the calls behind it.
 
 use super::FilesCtx;
 use super::bindings::wasi::filesystem::types::{
@@ -11,7 +11,7 @@ use super::descriptor::{Access, Descriptor, Listing, Open, kind};
 use super::error::Error;
 use super::host::{Result, follows, open_flags, signed};
 use super::input::{FileInput, MOST};
-use super::output::{FileOutput, Goal};
+use super::output::{FileOutput, Position};
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_REMOVEDIR, O_APPEND, O_CLOEXEC, O_DIRECTORY, O_RDONLY, O_WRONLY,
 };
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use wasmtime::component::Resource;
 use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
-/// Permission bits of a directory that a guest makes, before the umask.
+/// Permission bits of new directories, before the umask.
 const DIR_MODE: u32 = 0o777;
 
 impl FilesCtx<'_> {
@@ -41,16 +41,17 @@ impl FilesCtx<'_> {
         Ok(self.files.stat_beneath(at, follows(flags)).await?)
     }
 
-    /// A handle for what was opened just now, which is closed if there is no room for one.
-    fn hold<T: Send + 'static>(&mut self, fd: Fd, what: T) -> Result<Resource<T>> {
+    /// Makes a handle for a descriptor that was just opened, and closes it if the table has no
+    /// room.
+    fn new_handle<T: Send + 'static>(&mut self, fd: Fd, what: T) -> Result<Resource<T>> {
         self.table.push(what).map_err(|full| {
             let _closed = self.files.task.task().close(fd);
             full.into()
         })
     }
 
-    /// The file at a handle, for a stream to hold.
-    fn shared(&self, fd: &Resource<Descriptor>) -> Result<Arc<Open>> {
+    /// The open file of a handle, for a stream to hold.
+    fn shared_open(&self, fd: &Resource<Descriptor>) -> Result<Arc<Open>> {
         Ok(Arc::clone(&self.table.get(fd)?.0))
     }
 }
@@ -61,12 +62,12 @@ impl HostDescriptor for FilesCtx<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> Result<Resource<DynInputStream>> {
-        let open = self.shared(&fd)?;
+        let open = self.shared_open(&fd)?;
         if open.is_dir() {
             return Err(ErrorCode::IsDirectory.into());
         }
-        let side = self.files.side()?;
-        let stream: DynInputStream = Box::new(FileInput::new(side, open, offset));
+        let ring = self.files.stream_ring()?;
+        let stream: DynInputStream = Box::new(FileInput::new(ring, open, offset));
         Ok(self.table.push(stream)?)
     }
 
@@ -75,10 +76,10 @@ impl HostDescriptor for FilesCtx<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> Result<Resource<DynOutputStream>> {
-        self.file(&fd)?.to_change()?;
-        let (open, side) = (self.shared(&fd)?, self.files.side()?);
-        let goal = Goal::At(offset);
-        let stream: DynOutputStream = Box::new(FileOutput::new(side, open, goal));
+        self.file(&fd)?.changeable()?;
+        let (open, ring) = (self.shared_open(&fd)?, self.files.stream_ring()?);
+        let position = Position::At(offset);
+        let stream: DynOutputStream = Box::new(FileOutput::new(ring, open, position));
         Ok(self.table.push(stream)?)
     }
 
@@ -86,19 +87,19 @@ impl HostDescriptor for FilesCtx<'_> {
         &mut self,
         fd: Resource<Descriptor>,
     ) -> Result<Resource<DynOutputStream>> {
-        let open = self.file(&fd)?.to_change()?;
-        let side = self.files.side()?;
-        // One that may not be written hears so from its own descriptor, without a wait.
+        let open = self.file(&fd)?.changeable()?;
+        let ring = self.files.stream_ring()?;
+        // A read-only descriptor fails at its own write, without a wait.
         let may_write = open.flags.contains(DescriptorFlags::WRITE);
-        let (open, goal) = if side.is_at_once(open.fd) || !may_write {
-            (self.shared(&fd)?, Goal::EndAtOnce)
+        let (open, position) = if ring.never_waits(open.fd) || !may_write {
+            (self.shared_open(&fd)?, Position::EndInMemory)
         } else {
-            // A worker appends by a descriptor that does so itself.
+            // A worker appends by a descriptor with `O_APPEND`.
             let flags = O_WRONLY | O_APPEND | O_CLOEXEC;
             let fd = self.files.task.task().reopen(open.fd, flags)?;
-            (Arc::new(Open { fd, ..open }), Goal::End)
+            (Arc::new(Open { fd, ..open }), Position::End)
         };
-        let stream: DynOutputStream = Box::new(FileOutput::new(side, open, goal));
+        let stream: DynOutputStream = Box::new(FileOutput::new(ring, open, position));
         Ok(self.table.push(stream)?)
     }
 
@@ -137,7 +138,7 @@ impl HostDescriptor for FilesCtx<'_> {
     }
 
     async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> Result<()> {
-        let open = self.file(&fd)?.to_change()?;
+        let open = self.file(&fd)?.changeable()?;
         Ok(self.files.ftruncate(open.fd, signed(size)?).await?)
     }
 
@@ -149,7 +150,7 @@ impl HostDescriptor for FilesCtx<'_> {
     ) -> Result<()> {
         let open = self.open(&fd)?;
         let times = [convert::time_set(atime)?, convert::time_set(mtime)?];
-        let open = open.to_change()?;
+        let open = open.changeable()?;
         Ok(self.files.set_times(open.fd, times).await?)
     }
 
@@ -174,7 +175,7 @@ impl HostDescriptor for FilesCtx<'_> {
         data: Vec<u8>,
         offset: Filesize,
     ) -> Result<Filesize> {
-        let open = self.file(&fd)?.to_change()?;
+        let open = self.file(&fd)?.changeable()?;
         let offset = signed(offset)?;
         Ok(self.files.write_at(open.fd, &data, offset).await? as Filesize)
     }
@@ -183,7 +184,7 @@ impl HostDescriptor for FilesCtx<'_> {
         let here = (self.dir(&fd)?.fd, ".".to_owned());
         let flags = O_RDONLY | O_DIRECTORY;
         let fd = self.files.open_beneath(here, flags).await?;
-        self.hold(fd, Listing::new(fd))
+        self.new_handle(fd, Listing::new(fd))
     }
 
     async fn sync(&mut self, fd: Resource<Descriptor>) -> Result<()> {
@@ -222,7 +223,7 @@ impl HostDescriptor for FilesCtx<'_> {
     ) -> Result<()> {
         let base = self.dir(&fd)?;
         let times = [convert::time_set(atime)?, convert::time_set(mtime)?];
-        let at = (base.to_change()?.fd, path);
+        let at = (base.changeable()?.fd, path);
         let set = self.files.set_times_beneath(at, follows(flags), times);
         Ok(set.await?)
     }
@@ -236,7 +237,7 @@ impl HostDescriptor for FilesCtx<'_> {
         new_path: String,
     ) -> Result<()> {
         let (from, to) = (self.dir(&fd)?, self.dir(&new_fd)?);
-        let (from, to) = (from.to_change()?, to.to_change()?);
+        let (from, to) = (from.changeable()?, to.changeable()?);
         if follows(old_flags) {
             return Err(ErrorCode::Invalid.into());
         }
@@ -256,32 +257,32 @@ impl HostDescriptor for FilesCtx<'_> {
         asked: DescriptorFlags,
     ) -> Result<Resource<Descriptor>> {
         let base = self.dir(&fd)?;
-        let (flags, mut told) = open_flags(path_flags, how, asked)?;
-        if told.contains(DescriptorFlags::WRITE) {
-            base.to_change()?;
+        let (flags, mut check) = open_flags(path_flags, how, asked)?;
+        if check.contains(DescriptorFlags::WRITE) {
+            base.changeable()?;
         }
         let opened = self.files.open_beneath((base.fd, path), flags);
         let fd = opened.await?;
         let format = self.files.task.task().kind_of(fd)?;
         if format == mode::S_IFDIR && base.access == Access::ReadWrite {
-            told |= DescriptorFlags::MUTATE_DIRECTORY;
+            check |= DescriptorFlags::MUTATE_DIRECTORY;
         } else {
-            told &= !DescriptorFlags::MUTATE_DIRECTORY;
+            check &= !DescriptorFlags::MUTATE_DIRECTORY;
         }
         let open = Open {
             fd,
             format,
-            flags: told,
+            flags: check,
             access: base.access,
         };
-        self.hold(fd, Descriptor(Arc::new(open)))
+        self.new_handle(fd, Descriptor(Arc::new(open)))
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<String> {
         let at = (self.dir(&fd)?.fd, path);
         let body = self.files.read_link_beneath(at).await?;
         if body.starts_with(b"/") {
-            // It leads out, and a guest is not told where to.
+            // The link leads out, and a guest must not learn where to.
             return Err(ErrorCode::NotPermitted.into());
         }
         String::from_utf8(body).map_err(|_| Error::Code(ErrorCode::IllegalByteSequence))
@@ -303,7 +304,7 @@ impl HostDescriptor for FilesCtx<'_> {
         new_path: String,
     ) -> Result<()> {
         let (from, to) = (self.dir(&fd)?, self.dir(&new_fd)?);
-        let (from, to) = (from.to_change()?, to.to_change()?);
+        let (from, to) = (from.changeable()?, to.changeable()?);
         let (old, new) = ((from.fd, old_path), (to.fd, new_path));
         let moved = self.files.walk_two(old, new, |beneath, [old, new]| {
             beneath.renameat2(old.0, old.1, new.0, new.1, 0)
@@ -371,7 +372,7 @@ impl HostDescriptor for FilesCtx<'_> {
     async fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
         let dropped = self.table.delete(fd)?;
         if let Some(open) = Arc::into_inner(dropped.0) {
-            self.files.give_up(open.fd).await;
+            self.files.close_unheld(open.fd).await;
         }
         Ok(())
     }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `wasi:filesystem` 0.2 for components, beside wasmtime-wasi's other interfaces.
 //!
-//! A component's calls are futures. What is cached is answered at the first poll, by the same walk
-//! as a plain call, in the thread that runs the guest; what would wait awaits a worker of the
-//! ring's pool, and the guest's future with it, in any runtime. wasmtime-wasi sends every call to
-//! a thread.
+//! A component's calls are futures. A cached answer comes at the first poll, in the thread that
+//! runs the guest, by the same walk as a plain call. A call that would wait goes to a worker of the
+//! ring's pool, and the guest's future waits, in any runtime. wasmtime-wasi sends every call to a
+//! thread.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`Files`] | what one guest has: its task, and the directories it is given |
-//! | `host`, `methods`, `listing` | the functions, as the calls they are made of |
+//! | [`Files`] | the files of one guest: its task and its preopened directories |
+//! | `host`, `methods`, `listing` | the functions, by the calls behind them |
 //! | `calls` | those calls, beneath the directory that a path is relative to |
-//! | `side`, `input`, `output` | streams, and the ring that serves them |
-//! | `error`, `convert` | errnos, attributes and times as a guest calls them |
+//! | `stream_ring`, `input`, `output` | streams, and the ring that they share |
+//! | `error`, `convert` | error codes, attributes and times of a guest |
 //!
 //! ```
 //! use openpath_wasi::component::{self, Files, FilesCtx, FilesView};
@@ -57,7 +57,7 @@ mod link;
 mod listing;
 mod methods;
 mod output;
-mod side;
+mod stream_ring;
 
 pub use descriptor::{Access, Descriptor, Listing};
 pub use error::Error;

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writing a file as a stream.
+//! An output stream that writes a file.
 //!
 //! # States
-//! Ready -> writing, until all of a piece is written -> ready; or a failure, which is told once ->
-//! closed.
+//! Ready -> writing, until the whole piece is written -> ready. Error -> returned once -> closed.
 //!
 //! # Rules
-//! R1. One piece is under way at a time, of [`MOST`] bytes at most: until it is written, the guest
-//!     may write none.
-//! R2. A piece that was taken is written whole, though the guest drops the stream: a drop waits for
-//!     it. Only the end of the guest itself cuts it short.
+//! R1. One piece of at most [`MOST`] bytes is in flight at a time: the guest may not write another
+//!     until it is written.
+//! R2. An accepted piece is written whole, even if the guest drops the stream: the drop waits for
+//!     it. Only the end of the guest cuts it short.
 
 use super::descriptor::Open;
 use super::input::MOST;
-use super::side::{Landed, Side, Ticket};
+use super::stream_ring::{Completion, StreamRing, Ticket};
 use openpath_abi::Errno;
 use openpath_abi::falloc::RWF_APPEND;
 use openpath_ring::Sqe;
@@ -28,18 +27,18 @@ use wasmtime_wasi_io::streams::{OutputStream, StreamError, StreamResult};
 
 /// Where a stream writes.
 #[derive(Clone, Copy)]
-pub(super) enum Goal {
-    /// From here on.
+pub(super) enum Position {
+    /// At this offset.
     At(u64),
-    /// At the end of the file, wherever that is by then; its descriptor appends by itself.
+    /// At the end of the file at the time of the write; the descriptor has `O_APPEND`.
     End,
-    /// The same in memory, where the descriptor does not.
-    EndAtOnce,
+    /// The same for a file in memory; its descriptor lacks `O_APPEND`.
+    EndInMemory,
 }
 
 enum State {
     Ready,
-    /// For a place to write this.
+    /// Waits for a free slot to write this.
     Queued(Bytes),
     Writing(Ticket, Bytes),
     Failed(Errno),
@@ -48,30 +47,30 @@ enum State {
 
 /// A file that is written.
 pub(super) struct FileOutput {
-    side: Arc<Side>,
+    ring: Arc<StreamRing>,
     open: Option<Arc<Open>>,
     fd: i32,
-    goal: Goal,
+    position: Position,
     state: State,
 }
 
 impl FileOutput {
-    pub(super) fn new(side: Arc<Side>, open: Arc<Open>, goal: Goal) -> Self {
+    pub(super) fn new(ring: Arc<StreamRing>, open: Arc<Open>, position: Position) -> Self {
         Self {
-            side,
+            ring,
             fd: open.fd,
             open: Some(open),
-            goal,
+            position,
             state: State::Ready,
         }
     }
 
-    /// What is left of a piece when `result` of it is written.
-    fn landed(&mut self, result: Result<u64, Errno>, mut data: Bytes) {
+    /// Takes the result of a write, and keeps the rest of the piece.
+    fn complete(&mut self, result: Result<u64, Errno>, mut data: Bytes) {
         self.state = match result {
             Ok(0) if !data.is_empty() => State::Failed(Errno::EIO),
             Ok(done) => {
-                if let Goal::At(offset) = &mut self.goal {
+                if let Position::At(offset) = &mut self.position {
                     *offset = offset.saturating_add(done);
                 }
                 let done = usize::try_from(done).unwrap_or(usize::MAX).min(data.len());
@@ -86,29 +85,29 @@ impl FileOutput {
         };
     }
 
-    /// The entry of a write.
+    /// Makes the ring entry of a write.
     ///
     /// # Errors
-    /// `EINVAL`: no file reaches so far.
+    /// `EINVAL`: the offset is beyond any file.
     fn entry(&self, data: &Bytes) -> Result<impl Fn() -> Sqe + use<>, Errno> {
-        let offset = match self.goal {
-            Goal::At(offset) => i64::try_from(offset).map_err(|_| Errno::EINVAL)?,
-            Goal::End | Goal::EndAtOnce => -1,
+        let offset = match self.position {
+            Position::At(offset) => i64::try_from(offset).map_err(|_| Errno::EINVAL)?,
+            Position::End | Position::EndInMemory => -1,
         };
         let (fd, data) = (self.fd, data.clone());
         Ok(move || Sqe::write(fd, data.to_vec(), offset))
     }
 
-    /// Goes on as far as it can without a wait; with `cx`, has it woken where that ends.
-    fn go_on(&mut self, cx: Option<&Context<'_>>) -> Poll<()> {
+    /// Continues as far as possible without a wait; `cx` is woken when more is possible.
+    fn advance(&mut self, cx: Option<&Context<'_>>) -> Poll<()> {
         loop {
             match std::mem::replace(&mut self.state, State::Closed) {
-                State::Queued(data) if matches!(self.goal, Goal::EndAtOnce) => {
+                State::Queued(data) if matches!(self.position, Position::EndInMemory) => {
                     let (fd, pieces) = (self.fd, [IoSlice::new(&data)]);
                     let done = self
-                        .side
-                        .at_once(|task| task.pwritev2(fd, &pieces, 0, RWF_APPEND));
-                    self.landed(done.map(|done| done as u64), data);
+                        .ring
+                        .call_now(|task| task.pwritev2(fd, &pieces, 0, RWF_APPEND));
+                    self.complete(done.map(|done| done as u64), data);
                 }
                 State::Queued(data) => {
                     let begun = match self.entry(&data) {
@@ -117,8 +116,8 @@ impl FileOutput {
                             continue;
                         }
                         Ok(entry) => match cx {
-                            Some(cx) => self.side.begin_when(entry, cx),
-                            None => self.side.begin(entry).map_or(Poll::Pending, Poll::Ready),
+                            Some(cx) => self.ring.poll_begin(entry, cx),
+                            None => self.ring.begin(entry).map_or(Poll::Pending, Poll::Ready),
                         },
                     };
                     let Poll::Ready(ticket) = begun else {
@@ -128,12 +127,12 @@ impl FileOutput {
                     self.state = State::Writing(ticket, data);
                 }
                 State::Writing(ticket, data) => {
-                    let landed: Poll<Landed> = match cx {
-                        Some(cx) => self.side.poll(&ticket, cx),
-                        None => self.side.take(&ticket).map_or(Poll::Pending, Poll::Ready),
+                    let completion: Poll<Completion> = match cx {
+                        Some(cx) => self.ring.poll(&ticket, cx),
+                        None => self.ring.take(&ticket).map_or(Poll::Pending, Poll::Ready),
                     };
-                    match landed {
-                        Poll::Ready(landed) => self.landed(landed.result, data),
+                    match completion {
+                        Poll::Ready(completion) => self.complete(completion.result, data),
                         Poll::Pending => {
                             self.state = State::Writing(ticket, data);
                             return Poll::Pending;
@@ -148,11 +147,11 @@ impl FileOutput {
         }
     }
 
-    /// A failure, once, or that the stream is closed.
+    /// Checks whether the stream failed or is closed.
     ///
     /// # Errors
-    /// It.
-    fn told(&mut self) -> StreamResult<()> {
+    /// The error, once, and then `Closed`.
+    fn check(&mut self) -> StreamResult<()> {
         match self.state {
             State::Failed(errno) => {
                 self.state = State::Closed;
@@ -167,32 +166,36 @@ impl FileOutput {
 #[async_trait]
 impl OutputStream for FileOutput {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        let _so_far = self.go_on(None);
+        let _so_far = self.advance(None);
         match self.state {
             State::Ready if bytes.len() <= MOST => {}
             State::Closed => return Err(StreamError::Closed),
-            _ => return Err(StreamError::trap("a write that was not permitted")),
+            _ => {
+                return Err(StreamError::trap(
+                    "a write beyond what check-write permitted",
+                ));
+            }
         }
-        // A piece of nothing is written too: it tells whether the file may be.
+        // An empty piece is written too, so that a file that may not be written fails.
         self.state = State::Queued(bytes);
-        let _so_far = self.go_on(None);
+        let _so_far = self.advance(None);
         Ok(())
     }
 
     fn flush(&mut self) -> StreamResult<()> {
-        let _so_far = self.go_on(None);
-        self.told()
+        let _so_far = self.advance(None);
+        self.check()
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        let so_far = self.go_on(None);
-        self.told()?;
+        let so_far = self.advance(None);
+        self.check()?;
         Ok(if so_far.is_ready() { MOST } else { 0 })
     }
 
     async fn cancel(&mut self) {
         // R2
-        poll_fn(|cx| self.go_on(Some(cx))).await;
+        poll_fn(|cx| self.advance(Some(cx))).await;
         self.state = State::Closed;
     }
 }
@@ -200,17 +203,17 @@ impl OutputStream for FileOutput {
 #[async_trait]
 impl Pollable for FileOutput {
     async fn ready(&mut self) {
-        poll_fn(|cx| self.go_on(Some(cx))).await;
+        poll_fn(|cx| self.advance(Some(cx))).await;
     }
 }
 
 impl Drop for FileOutput {
     fn drop(&mut self) {
         if let State::Writing(ticket, _) = &self.state {
-            self.side.forget(ticket, false);
+            self.ring.forget(ticket, false);
         }
         if let Some(open) = self.open.take().and_then(Arc::into_inner) {
-            self.side.close(open.fd);
+            self.ring.close(open.fd);
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest was started with: `args_*`, `environ_*`.
+//! Arguments and environment: `args_*`, `environ_*`.
 
 use crate::errno::Code;
 use crate::guest::Guest;
@@ -36,13 +36,13 @@ pub(super) fn environ_sizes_get(
     put_sizes(memory, &guest.env, count, size)
 }
 
-/// The strings at `buf`, and where each begins at `heads`.
+/// Writes the strings to `buf`, and the address of each to `heads`.
 fn put(memory: &mut Memory<'_>, strings: &[Box<[u8]>], mut heads: u32, mut buf: u32) -> Outcome {
     for string in strings {
         memory.put_u32(heads, buf)?;
         memory.put(buf, string, 1)?;
         heads = heads.checked_add(4).ok_or(Trap::OutOfBounds)?;
-        // It was written, so it is shorter than the memory.
+        // The string fit into the memory, so its length fits 32 bits.
         buf = buf
             .checked_add(string.len() as u32)
             .ok_or(Trap::OutOfBounds)?;
@@ -50,7 +50,7 @@ fn put(memory: &mut Memory<'_>, strings: &[Box<[u8]>], mut heads: u32, mut buf: 
     Ok(())
 }
 
-/// How many strings there are, and how many bytes in all.
+/// Writes the number of strings and of all bytes.
 fn put_sizes(memory: &mut Memory<'_>, strings: &[Box<[u8]>], count: u32, size: u32) -> Outcome {
     let bytes = strings.iter().map(|string| string.len()).sum::<usize>();
     let number = |n: usize| u32::try_from(n).map_err(|_| Code::Overflow);

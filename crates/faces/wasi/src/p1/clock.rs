@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time: `clock_*`.
+//! Clocks: `clock_*`.
 
 use crate::errno::Code;
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};
 
-/// The clock on the wall (`clockid`).
+/// The wall clock (`clockid`).
 pub(super) const REALTIME: u32 = 0;
-/// The clock that never goes back.
+/// The monotonic clock.
 pub(super) const MONOTONIC: u32 = 1;
-/// The last clock that has a number: the thread's processor time.
+/// The last defined clock: the thread's processor time.
 const LAST: u32 = 3;
 
 pub(super) fn clock_res_get(
@@ -42,7 +42,7 @@ pub(super) fn clock_time_get(
     Ok(())
 }
 
-/// Whether a guest may read this clock: processor time is the host's own affair.
+/// Checks that a guest may read this clock; it may not read processor times.
 fn known(id: u32) -> Result<(), Code> {
     match id {
         REALTIME | MONOTONIC => Ok(()),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories that are open: `fd_readdir`, `fd_prestat_*`.
+//! Open directories: `fd_readdir`, `fd_prestat_*`.
 //!
 //! # Rules
-//! R1. A cookie is where the engine's listing goes on (getdents64(2)): it stays good while names
-//!     come and go. Each call begins at its cookie, whatever the one before did.
-//! R2. A buffer is filled to its end: the last record may be cut off, by which the guest sees that
-//!     there is more. A large directory is listed in pieces, of which the host keeps one.
+//! R1. A cookie is a position in the engine's listing (getdents64(2)), which stays valid while
+//!     names come and go. Each call starts at its cookie, wherever the one before ended.
+//! R2. A buffer is filled to its end: a truncated last record shows the guest that there is more. A
+//!     large directory is listed in pieces, of which the host holds one.
 
 use crate::errno::Code;
 use crate::guest::Guest;
@@ -15,9 +15,9 @@ use openpath_abi::fcntl::SEEK_SET;
 
 /// Bytes before a name (`dirent`).
 const HEAD: usize = 24;
-/// Bytes that the engine lists at a time: room for a few hundred names, and for the longest one.
+/// Bytes that the engine lists at a time: a few hundred names, or the longest one.
 const PIECE: usize = 1 << 14;
-/// The least that is asked for: one name of any length fits.
+/// The smallest request: it fits a name of any length.
 const LEAST: usize = 512;
 
 pub(super) fn fd_readdir(
@@ -56,7 +56,7 @@ pub(super) fn fd_readdir(
     Ok(())
 }
 
-/// Puts `bytes` at the beginning of `room`, as far as they fit; what is left of it.
+/// Copies as much of `bytes` as fits into `room`; returns the rest of `room`.
 fn append<'m>(room: &'m mut [u8], bytes: &[u8]) -> &'m mut [u8] {
     let fits = bytes.len().min(room.len());
     let (to, left) = room.split_at_mut(fits);
@@ -72,7 +72,7 @@ pub(super) fn fd_prestat_get(
 ) -> Outcome {
     memory.check(result, 8, 4)?;
     let name = guest.table.preopen_name(fd).ok_or(Code::Badf)?;
-    // A directory, which is kind 0, and the length of its name.
+    // Kind 0 (a directory), and the length of its name.
     let len = u32::try_from(name.len()).map_err(|_| Code::Overflow)?;
     memory.put_u32(result, 0)?;
     memory.put_u32(result + 4, len)?;

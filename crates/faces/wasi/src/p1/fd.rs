@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is open: `fd_*`, but for data and directories.
+//! Descriptors: `fd_*`, except for data and directories.
 
 use crate::errno::Code;
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};
-use crate::table::{Entry, What};
+use crate::table::{Entry, Object};
 use crate::types::{Fdstat, Filestat, fdflags, fstflags, rights, timespec};
 use openpath_abi::TimeSet;
 use openpath_abi::fcntl::{F_GETFL, F_SETFL, O_APPEND, O_NONBLOCK, SEEK_CUR, SEEK_END, SEEK_SET};
 
-/// Advice of preview1 in its order, as posix_fadvise(2) numbers it.
+/// The advice of preview1, in its order, in the numbers of posix_fadvise(2).
 const ADVICE: [u32; 6] = [0, 2, 1, 3, 4, 5];
 
-/// A length or an offset, as the engine takes it.
+/// A length or an offset as the engine's signed number.
 fn signed(value: u64) -> Result<i64, Code> {
     i64::try_from(value).map_err(|_| Code::Inval)
 }
@@ -50,13 +50,13 @@ pub(super) fn fd_close(guest: &mut Guest, _: &mut Memory<'_>, fd: u32) -> Outcom
     close(guest, &entry)
 }
 
-/// Lets go of what a descriptor stood for.
+/// Closes what a descriptor stood for.
 fn close(guest: &mut Guest, entry: &Entry) -> Outcome {
-    match entry.what {
-        What::Stdin => Ok(()),
-        What::Stdout => guest.stdout.flush().map_err(Into::into),
-        What::Stderr => guest.stderr.flush().map_err(Into::into),
-        What::Directory | What::File => guest.task.close(entry.fd).map_err(Into::into),
+    match entry.object {
+        Object::Stdin => Ok(()),
+        Object::Stdout => guest.stdout.flush().map_err(Into::into),
+        Object::Stderr => guest.stderr.flush().map_err(Into::into),
+        Object::Directory | Object::File => guest.task.close(entry.fd).map_err(Into::into),
     }
 }
 
@@ -81,8 +81,8 @@ pub(super) fn fd_fdstat_get(
     memory.check(result, Fdstat::SIZE as u32, 8)?;
     let entry = guest.table.get(fd)?;
     let mut flags = entry.sync;
-    // A directory is neither appended to nor waited for.
-    if entry.what == What::File {
+    // A directory has neither flag.
+    if entry.object == Object::File {
         let open = guest.task.fcntl(entry.fd, F_GETFL, 0)? as u32;
         for (theirs, ours) in [(O_APPEND, fdflags::APPEND), (O_NONBLOCK, fdflags::NONBLOCK)] {
             if open & theirs != 0 {
@@ -100,9 +100,9 @@ pub(super) fn fd_fdstat_get(
     Ok(())
 }
 
-/// As `F_SETFL`: what can be set is set to what is asked, and a promise of writes stays what it was
-/// at the open. To ask for one that was not made then is [`Code::Inval`], where fcntl(2) says
-/// nothing.
+/// Sets flags like `F_SETFL`: `APPEND` and `NONBLOCK` become as given, and the synchronisation
+/// flags stay as they were at the open. Asking for one that was not set at the open is
+/// [`Code::Inval`], which fcntl(2) ignores.
 pub(super) fn fd_fdstat_set_flags(
     guest: &mut Guest,
     _: &mut Memory<'_>,
@@ -124,7 +124,7 @@ pub(super) fn fd_fdstat_set_flags(
     Ok(())
 }
 
-/// Flags of 16 bits, if all are known.
+/// Flags of 16 bits, if all are defined.
 pub(super) fn flags_of(flags: u32, known: u16) -> Result<u16, Code> {
     match u16::try_from(flags) {
         Ok(flags) if flags & !known == 0 => Ok(flags),
@@ -132,7 +132,7 @@ pub(super) fn flags_of(flags: u32, known: u16) -> Result<u16, Code> {
     }
 }
 
-/// Rights only become fewer.
+/// Reduces the rights of a descriptor.
 pub(super) fn fd_fdstat_set_rights(
     guest: &mut Guest,
     _: &mut Memory<'_>,
@@ -195,7 +195,7 @@ pub(super) fn fd_filestat_set_times(
     Ok(())
 }
 
-/// Which times are to become what.
+/// The changes to the two timestamps.
 pub(super) fn times(atim: u64, mtim: u64, flags: u32) -> Result<[TimeSet; 2], Code> {
     let flags = flags_of(flags, fstflags::ALL)?;
     let one = |given: u16, now: u16, time: u64| match (flags & given != 0, flags & now != 0) {
@@ -246,7 +246,7 @@ pub(super) fn fd_tell(guest: &mut Guest, memory: &mut Memory<'_>, fd: u32, resul
     Ok(())
 }
 
-/// Moves a file; where it is then.
+/// Seeks in a file; returns the new position.
 fn seek(guest: &Guest, fd: u32, (offset, whence): (i64, u32), right: u64) -> Outcome<u64> {
     if guest.table.get(fd)?.is_stream() {
         return Err(Code::Spipe.into());

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data: `fd_read`, `fd_pread`, `fd_write`, `fd_pwrite`.
+//! Reads and writes: `fd_read`, `fd_pread`, `fd_write`, `fd_pwrite`.
 //!
 //! # Rules
-//! R1. A read fills its buffers one after the other and ends where one is not filled; a failure
-//!     after the first is told by the next call.
-//! R2. The buffers are known before anything is moved ([`Spans`]).
-//! R3. What is no regular file may make a read wait, and is read once for all the buffers: once
-//!     something has come nothing is waited for.
+//! R1. A read fills its buffers in order and ends at the first that is not filled; an error after
+//!     the first buffer is left to the next call.
+//! R2. All buffers are read from the guest's list before any data moves ([`Iovecs`]).
+//! R3. A read of anything but a regular file may wait, so one call of the engine reads for all the
+//!     buffers: a read that has data never waits for more.
 
-use super::spans::Spans;
+use super::iovecs::Iovecs;
 use crate::errno::Code;
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};
-use crate::table::{Entry, What};
+use crate::table::{Entry, Object};
 use crate::types::{Filetype, rights};
 use std::io::IoSlice;
 
-/// Buffers that are written by one call of the engine.
+/// The most buffers in one write of the engine.
 const BATCH: usize = 16;
-/// Bytes that one read gives to several buffers.
+/// The most bytes of one read for several buffers.
 const PIECE: usize = 1 << 16;
 
 pub(super) fn fd_read(
@@ -32,27 +32,27 @@ pub(super) fn fd_read(
     memory.check(result, 4, 4)?;
     let entry = *guest.table.get(fd)?;
     readable(&entry)?;
-    let spans = Spans::take(guest, memory, iovs, count)?;
+    let iovecs = Iovecs::take(guest, memory, iovs, count)?;
     let read = |guest: &mut Guest, buf: &mut [u8]| {
-        if entry.what == What::Stdin {
+        if entry.object == Object::Stdin {
             guest.stdin.read(buf)
         } else {
             guest.task.read(entry.fd, buf).map_err(Code::from)
         }
     };
     let read = if entry.filetype == Filetype::RegularFile {
-        fill(guest, memory, &spans, |guest, buf, _| read(guest, buf))?
+        fill(guest, memory, &iovecs, |guest, buf, _| read(guest, buf))?
     } else {
-        fill_at_once(guest, memory, &spans, read)?
+        fill_at_once(guest, memory, &iovecs, read)?
     };
     memory.put_u32(result, read)?;
     Ok(())
 }
 
-/// Whether something can be read from it.
+/// Checks that an entry can be read from.
 fn readable(entry: &Entry) -> Result<(), Code> {
-    match entry.what {
-        What::Stdin | What::File => entry.need(rights::FD_READ),
+    match entry.object {
+        Object::Stdin | Object::File => entry.need(rights::FD_READ),
         _ => Err(Code::Badf),
     }
 }
@@ -68,13 +68,13 @@ pub(super) fn fd_pread(
 ) -> Outcome {
     memory.check(result, 4, 4)?;
     let entry = *guest.table.get(fd)?;
-    if entry.what == What::Stdin {
+    if entry.object == Object::Stdin {
         return Err(Code::Spipe.into());
     }
     readable(&entry)?;
     entry.need(rights::FD_SEEK)?;
-    let spans = Spans::take(guest, memory, iovs, count)?;
-    let read = fill(guest, memory, &spans, |guest, buf, done| {
+    let iovecs = Iovecs::take(guest, memory, iovs, count)?;
+    let read = fill(guest, memory, &iovecs, |guest, buf, done| {
         let at = place(offset, done)?;
         guest.task.pread(entry.fd, buf, at).map_err(Code::from)
     })?;
@@ -82,7 +82,7 @@ pub(super) fn fd_pread(
     Ok(())
 }
 
-/// The offset, after this many bytes.
+/// The offset after this many bytes, as a signed number.
 fn place(offset: u64, done: u32) -> Result<i64, Code> {
     offset
         .checked_add(u64::from(done))
@@ -90,52 +90,52 @@ fn place(offset: u64, done: u32) -> Result<i64, Code> {
         .ok_or(Code::Inval)
 }
 
-/// Has `read` fill the buffers one after the other, telling it what was read before (R1).
+/// Fills the buffers in order (R1). `read` gets the number of bytes read before.
 fn fill(
     guest: &mut Guest,
     memory: &mut Memory<'_>,
-    spans: &Spans,
+    iovecs: &Iovecs,
     mut read: impl FnMut(&mut Guest, &mut [u8], u32) -> Result<usize, Code>,
 ) -> Outcome<u32> {
     let mut done = 0;
-    for span in spans.iter() {
-        let got = match read(guest, memory.bytes_mut(span.at, span.len)?, done) {
+    for iovec in iovecs.iter() {
+        let got = match read(guest, memory.bytes_mut(iovec.at, iovec.len)?, done) {
             Ok(got) => got as u32,
             Err(_) if done > 0 => return Ok(done),
             Err(code) => return Err(code.into()),
         };
         done += got;
-        if got < span.len {
+        if got < iovec.len {
             return Ok(done);
         }
     }
-    if spans.bytes() == 0 {
-        // Nothing at all is read too, so that it fails where something would.
+    if iovecs.bytes() == 0 {
+        // An empty read is made too, so that it fails where a longer one would.
         read(guest, &mut [], 0)?;
     }
     Ok(done)
 }
 
-/// Has `read` fill the buffers by one call, which may wait (R3).
+/// Fills the buffers by one call of `read`, which may wait (R3).
 fn fill_at_once(
     guest: &mut Guest,
     memory: &mut Memory<'_>,
-    spans: &Spans,
+    iovecs: &Iovecs,
     read: impl FnOnce(&mut Guest, &mut [u8]) -> Result<usize, Code>,
 ) -> Outcome<u32> {
-    let mut each = spans.iter();
+    let mut each = iovecs.iter();
     let (first, second) = (each.next().unwrap_or_default(), each.next());
     if second.is_none() || first.len as usize >= PIECE {
         let got = read(guest, memory.bytes_mut(first.at, first.len)?)?;
         return Ok(got as u32);
     }
-    let mut piece = vec![0; spans.bytes().min(PIECE)];
+    let mut piece = vec![0; iovecs.bytes().min(PIECE)];
     let got = read(guest, &mut piece)?;
     let mut rest = &piece[..got];
-    for span in spans.iter() {
-        let (here, after) = rest.split_at(rest.len().min(span.len as usize));
+    for iovec in iovecs.iter() {
+        let (here, after) = rest.split_at(rest.len().min(iovec.len as usize));
         memory
-            .bytes_mut(span.at, here.len() as u32)?
+            .bytes_mut(iovec.at, here.len() as u32)?
             .copy_from_slice(here);
         rest = after;
     }
@@ -153,24 +153,26 @@ pub(super) fn fd_write(
     memory.check(result, 4, 4)?;
     let entry = *guest.table.get(fd)?;
     writable(&entry)?;
-    let spans = Spans::take(guest, memory, iovs, count)?;
-    let written = drain(guest, memory, &spans, |guest, bufs, _| match entry.what {
-        What::Stdout => guest.stdout.write(bufs),
-        What::Stderr => guest.stderr.write(bufs),
-        _ => match bufs {
-            [one] => guest.task.write(entry.fd, one),
-            bufs => guest.task.writev(entry.fd, bufs),
+    let iovecs = Iovecs::take(guest, memory, iovs, count)?;
+    let written = drain(guest, memory, &iovecs, |guest, bufs, _| {
+        match entry.object {
+            Object::Stdout => guest.stdout.write(bufs),
+            Object::Stderr => guest.stderr.write(bufs),
+            _ => match bufs {
+                [one] => guest.task.write(entry.fd, one),
+                bufs => guest.task.writev(entry.fd, bufs),
+            }
+            .map_err(Code::from),
         }
-        .map_err(Code::from),
     })?;
     memory.put_u32(result, written)?;
     Ok(())
 }
 
-/// Whether something can be written to it.
+/// Checks that an entry can be written to.
 fn writable(entry: &Entry) -> Result<(), Code> {
-    match entry.what {
-        What::Stdout | What::Stderr | What::File => entry.need(rights::FD_WRITE),
+    match entry.object {
+        Object::Stdout | Object::Stderr | Object::File => entry.need(rights::FD_WRITE),
         _ => Err(Code::Badf),
     }
 }
@@ -186,13 +188,13 @@ pub(super) fn fd_pwrite(
 ) -> Outcome {
     memory.check(result, 4, 4)?;
     let entry = *guest.table.get(fd)?;
-    if matches!(entry.what, What::Stdout | What::Stderr) {
+    if matches!(entry.object, Object::Stdout | Object::Stderr) {
         return Err(Code::Spipe.into());
     }
     writable(&entry)?;
     entry.need(rights::FD_SEEK)?;
-    let spans = Spans::take(guest, memory, iovs, count)?;
-    let written = drain(guest, memory, &spans, |guest, bufs, done| {
+    let iovecs = Iovecs::take(guest, memory, iovs, count)?;
+    let written = drain(guest, memory, &iovecs, |guest, bufs, done| {
         let at = place(offset, done)?;
         match bufs {
             [one] => guest.task.pwrite(entry.fd, one, at),
@@ -204,24 +206,24 @@ pub(super) fn fd_pwrite(
     Ok(())
 }
 
-/// Has `write` take the buffers, a few at a time, telling it what was written before; it ends where
-/// not all was taken.
+/// Writes the buffers, a few at a time, until one call of `write` takes less than it was given.
+/// `write` gets the number of bytes written before.
 fn drain(
     guest: &mut Guest,
     memory: &Memory<'_>,
-    spans: &Spans,
+    iovecs: &Iovecs,
     mut write: impl FnMut(&mut Guest, &[IoSlice<'_>], u32) -> Result<usize, Code>,
 ) -> Outcome<u32> {
-    let (mut done, mut left) = (0, spans.iter().peekable());
+    let (mut done, mut left) = (0, iovecs.iter().peekable());
     loop {
         let mut batch = [IoSlice::new(&[]); BATCH];
         let (mut used, mut wanted) = (0, 0);
-        for (place, span) in batch.iter_mut().zip(&mut left) {
-            *place = IoSlice::new(memory.bytes(span.at, span.len)?);
+        for (place, iovec) in batch.iter_mut().zip(&mut left) {
+            *place = IoSlice::new(memory.bytes(iovec.at, iovec.len)?);
             used += 1;
-            wanted += span.len;
+            wanted += iovec.len;
         }
-        // Nothing at all is written too, once, so that it fails where something would.
+        // An empty write is made too, once, so that it fails where a longer one would.
         match write(guest, &batch[..used.max(1)], done) {
             Ok(written) => {
                 done += written as u32;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! WASI preview1 (`wasi_snapshot_preview1`): all 46 functions, by hand.
+//! The functions of WASI preview1 (`wasi_snapshot_preview1`): all 46, written by hand.
 //!
-//! # How a call goes
-//! The guest's memory is known from its first call on. The call borrows that memory and the guest
-//! side by side; paths and data are read and written where they lie, and nothing is allocated but
-//! for reads and writes of many buffers.
+//! # Path of a call
+//! The first call finds the guest's memory. Each call borrows that memory and the guest side by
+//! side. Paths and data are read and written in place; only reads and writes of many buffers
+//! allocate.
 //!
 //! # Rules
-//! R1. Where a result goes is checked before anything is done: a bad address ends the guest with
-//!     nothing changed.
-//! R2. Paths are walked by the engine so that they stay beneath their directory
-//!     ([`openpath_vfs::Beneath`]); their text is looked at for nothing but a NUL.
-//! R3. The answers are those of wasmtime-wasi, but for what `docs/WASI.md` lists.
+//! R1. The address of a result is checked before anything is done: a bad address ends the guest and
+//!     changes nothing.
+//! R2. The engine walks paths so that they stay beneath their directory
+//!     ([`openpath_vfs::Beneath`]); this module only checks their text for a NUL.
+//! R3. The answers are those of wasmtime-wasi, except for the differences in `docs/WASI.md`.
 
 #![allow(
     clippy::too_many_arguments,
@@ -23,12 +23,12 @@ mod clock;
 mod dir;
 mod fd;
 mod io;
+mod iovecs;
 mod path;
 mod poll;
 mod proc;
 mod random;
 mod sock;
-mod spans;
 
 use crate::guest::Guest;
 use crate::memory::{Fault, Memory, Outcome};
@@ -52,10 +52,10 @@ macro_rules! link {
     )*};
 }
 
-/// Adds the functions to a linker, for stores that hold a [`Guest`] where `get` says.
+/// Adds the functions to a linker, for stores that hold a [`Guest`], found by `get`.
 ///
 /// # Errors
-/// One of them is there already, and may not be replaced.
+/// The linker has one of them already and does not allow shadowing.
 pub fn add_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     get: impl Fn(&mut T) -> &mut Guest + Copy + Send + Sync + 'static,
@@ -122,7 +122,7 @@ pub fn add_to_linker<T: 'static>(
     Ok(())
 }
 
-/// Makes one call: the number of its code, or the trap that ends the guest.
+/// Makes one call; returns its error code, or the trap that ends the guest.
 #[inline(always)]
 fn call<T: 'static>(
     caller: &mut Caller<'_, T>,
@@ -130,8 +130,8 @@ fn call<T: 'static>(
     function: impl FnOnce(&mut Guest, &mut Memory<'_>) -> Outcome,
 ) -> wasmtime::Result<u32> {
     let guest = get(caller.data_mut());
-    if guest.over.get().is_some() {
-        return Err(was_ended());
+    if guest.ended.get().is_some() {
+        return Err(ended_by_host());
     }
     let memory = match guest.memory {
         Some(memory) => memory,
@@ -141,11 +141,11 @@ fn call<T: 'static>(
     match function(get(data), &mut Memory::new(bytes)) {
         Ok(()) => Ok(0),
         Err(Fault::Code(code)) => Ok(u32::from(code.raw())),
-        Err(Fault::Trap(trap)) => Err(ended(trap)),
+        Err(Fault::Trap(trap)) => Err(trapped(trap)),
     }
 }
 
-/// Looks for the memory of the calling instance, for this call and those that follow.
+/// Finds the memory of the calling instance, for this call and later ones.
 #[cold]
 fn find_memory<T: 'static>(
     caller: &mut Caller<'_, T>,
@@ -157,23 +157,23 @@ fn find_memory<T: 'static>(
             Ok(memory)
         }
         Some(Extern::SharedMemory(_)) => Err(wasmtime::Error::msg(
-            "the guest's memory is shared: guests with threads are not hosted",
+            "the guest's memory is shared, but guests with threads are not supported",
         )),
         _ => Err(wasmtime::Error::msg(
-            "the guest exports no memory by the name of \"memory\"",
+            "the guest exports no memory named \"memory\"",
         )),
     }
 }
 
-/// What ends a guest that its host has ended.
+/// The error of a guest that its host has ended.
 #[cold]
-fn was_ended() -> wasmtime::Error {
+fn ended_by_host() -> wasmtime::Error {
     wasmtime::Error::new(crate::exit::Ended)
 }
 
-/// What ends a guest that passed a bad address.
+/// The error of a guest that passed a bad address.
 #[cold]
-fn ended(trap: crate::memory::Trap) -> wasmtime::Error {
-    tracing::debug!(%trap, "a guest was ended");
+fn trapped(trap: crate::memory::Trap) -> wasmtime::Error {
+    tracing::debug!(%trap, "a guest ended with a trap");
     wasmtime::Error::new(trap)
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names: `path_*`.
+//! Paths: `path_*`.
 //!
 //! # Rules
-//! R1. A path stays beneath its descriptor. One that leads out is [`Code::Perm`], wherever on the
-//!     way that turns out.
-//! R2. A link that says an absolute path is not made: none could be followed here, and whoever else
-//!     uses the tree may not expect it. One that is there already can be read.
+//! R1. A path stays beneath its descriptor. A path that leads out is [`Code::Perm`], at whatever
+//!     component it does so.
+//! R2. A link to an absolute path is not created: no guest could follow it, and other users of the
+//!     tree may not expect it. An existing one can be read.
 
 use super::fd::{flags_of, times};
 use crate::errno::Code;
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};
-use crate::out::{of_two, of_walk};
-use crate::table::{Entry, What};
+use crate::out::{two_paths_errno, walk_errno};
+use crate::table::{Entry, Object};
 use crate::types::{Filestat, Filetype, fdflags, lookupflags, oflags, rights};
 use openpath_abi::fcntl::{
     AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, O_APPEND, O_CREAT, O_DIRECTORY, O_DSYNC,
@@ -24,7 +24,7 @@ const DIRECTORY_MODE: u32 = 0o777;
 /// The mode of new files, before umask.
 const FILE_MODE: u32 = 0o666;
 
-/// Whether a link in the last place is followed.
+/// Whether a link at the end of the path is followed.
 fn follows(flags: u32) -> Result<bool, Code> {
     if flags & !lookupflags::ALL != 0 {
         return Err(Code::Inval);
@@ -32,7 +32,7 @@ fn follows(flags: u32) -> Result<bool, Code> {
     Ok(flags & lookupflags::SYMLINK_FOLLOW != 0)
 }
 
-/// The flag of the `*at` calls for that.
+/// The same as a flag of the `*at` calls.
 fn at_flags(flags: u32) -> Result<u32, Code> {
     follows(flags).map(|follows| if follows { 0 } else { AT_SYMLINK_NOFOLLOW })
 }
@@ -47,7 +47,7 @@ pub(super) fn path_create_directory(
     let dir = guest.table.directory(fd, rights::PATH_CREATE_DIRECTORY)?;
     let path = memory.path(path, len)?;
     let made = guest.task.beneath().mkdirat(dir, path, DIRECTORY_MODE);
-    Ok(made.map_err(of_walk)?)
+    Ok(made.map_err(walk_errno)?)
 }
 
 pub(super) fn path_filestat_get(
@@ -64,7 +64,7 @@ pub(super) fn path_filestat_get(
     let dir = guest.table.directory(fd, rights::PATH_FILESTAT_GET)?;
     let path = memory.path(path, len)?;
     let stat = guest.task.beneath().fstatat(dir, path, flags);
-    let stat = Filestat::from(&stat.map_err(of_walk)?);
+    let stat = Filestat::from(&stat.map_err(walk_errno)?);
     memory.put(result, &stat.bytes(), 8)?;
     Ok(())
 }
@@ -85,7 +85,7 @@ pub(super) fn path_filestat_set_times(
     let dir = guest.table.directory(fd, rights::PATH_FILESTAT_SET_TIMES)?;
     let path = memory.path(path, len)?;
     let set = guest.task.beneath().utimensat(dir, path, times, flags);
-    Ok(set.map_err(of_walk)?)
+    Ok(set.map_err(walk_errno)?)
 }
 
 pub(super) fn path_link(
@@ -113,7 +113,7 @@ pub(super) fn path_link(
         .beneath()
         .linkat(dir, path, new_dir, new_path, flags);
     Ok(linked.map_err(|errno| {
-        of_two(
+        two_paths_errno(
             guest.task.beneath(),
             errno,
             [(dir, path), (new_dir, new_path)],
@@ -136,7 +136,7 @@ pub(super) fn path_open(
     result: u32,
 ) -> Outcome {
     memory.check(result, 4, 4)?;
-    let asked = Asked {
+    let request = OpenRequest {
         follow: follows(flags)?,
         oflags: flags_of(oflags, oflags::ALL)?,
         fdflags: flags_of(fdflags, fdflags::ALL)?,
@@ -147,14 +147,14 @@ pub(super) fn path_open(
         return Err(Code::Inval.into());
     }
     let path = memory.path(path, len)?;
-    let entry = open(guest, fd, path, &asked)?;
+    let entry = open(guest, fd, path, &request)?;
     let number = guest.table.push(entry);
     memory.put_u32(result, number)?;
     Ok(())
 }
 
-/// How something is to be opened.
-struct Asked {
+/// The arguments of an open.
+struct OpenRequest {
     follow: bool,
     oflags: u16,
     fdflags: u16,
@@ -162,15 +162,15 @@ struct Asked {
     inheriting: u64,
 }
 
-impl Asked {
-    /// Whether the parent's rights allow it.
+impl OpenRequest {
+    /// Checks that the parent's rights allow it.
     ///
     /// # Errors
     /// [`Code::Badf`] (a stream), [`Code::Notdir`], [`Code::NotCapable`].
     fn allowed(&self, parent: &Entry) -> Result<(), Code> {
-        match parent.what {
-            What::Directory => {}
-            What::File => return Err(Code::Notdir),
+        match parent.object {
+            Object::Directory => {}
+            Object::File => return Err(Code::Notdir),
             _ => return Err(Code::Badf),
         }
         let mut wanted = rights::PATH_OPEN;
@@ -187,8 +187,8 @@ impl Asked {
         Ok(())
     }
 
-    /// Reading and writing, as it is opened for: what is made or cut is written, and what is not
-    /// to be written is read.
+    /// The access of the open: created or truncated files are opened for writing, and files that
+    /// are not written are opened for reading.
     fn access(&self) -> (u64, u32) {
         let creates = self.oflags & (oflags::CREAT | oflags::TRUNC) != 0;
         let writes = creates || self.base & rights::FD_WRITE != 0;
@@ -206,24 +206,24 @@ impl Asked {
         if !self.follow {
             flags |= O_NOFOLLOW;
         }
-        for (asked, flag) in [
+        for (bits, flag) in [
             (oflags::CREAT, O_CREAT),
             (oflags::DIRECTORY, O_DIRECTORY),
             (oflags::TRUNC, O_TRUNC),
             (oflags::CREAT | oflags::EXCL, O_EXCL),
         ] {
-            if self.oflags & asked == asked {
+            if self.oflags & bits == bits {
                 flags |= flag;
             }
         }
-        for (asked, flag) in [
+        for (bits, flag) in [
             (fdflags::APPEND, O_APPEND),
             (fdflags::DSYNC, O_DSYNC),
             (fdflags::NONBLOCK, O_NONBLOCK),
             (fdflags::RSYNC, O_SYNC),
             (fdflags::SYNC, O_SYNC),
         ] {
-            if self.fdflags & asked != 0 {
+            if self.fdflags & bits != 0 {
                 flags |= flag;
             }
         }
@@ -231,40 +231,40 @@ impl Asked {
     }
 }
 
-fn open(guest: &Guest, fd: u32, path: &[u8], asked: &Asked) -> Result<Entry, Code> {
+fn open(guest: &Guest, fd: u32, path: &[u8], request: &OpenRequest) -> Result<Entry, Code> {
     let parent = guest.table.get(fd)?;
-    asked.allowed(parent)?;
+    request.allowed(parent)?;
     let making = oflags::CREAT | oflags::EXCL | oflags::TRUNC;
-    if asked.oflags & oflags::DIRECTORY != 0 && asked.oflags & making != 0 {
+    if request.oflags & oflags::DIRECTORY != 0 && request.oflags & making != 0 {
         return Err(Code::Inval);
     }
-    let creates = asked.oflags & oflags::CREAT != 0;
+    let creates = request.oflags & oflags::CREAT != 0;
     let mode = if creates { FILE_MODE } else { 0 };
     let opened = guest
         .task
         .beneath()
-        .openat(parent.fd, path, asked.flags(), mode);
-    let fd = opened.map_err(|errno| Code::from(of_walk(errno)))?;
+        .openat(parent.fd, path, request.flags(), mode);
+    let fd = opened.map_err(|errno| Code::from(walk_errno(errno)))?;
     let filetype = match guest.task.fstat(fd) {
         Ok(stat) => Filetype::of_mode(stat.mode),
         Err(errno) => {
-            // It is closed again, whatever that says: the guest is told why it has none.
+            // An error of this close is ignored: the guest gets the error of the stat.
             let _closed = guest.task.close(fd);
             return Err(errno.into());
         }
     };
-    let (what, meant) = match filetype {
-        Filetype::Directory => (What::Directory, rights::DIRECTORY),
-        _ => (What::File, rights::FILE),
+    let (object, meant) = match filetype {
+        Filetype::Directory => (Object::Directory, rights::DIRECTORY),
+        _ => (Object::File, rights::FILE),
     };
-    let (opened, _) = asked.access();
+    let (opened, _) = request.access();
     Ok(Entry {
-        what,
+        object,
         filetype,
         fd,
-        base: asked.base & meant,
-        inheriting: asked.inheriting,
-        sync: asked.fdflags & (fdflags::DSYNC | fdflags::RSYNC | fdflags::SYNC),
+        base: request.base & meant,
+        inheriting: request.inheriting,
+        sync: request.fdflags & (fdflags::DSYNC | fdflags::RSYNC | fdflags::SYNC),
         opened,
     })
 }
@@ -284,7 +284,7 @@ pub(super) fn path_readlink(
     let dir = guest.table.directory(fd, rights::PATH_READLINK)?;
     let path = memory.path(path, len)?;
     let target = guest.task.beneath().readlinkat(dir, path);
-    let target = target.map_err(of_walk)?;
+    let target = target.map_err(walk_errno)?;
     let fits = target.len().min(room as usize);
     memory.put(buf, &target[..fits], 1)?;
     memory.put_u32(result, fits as u32)?;
@@ -301,7 +301,7 @@ pub(super) fn path_remove_directory(
     let dir = guest.table.directory(fd, rights::PATH_REMOVE_DIRECTORY)?;
     let path = memory.path(path, len)?;
     let removed = guest.task.beneath().unlinkat(dir, path, AT_REMOVEDIR);
-    Ok(removed.map_err(of_walk)?)
+    Ok(removed.map_err(walk_errno)?)
 }
 
 pub(super) fn path_rename(
@@ -323,7 +323,7 @@ pub(super) fn path_rename(
         .beneath()
         .renameat2(dir, path, new_dir, new_path, 0);
     Ok(moved.map_err(|errno| {
-        of_two(
+        two_paths_errno(
             guest.task.beneath(),
             errno,
             [(dir, path), (new_dir, new_path)],
@@ -348,7 +348,7 @@ pub(super) fn path_symlink(
         return Err(Code::Perm.into());
     }
     let made = guest.task.beneath().symlinkat(target, dir, path);
-    Ok(made.map_err(of_walk)?)
+    Ok(made.map_err(walk_errno)?)
 }
 
 pub(super) fn path_unlink_file(
@@ -361,5 +361,5 @@ pub(super) fn path_unlink_file(
     let dir = guest.table.directory(fd, rights::PATH_UNLINK_FILE)?;
     let path = memory.path(path, len)?;
     let removed = guest.task.beneath().unlinkat(dir, path, 0);
-    Ok(removed.map_err(of_walk)?)
+    Ok(removed.map_err(walk_errno)?)
 }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting: `poll_oneoff`.
+//! Waits: `poll_oneoff`.
 //!
 //! # Rules
-//! R1. Files are always ready, but for a FIFO, which is asked again and again, at most
-//!     [`LONGEST`] apart. A stream counts as ready: a read of it may wait.
-//! R2. Subscriptions are read once, before anything is written: there are no more than the guest's
-//!     limit of them.
-//! R3. A wait ends by what was asked for, by [`crate::Interrupt`], or at the guest's limit; the
-//!     last two are `EINTR`.
-//! R4. The limit goes by the host's own clock; what the guest asked for by the clocks it is given.
+//! R1. Files are always ready, except for a FIFO, which is polled again and again, at most
+//!     [`LONGEST`] apart. A stream counts as ready, but a read of it may wait.
+//! R2. Subscriptions are read once, before anything is written; the guest's limit bounds their
+//!     number.
+//! R3. A wait ends by one of its subscriptions, by [`crate::Interrupt`], or at the guest's limit;
+//!     the last two are `EINTR`.
+//! R4. The limit is measured by the host's own clock, and the subscriptions by the guest's clocks.
 
 use super::clock::{MONOTONIC, REALTIME};
 use crate::errno::Code;
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome, Trap};
-use crate::table::What;
+use crate::table::Object;
 use crate::types::rights;
 use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN, POLLOUT};
 use std::time::{Duration, Instant};
 
-/// Bytes of a subscription, and of an event.
+/// Bytes of a subscription, and of an event below.
 const SUBSCRIPTION: u32 = 48;
 const EVENT: u32 = 32;
-/// The longest time between two looks at what cannot say when it is ready.
+/// The longest pause between two polls of a descriptor.
 const LONGEST: Duration = Duration::from_millis(10);
-/// The first of these times; each is twice the one before.
+/// The first pause; each one after it is twice as long.
 const SHORTEST: Duration = Duration::from_micros(50);
 
-/// What is waited for (`eventtype`).
+/// What a subscription waits for (`eventtype`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Kind {
@@ -38,17 +38,17 @@ enum Kind {
 
 /// A subscription.
 #[derive(Clone, Copy)]
-struct Asked {
+struct Subscription {
     userdata: u64,
     kind: Kind,
     /// The clock or the descriptor.
     id: u32,
     timeout: u64,
-    /// The timeout is a moment, not a time from now on.
+    /// The timeout is a point in time, not a duration.
     absolute: bool,
 }
 
-impl Asked {
+impl Subscription {
     fn read(memory: &Memory<'_>, at: u32, n: u32) -> Outcome<Self> {
         let record: &[u8; SUBSCRIPTION as usize] = memory.record(nth(at, n, SUBSCRIPTION)?, 8)?;
         let word = |at: usize| {
@@ -76,14 +76,14 @@ impl Asked {
     }
 }
 
-/// The address of the `n`th record of these many bytes.
+/// The address of the `n`th record of this size.
 fn nth(at: u32, n: u32, size: u32) -> Result<u32, Trap> {
     n.checked_mul(size)
         .and_then(|by| at.checked_add(by))
         .ok_or(Trap::OutOfBounds)
 }
 
-/// What there is to say of a descriptor or a clock.
+/// The answer to a subscription.
 #[derive(Clone, Copy)]
 struct Event {
     code: Code,
@@ -98,11 +98,16 @@ impl Event {
         hung_up: false,
     };
 
-    fn put(&self, memory: &mut Memory<'_>, at: u32, asked: &Asked) -> Result<(), Trap> {
+    fn put(
+        &self,
+        memory: &mut Memory<'_>,
+        at: u32,
+        subscription: &Subscription,
+    ) -> Result<(), Trap> {
         let mut record = [0; EVENT as usize];
-        record[..8].copy_from_slice(&asked.userdata.to_le_bytes());
+        record[..8].copy_from_slice(&subscription.userdata.to_le_bytes());
         record[8..10].copy_from_slice(&self.code.raw().to_le_bytes());
-        record[10] = asked.kind as u8;
+        record[10] = subscription.kind as u8;
         record[16..24].copy_from_slice(&self.bytes.to_le_bytes());
         record[24] = u8::from(self.hung_up);
         memory.put(at, &record, 8)
@@ -123,16 +128,16 @@ pub(super) fn poll_oneoff(
     }
     let room = count.checked_mul(EVENT).ok_or(Trap::OutOfBounds)?;
     memory.check(events, room, 8)?;
-    let waits = Waits::read(guest, memory, subscriptions, count)?;
+    let waits = Subscriptions::read(guest, memory, subscriptions, count)?;
     let began = guest.clocks.monotonic();
     // R4
     let since = Instant::now();
     let mut pause = SHORTEST;
     loop {
         let mut ready = 0;
-        for asked in &waits.asked {
-            if let Some(event) = look(guest, asked, began)? {
-                event.put(memory, nth(events, ready, EVENT)?, asked)?;
+        for subscription in &waits.all {
+            if let Some(event) = poll_one(guest, subscription, began)? {
+                event.put(memory, nth(events, ready, EVENT)?, subscription)?;
                 ready += 1;
             }
         }
@@ -144,7 +149,7 @@ pub(super) fn poll_oneoff(
             return Err(Code::Intr.into());
         };
         let mut time = waits.next(guest).unwrap_or(left).min(left);
-        if waits.looks {
+        if waits.has_descriptors {
             time = time.min(pause);
             pause = (pause * 2).min(LONGEST);
         }
@@ -154,49 +159,49 @@ pub(super) fn poll_oneoff(
     }
 }
 
-/// What all the subscriptions wait for together.
-struct Waits {
-    /// The subscriptions, read once: events may be written over them.
-    asked: Vec<Asked>,
-    /// The first moment of each clock: monotonic, on the wall.
+/// The subscriptions of one call.
+struct Subscriptions {
+    /// Read once, because events may be written over them.
+    all: Vec<Subscription>,
+    /// The first timeout of each clock: monotonic, wall.
     first: [Option<u64>; 2],
-    /// Whether descriptors must be looked at again and again.
-    looks: bool,
+    /// Whether descriptors must be polled again and again.
+    has_descriptors: bool,
 }
 
-impl Waits {
-    /// Reads the subscriptions, of which one that cannot be waited for is an error.
+impl Subscriptions {
+    /// Reads the subscriptions; one that cannot be waited for is an error.
     fn read(guest: &Guest, memory: &Memory<'_>, at: u32, count: u32) -> Outcome<Self> {
         let mut waits = Self {
-            asked: Vec::new(),
+            all: Vec::new(),
             first: [None; 2],
-            looks: false,
+            has_descriptors: false,
         };
         let began = guest.clocks.monotonic();
         for n in 0..count {
-            let asked = Asked::read(memory, at, n)?;
-            match asked.kind {
+            let subscription = Subscription::read(memory, at, n)?;
+            match subscription.kind {
                 Kind::Clock => {
-                    let on_wall = asked.absolute && asked.id == REALTIME;
-                    let moment = if asked.absolute {
-                        asked.timeout
+                    let on_wall = subscription.absolute && subscription.id == REALTIME;
+                    let moment = if subscription.absolute {
+                        subscription.timeout
                     } else {
-                        began.saturating_add(asked.timeout)
+                        began.saturating_add(subscription.timeout)
                     };
                     let first = &mut waits.first[usize::from(on_wall)];
                     *first = Some(first.map_or(moment, |first| first.min(moment)));
                 }
                 Kind::Read | Kind::Write => {
-                    pollable(guest, &asked)?;
-                    waits.looks = true;
+                    pollable(guest, &subscription)?;
+                    waits.has_descriptors = true;
                 }
             }
-            waits.asked.push(asked);
+            waits.all.push(subscription);
         }
         Ok(waits)
     }
 
-    /// How long it is to the first moment, if there is one.
+    /// The time until the first timeout, if there is one.
     fn next(&self, guest: &Guest) -> Option<Duration> {
         let now = [guest.clocks.monotonic(), guest.clocks.realtime()];
         let left = |which: usize| {
@@ -207,14 +212,14 @@ impl Waits {
     }
 }
 
-/// Whether a descriptor can be waited for so.
-fn pollable(guest: &Guest, asked: &Asked) -> Result<(), Code> {
-    let entry = guest.table.get(asked.id)?;
-    let fits = match entry.what {
-        What::File => true,
-        What::Stdin => asked.kind == Kind::Read,
-        What::Stdout | What::Stderr => asked.kind == Kind::Write,
-        What::Directory => false,
+/// Checks that a descriptor can be waited for in this way.
+fn pollable(guest: &Guest, subscription: &Subscription) -> Result<(), Code> {
+    let entry = guest.table.get(subscription.id)?;
+    let fits = match entry.object {
+        Object::File => true,
+        Object::Stdin => subscription.kind == Kind::Read,
+        Object::Stdout | Object::Stderr => subscription.kind == Kind::Write,
+        Object::Directory => false,
     };
     if !fits {
         return Err(Code::Badf);
@@ -222,25 +227,28 @@ fn pollable(guest: &Guest, asked: &Asked) -> Result<(), Code> {
     entry.need(rights::POLL_FD_READWRITE)
 }
 
-/// What there is to say now of a subscription, if anything.
-fn look(guest: &Guest, asked: &Asked, began: u64) -> Result<Option<Event>, Code> {
-    if asked.kind == Kind::Clock {
+/// The event of a subscription, if it is ready.
+fn poll_one(guest: &Guest, subscription: &Subscription, began: u64) -> Result<Option<Event>, Code> {
+    if subscription.kind == Kind::Clock {
         let clocks = &guest.clocks;
-        let (now, moment) = match (asked.absolute, asked.id) {
-            (true, REALTIME) => (clocks.realtime(), asked.timeout),
-            (true, _) => (clocks.monotonic(), asked.timeout),
-            (false, _) => (clocks.monotonic(), began.saturating_add(asked.timeout)),
+        let (now, moment) = match (subscription.absolute, subscription.id) {
+            (true, REALTIME) => (clocks.realtime(), subscription.timeout),
+            (true, _) => (clocks.monotonic(), subscription.timeout),
+            (false, _) => (
+                clocks.monotonic(),
+                began.saturating_add(subscription.timeout),
+            ),
         };
         return Ok((now >= moment).then_some(Event::PLAIN));
     }
-    let entry = guest.table.get(asked.id)?;
+    let entry = guest.table.get(subscription.id)?;
     if entry.is_stream() {
         return Ok(Some(Event {
             bytes: 1,
             ..Event::PLAIN
         }));
     }
-    let wanted = if asked.kind == Kind::Read {
+    let wanted = if subscription.kind == Kind::Read {
         POLLIN
     } else {
         POLLOUT
@@ -249,7 +257,7 @@ fn look(guest: &Guest, asked: &Asked, began: u64) -> Result<Option<Event>, Code>
     if ready == 0 {
         return Ok(None);
     }
-    let at_end = asked.kind == Kind::Read && is_at_end(guest, entry.fd);
+    let at_end = subscription.kind == Kind::Read && is_at_end(guest, entry.fd);
     Ok(Some(Event {
         code: if ready & POLLERR == 0 {
             Code::Success
@@ -261,7 +269,7 @@ fn look(guest: &Guest, asked: &Asked, began: u64) -> Result<Option<Event>, Code>
     }))
 }
 
-/// Whether nothing is left to read of a regular file.
+/// Whether a regular file is at its end.
 fn is_at_end(guest: &Guest, fd: openpath_vfs::Fd) -> bool {
     use openpath_abi::fcntl::SEEK_CUR;
     use openpath_abi::mode::{S_IFMT, S_IFREG};

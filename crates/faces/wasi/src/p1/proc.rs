@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest itself: `proc_*`, `sched_yield`.
+//! Exit and scheduling: `proc_*`, `sched_yield`.
 
 use crate::errno::Code;
 use crate::exit::Exit;
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};
 
-/// Ends the guest with this code, whatever its number.
+/// Ends the guest with this code, whatever it is.
 pub(super) fn proc_exit(code: u32) -> wasmtime::Result<()> {
     tracing::debug!(code, "a guest exited");
     Err(wasmtime::Error::new(Exit(code)))
 }
 
-/// There are no signals.
+/// Fails: there are no signals.
 pub(super) fn proc_raise(_: &mut Guest, _: &mut Memory<'_>, _signal: u32) -> Outcome {
     Err(Code::Notsup.into())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sockets: `sock_*`. A guest has none, so whatever it names is not a socket.
+//! Sockets: `sock_*`. A guest has no sockets, so every open descriptor is `ENOTSOCK`.
 
 use crate::errno::Code;
 use crate::guest::Guest;

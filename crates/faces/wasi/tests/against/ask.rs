@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asking one of both, in the same words.
+//! Makes a call on either side by the same code.
 
-/// Makes a module that asks `$guest` by the traits of `$files`.
+/// Defines a module that calls `$guest` by the traits of `$files`.
 macro_rules! asking {
     ($name:ident, $guest:ty, [$($files:ident)::+], |$g:ident| $view:expr) => {
         mod $name {
@@ -61,8 +61,7 @@ macro_rules! asking {
                 on.fold(DescriptorFlags::empty(), |all, (_, flag)| all | flag)
             }
 
-            /// What can be compared: sizes of directories are their tree's own, and so are times
-            /// that nobody set.
+            /// The comparable attributes: no size of a directory, and no time that no call has set.
             fn stat(stat: DescriptorStat) -> String {
                 let set = |time: Option<Datetime>| match time {
                     Some(at) if at.seconds < 1_000 => format!("{}.{}", at.seconds, at.nanoseconds),
@@ -94,7 +93,7 @@ macro_rules! asking {
                     };
                     let given = {
                         let $g = &mut guest.it;
-                        #[allow(unused_mut, reason = "one of both is asked by value")]
+                        #[allow(unused_mut, reason = "one of the two takes it by value")]
                         let mut view = $view;
                         crate::ask::asking!(@given $name, view)
                     };
@@ -103,11 +102,11 @@ macro_rules! asking {
                     guest
                 }
 
-                #[allow(clippy::too_many_lines, reason = "a line or two for each function")]
+                #[allow(clippy::too_many_lines, reason = "one or two lines per function")]
                 pub(crate) async fn ask(&mut self, op: &Op) -> String {
                     let slots = self.slots;
                     let slot = |slot: usize| slots[slot];
-                    /// Calls a method and gives what came of it as text.
+                    /// Calls a method, and returns its result as text.
                     macro_rules! call {
                         (|$v:ident| $call:expr) => {{
                             let came = {
@@ -128,7 +127,7 @@ macro_rules! asking {
                             }
                         }};
                     }
-                    /// A handle, if there is one in the slot.
+                    /// The handle in a slot, if there is one.
                     macro_rules! fd {
                         ($slot:expr) => {
                             match slot(*$slot) {
@@ -295,7 +294,7 @@ macro_rules! asking {
                                 Ok(stream) => stream,
                                 Err(code) => return code,
                             };
-                            let mut stream = self.it.table.delete(stream).expect("it is there");
+                            let mut stream = self.it.table.delete(stream).expect("no stream");
                             let mut came = Vec::new();
                             for _ in 0..3 {
                                 let read = stream.blocking_read(*size as usize).await;
@@ -323,7 +322,7 @@ macro_rules! asking {
                                 Ok(stream) => stream,
                                 Err(code) => return code,
                             };
-                            let mut stream = self.it.table.delete(stream).expect("it is there");
+                            let mut stream = self.it.table.delete(stream).expect("no stream");
                             let mut came = Vec::new();
                             for _ in 0..2 {
                                 let data = wasmtime_wasi_io::bytes::Bytes::from(data.clone());
@@ -346,22 +345,22 @@ macro_rules! asking {
                     let StreamError::LastOperationFailed(error) = error else {
                         return format!("{error:?}");
                     };
-                    let error = self.it.table.push(error).expect("there is room");
+                    let error = self.it.table.push(error).expect("the table has room");
                     let code = {
                         let $g = &mut self.it;
-                        #[allow(unused_mut, reason = "one of both is asked by value")]
+                        #[allow(unused_mut, reason = "one of the two takes it by value")]
                         let mut view = $view;
                         let lent = Resource::new_borrow(error.rep());
                         crate::ask::asking!(@wait $name, view.filesystem_error_code(lent))
                     };
-                    format!("failed {:?}", code.expect("an answer").map(|code| code.name()))
+                    format!("failed {:?}", code.expect("no trap").map(|code| code.name()))
                 }
 
                 async fn put(&mut self, slot: usize, rep: Option<u32>) {
                     let old = std::mem::replace(&mut self.slots[slot], rep);
                     if let Some(old) = old {
                         let $g = &mut self.it;
-                        #[allow(unused_mut, reason = "one of both is asked by value")]
+                        #[allow(unused_mut, reason = "one of the two takes it by value")]
                         let mut view = $view;
                         let owned = Resource::<Descriptor>::new_own(old);
                         let dropped = HostDescriptor::drop(&mut view, owned);

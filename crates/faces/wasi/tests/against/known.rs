@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answers of preview1 that differ from those of wasmtime-wasi, and are meant to: each by its
-//! id of docs/WASI.md, with when that may be and both codes. What is not here is a failure.
+//! The deliberate differences from wasmtime-wasi in preview1: each with its id in docs/WASI.md, the
+//! calls that show it, and both codes. Any other difference is a failure.
 
 use super::Op;
 use openpath_wasi::Code::{
     self, Badf, Busy, Exist, Inval, Isdir, Loop, Noent, NotCapable, Notdir, Notempty, Perm, Success,
 };
 
-/// Sequences in which each of them is met.
+/// A number of sequences that meets each of them.
 pub(crate) const ENOUGH: u64 = 12_000;
 
-/// Calls that may differ so.
+/// A deliberate difference.
 struct Known {
     id: &'static str,
-    /// Whether this call may, by one who opened what it has for this.
+    /// Whether this call can show it, with the rights of the slots.
     when: fn(&Op, &[u64]) -> bool,
     /// Our code, and theirs.
     codes: &'static [(Code, Code)],
 }
 
-/// Whether a path ends in something that is no name.
+/// Whether a path ends in `.`, `..` or a slash.
 fn no_name(path: &str) -> bool {
     matches!(path.rsplit('/').next(), Some("" | "." | ".."))
 }
@@ -27,7 +27,7 @@ fn no_name(path: &str) -> bool {
 const KNOWN: &[Known] = &[
     Known {
         id: "W1",
-        // Made by who asked to read it alone.
+        // The guest opened it for reading only.
         when: |op, rights| matches!(op, Op::Write(slot, ..) if rights[*slot] & 1 << 6 == 0),
         codes: &[(NotCapable, Success)],
     },
@@ -120,12 +120,12 @@ const KNOWN: &[Known] = &[
     },
 ];
 
-/// Which of them were met.
+/// How often each was met.
 #[derive(Default)]
 pub(crate) struct Seen(Vec<[usize; 2]>);
 
 impl Seen {
-    /// Whether a difference is known, which is then met.
+    /// Whether a difference is deliberate; counts it.
     pub(crate) fn note(&mut self, op: &Op, rights: &[u64], codes: [Option<u16>; 2]) -> bool {
         for (n, known) in KNOWN.iter().enumerate() {
             let same = |(ours, theirs): &(Code, Code)| {
@@ -139,7 +139,7 @@ impl Seen {
         false
     }
 
-    /// Those that nothing met.
+    /// The differences that no call has met.
     pub(crate) fn unmet(&self) -> Vec<String> {
         let all = KNOWN.iter().enumerate();
         let all = all.flat_map(|(n, known)| (0..known.codes.len()).map(move |m| [n, m]));

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answers of `wasi:filesystem` that differ from those of wasmtime-wasi, and are meant to:
-//! each by its id of docs/WASI-COMPONENTS.md, with when that may be and both answers. What is not
-//! here is a failure.
+//! The deliberate differences from wasmtime-wasi in `wasi:filesystem`: each with its id in
+//! docs/WASI-COMPONENTS.md, the calls that show it, and both answers. Any other difference is a
+//! failure.
 
 use crate::op::{Op, Time};
 
-/// Calls that may differ so.
+/// A deliberate difference.
 struct Meant {
     id: &'static str,
-    /// Whether this call may.
+    /// Whether this call can show it.
     when: fn(&Op) -> bool,
-    /// Our answer, and theirs; `*` is any that is no code.
+    /// Our answer, and theirs; `*` is any answer that is not an error code.
     answers: &'static [(&'static str, &'static str)],
 }
 
-/// Whether a path ends in something that is no name.
+/// Whether a path ends in `.`, `..` or a slash.
 fn no_name(path: &str) -> bool {
     matches!(path.rsplit('/').next(), Some("" | "." | ".."))
 }
@@ -24,7 +24,7 @@ fn by_no_name(op: &Op) -> bool {
     op.paths().any(no_name)
 }
 
-/// Whether one of its paths, or what a link is to say, has a NUL.
+/// Whether one of its paths or link targets has a NUL.
 fn has_nul(op: &Op) -> bool {
     op.paths().any(|path| path.contains('\0'))
 }
@@ -208,12 +208,12 @@ const MEANT: &[Meant] = &[
     },
 ];
 
-/// Which of them were met.
+/// How often each was met.
 #[derive(Default)]
 pub(crate) struct Seen(Vec<[usize; 2]>);
 
 impl Seen {
-    /// Whether a difference is meant, which is then met.
+    /// Whether a difference is deliberate; counts it.
     pub(crate) fn note(&mut self, op: &Op, here: &str, there: &str) -> bool {
         for (n, meant) in MEANT.iter().enumerate() {
             let same = |&(ours, theirs): &(&str, &str)| {
@@ -228,7 +228,7 @@ impl Seen {
         false
     }
 
-    /// Those that nothing met.
+    /// The differences that no call has met.
     pub(crate) fn unmet(&self) -> Vec<String> {
         let all = MEANT.iter().enumerate();
         let all = all.flat_map(|(n, meant)| (0..meant.answers.len()).map(move |m| [n, m]));
@@ -238,13 +238,13 @@ impl Seen {
     }
 }
 
-/// Whether an answer is a code, and so says that nothing was done.
+/// Whether an answer is an error code, so that the call changed nothing.
 pub(crate) fn is_code(answer: &str) -> bool {
     let letters = |b: u8| b.is_ascii_lowercase() || b == b'-';
     !matches!(answer, "" | "opened") && answer.bytes().all(letters)
 }
 
-/// Whether a call that one side carries out, and the other does not, leaves their trees different.
+/// Whether the trees differ after only one side has carried out the call.
 pub(crate) fn changes_names(op: &Op) -> bool {
     matches!(
         op,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ways out of a guest's directory, by each call that takes a path: `..`, absolute paths, links and
-//! chains of links, that lie there already or that the guest makes.
+//! Attacks on confinement: `..`, absolute paths, links and chains of links, existing or made by the
+//! guest, in each call that takes a path.
 //!
-//! The control is the same path, given to the same call of a task whose working directory is the
-//! guest's: it must get out, by each call.
+//! The control gives the same path to the same call of a task in the guest's directory, which must
+//! get out by each call.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use openpath_abi::{Errno, Stat};
 use openpath_host::{HostFs, HostOptions};
 use openpath_vfs::{Limits, Task};
 
-use super::acts::{ACTS, Act, Brought};
-use super::field::{Failed, Field, JAIL, Prison, SECRET};
+use super::path_calls::{ACTS, PathCall, Returned};
+use super::setting::{Failed, JAIL, Jail, Report, SECRET};
 
-/// Links that lie in the guest's directory: name and target.
+/// Links in the guest's directory: name and target.
 const LINKS: &[(&str, &str)] = &[
     ("rel", "../secret"),
     ("abs", "/secret"),
@@ -83,10 +83,10 @@ const DIRS: &[&str] = &[
     "in/deep/back/sub/..",
 ];
 
-/// What lies outside: each path with what is to stay as it is.
+/// The state outside: what each path must keep.
 type Outside = BTreeMap<Vec<u8>, String>;
 
-/// All of it; of the root and the guest's own directory only what they are.
+/// The state outside; only the attributes of the root and of the guest's own directory.
 pub(super) fn outside(host: &Task) -> Result<Outside, Errno> {
     let mut seen = Outside::new();
     let mut todo = vec![b"/".to_vec()];
@@ -124,9 +124,9 @@ pub(super) fn outside(host: &Task) -> Result<Outside, Errno> {
     Ok(seen)
 }
 
-/// A prison with a way out of each kind.
-fn lay(prison: &Prison) -> Result<Vec<u64>, Failed> {
-    let host = &prison.host;
+/// Creates a jail with each kind of way out.
+fn lay(jail: &Jail) -> Result<Vec<u64>, Failed> {
+    let host = &jail.host;
     for (name, target) in LINKS {
         host.symlink(target.as_bytes(), format!("/jail/{name}").as_bytes())?;
     }
@@ -149,16 +149,16 @@ fn lay(prison: &Prison) -> Result<Vec<u64>, Failed> {
     Ok(inodes)
 }
 
-/// Whether a call got out, by what it brought or by what is changed.
-fn is_out(brought: &Brought, inodes: &[u64]) -> bool {
+/// Whether a call got out, by its result or by a change outside.
+fn is_out(brought: &Returned, inodes: &[u64]) -> bool {
     match brought {
-        Brought::Nothing => false,
-        Brought::Bytes(bytes) => bytes == SECRET,
-        Brought::Inode(inode) => inodes.contains(inode),
+        Returned::Nothing => false,
+        Returned::Bytes(bytes) => bytes == SECRET,
+        Returned::Inode(inode) => inodes.contains(inode),
     }
 }
 
-fn paths(act: &Act) -> Vec<Vec<u8>> {
+fn paths(act: &PathCall) -> Vec<Vec<u8>> {
     let ways = WAYS.iter().map(|way| way.as_bytes().to_vec());
     match act.plants {
         false => ways.collect(),
@@ -169,14 +169,14 @@ fn paths(act: &Act) -> Vec<Vec<u8>> {
     }
 }
 
-/// Runs every call with every path as a guest, and then as a task that nothing confines.
-fn attack(f: &mut Field, make: &dyn Fn() -> Result<Prison, Failed>) -> Result<(), Failed> {
+/// Makes every call with every path, as a guest and then as an unconfined task.
+fn attack(f: &mut Report, make: &dyn Fn() -> Result<Jail, Failed>) -> Result<(), Failed> {
     let (mut tried, mut out) = (0, 0);
     for act in ACTS {
-        let prison = make()?;
-        let inodes = lay(&prison)?;
-        let mut guest = prison.guest(None)?;
-        let before = outside(&prison.host)?;
+        let jail = make()?;
+        let inodes = lay(&jail)?;
+        let mut guest = jail.guest(None)?;
+        let before = outside(&jail.host)?;
         for path in paths(act) {
             let brought = (act.guest)(&mut guest, &path);
             tried += 1;
@@ -184,21 +184,21 @@ fn attack(f: &mut Field, make: &dyn Fn() -> Result<Prison, Failed>) -> Result<()
             f.must(!is_out(&brought, &inodes), || {
                 format!("{} {text}: it got out", act.name)
             });
-            let after = outside(&prison.host)?;
+            let after = outside(&jail.host)?;
             if after != before {
                 f.wrong(format!("{} {text}: it changed what is outside", act.name));
                 return Ok(());
             }
         }
-        let prison = make()?;
-        let inodes = lay(&prison)?;
-        let task = prison.vfs.task(openpath_vfs::Cred::root())?;
+        let jail = make()?;
+        let inodes = lay(&jail)?;
+        let task = jail.vfs.task(openpath_vfs::Cred::root())?;
         task.chdir(JAIL)?;
         let mut got_out = 0;
         for path in paths(act) {
-            let before = outside(&prison.host)?;
-            let brought = (act.task)(&task, &path).unwrap_or(Brought::Nothing);
-            let after = outside(&prison.host)?;
+            let before = outside(&jail.host)?;
+            let brought = (act.task)(&task, &path).unwrap_or(Returned::Nothing);
+            let after = outside(&jail.host)?;
             got_out += u64::from(is_out(&brought, &inodes) || before != after);
         }
         f.must(got_out > 0, || {
@@ -213,13 +213,13 @@ fn attack(f: &mut Field, make: &dyn Fn() -> Result<Prison, Failed>) -> Result<()
     Ok(())
 }
 
-/// Out of a tree in memory.
-pub(super) fn from_memory(f: &mut Field) -> Result<(), Failed> {
-    attack(f, &|| Prison::in_memory(Limits::default()))
+/// Attacks a tree in memory.
+pub(super) fn from_memory(f: &mut Report) -> Result<(), Failed> {
+    attack(f, &|| Jail::in_memory(Limits::default()))
 }
 
-/// Out of a directory of the host's.
-pub(super) fn from_host(f: &mut Field) -> Result<(), Failed> {
+/// Attacks a directory of the host.
+pub(super) fn from_host(f: &mut Report) -> Result<(), Failed> {
     let base = std::env::temp_dir().join(format!("openpath-hostile-{}", std::process::id()));
     let number = std::cell::Cell::new(0);
     let made = attack(f, &|| {
@@ -227,7 +227,7 @@ pub(super) fn from_host(f: &mut Field) -> Result<(), Failed> {
         let dir = base.join(number.get().to_string());
         std::fs::create_dir_all(&dir).map_err(Failed::new)?;
         let tree = HostFs::open(&dir, HostOptions::default())?;
-        Prison::over(tree, Limits::default())
+        Jail::over(tree, Limits::default())
     });
     std::fs::remove_dir_all(&base).map_err(Failed::new)?;
     made

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arguments that no compiler makes: counts and lengths beyond all memory, pointers that point
-//! nowhere, and calls at random.
+//! Attacks by arguments that no compiler makes: counts and lengths beyond all memory, pointers
+//! outside memory, and random calls.
 
 use openpath_vfs::Limits;
 
 use super::escape::outside;
-use super::field::{Failed, Field, Prison, resident};
-use super::puppet::{
-    BUFFER, CALLS, DIR, Got, MEMORY, OUT, PATH, Puppet, READ, VECTOR, WRITE, oflags,
+use super::scripted_guest::{
+    BUFFER, CALLS, DIR, Got, MEMORY, OUT, PATH, READ, ScriptedGuest, VECTOR, WRITE, oflags,
 };
+use super::setting::{Failed, Jail, Report, resident};
 
-/// More than a suite may make memory grow by arguments alone.
+/// The most that memory may grow by arguments alone.
 const GROWTH_MAX: u64 = 4 << 20;
 
-/// A file that may be read and written.
-fn file(guest: &mut Puppet) -> Result<u32, Failed> {
+/// A file open for reading and writing.
+fn file(guest: &mut ScriptedGuest) -> Result<u32, Failed> {
     let opened = guest.open(b"scratch", oflags::CREAT, READ | WRITE);
     opened.map_err(|why| Failed::new(format!("{why:?}")))
 }
 
-/// Vectors of very many buffers, and buffers that are longer than memory.
-pub(super) fn vectors(f: &mut Field) -> Result<(), Failed> {
-    let prison = Prison::in_memory(Limits::default())?;
-    let mut guest = prison.guest(None)?;
+/// Vectors of very many buffers, and buffers longer than memory.
+pub(super) fn vectors(f: &mut Report) -> Result<(), Failed> {
+    let jail = Jail::in_memory(Limits::default())?;
+    let mut guest = jail.guest(None)?;
     let fd = file(&mut guest)?;
-    let wrote = guest.carry("fd_write", fd, 4096);
+    let wrote = guest.transfer("fd_write", fd, 4096);
     f.must(wrote == Ok(4096), || format!("the control: {wrote:?}"));
     let before = resident();
     let mut tried = 0;
@@ -79,7 +79,7 @@ pub(super) fn vectors(f: &mut Field) -> Result<(), Failed> {
             format!("of {len} bytes: {gots:?}")
         });
     }
-    let again = guest.carry("fd_write", fd, 4096);
+    let again = guest.transfer("fd_write", fd, 4096);
     f.must(again == Ok(4096), || format!("and afterwards: {again:?}"));
     let grown = resident().saturating_sub(before);
     f.must(grown <= GROWTH_MAX, || {
@@ -89,11 +89,11 @@ pub(super) fn vectors(f: &mut Field) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Each argument of each call in turn, pointing nowhere; all others as they should be.
-pub(super) fn pointers(f: &mut Field) -> Result<(), Failed> {
-    let prison = Prison::in_memory(Limits::default())?;
-    let mut guest = prison.guest(None)?;
-    let before = outside(&prison.host)?;
+/// Points each argument of each call outside memory in turn, with all others valid.
+pub(super) fn pointers(f: &mut Report) -> Result<(), Failed> {
+    let jail = Jail::in_memory(Limits::default())?;
+    let mut guest = jail.guest(None)?;
+    let before = outside(&jail.host)?;
     let wild = [u32::MAX, 1 << 31, MEMORY, MEMORY - 1, MEMORY - 3, 1];
     let (mut tried, mut traps) = (0, 0);
     for (at, (name, takes)) in CALLS.iter().enumerate() {
@@ -120,23 +120,23 @@ pub(super) fn pointers(f: &mut Field) -> Result<(), Failed> {
                     .map(|fd| guest.close(fd))
                     .is_err()
                 {
-                    // It closed or moved its directory, as it may.
-                    guest = prison.guest(None)?;
-                    prison.restore()?;
+                    // The call may have closed or renumbered its directory.
+                    guest = jail.guest(None)?;
+                    jail.restore()?;
                 }
             }
         }
     }
-    let after = outside(&prison.host)?;
+    let after = outside(&jail.host)?;
     f.must(before == after, || "what is outside changed".to_owned());
     f.say(&format!("{tried} calls, {traps} of them traps"));
     Ok(())
 }
 
-/// Calls at random, with arguments that mean something to some call.
-pub(super) fn chaos(f: &mut Field) -> Result<(), Failed> {
-    let prison = Prison::in_memory(Limits::default())?;
-    let before = outside(&prison.host)?;
+/// Random calls, with arguments that are valid for some call.
+pub(super) fn chaos(f: &mut Report) -> Result<(), Failed> {
+    let jail = Jail::in_memory(Limits::default())?;
+    let before = outside(&jail.host)?;
     let paths: [&[u8]; 7] = [
         b"mine",
         b"in/deep",
@@ -168,11 +168,11 @@ pub(super) fn chaos(f: &mut Field) -> Result<(), Failed> {
     ];
     let calls = f.size(4_000_000);
     let (mut done, mut traps) = (0_u64, 0_u64);
-    let mut guest = prison.guest(None)?;
+    let mut guest = jail.guest(None)?;
     for n in 0..calls {
         if n % 5000 == 4999 {
-            guest = prison.guest(None)?;
-            prison.restore()?;
+            guest = jail.guest(None)?;
+            jail.restore()?;
         }
         let at = f.rng.below(CALLS.len());
         let path = *f.rng.pick(&paths);
@@ -181,7 +181,7 @@ pub(super) fn chaos(f: &mut Field) -> Result<(), Failed> {
         let takes = CALLS[at].1.len();
         let mut args: Vec<u64> = (0..takes).map(|_| *f.rng.pick(&values)).collect();
         if f.rng.below(4) != 0 {
-            // As it should be, as far as that is seen from here.
+            // A valid descriptor, as far as this test knows.
             if let Some(first) = args.first_mut() {
                 *first = 3 + f.rng.below(3) as u64;
             }
@@ -197,7 +197,7 @@ pub(super) fn chaos(f: &mut Field) -> Result<(), Failed> {
             Got::Trap => traps += 1,
         }
     }
-    let after = outside(&prison.host)?;
+    let after = outside(&jail.host)?;
     f.must(before == after, || "what is outside changed".to_owned());
     f.must(done > calls / 100, || {
         format!("only {done} of {calls} calls did something")

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hostile guests: what they try, and what must hold.
+//! Hostile guests: attacks, and what must hold against each.
 //!
-//! A guest is a module that calls what it is told to (`puppet`), so that the attacks are written
-//! here and yet go through the guest's own memory and imports. Each attack has a control: the same
-//! done without what confines a guest, which must succeed; else the attack proves nothing.
+//! A guest is a module that makes the calls it is told to (`scripted_guest`), so that attacks are
+//! written here and still go through a guest's memory and imports. Each attack has a control: the
+//! same without the confinement or limit, which must succeed, or the attack proves nothing.
 //!
 //! # What is checked
-//! * Nobody gets out: no call reaches, shows or changes what lies beside the guest's directory.
-//! * A limit is a limit: what goes beyond is an errno of WASI or a trap, never a panic.
-//! * Nobody else pays: another guest's files stay in the cache, and memory stays as it was.
-//! * Nothing is left: when a guest is gone, so is what it held.
+//! * Confinement: no call reaches, reveals or changes anything outside the guest's directory.
+//! * Limits: a call beyond a limit gets an error code or a trap, and nothing panics.
+//! * Isolation: another guest's files stay in the cache, and memory does not grow.
+//! * Clean-up: when a guest is gone, so is everything that it held.
 //!
 //! # Rules
-//! R1. Resident memory is of the whole process: one attack runs at a time.
+//! R1. Resident memory belongs to the whole process, so one attack runs at a time.
 //! R2. The tests take counts, not time. `for_long` takes time: `cargo xtask hostile-wasi`.
 
-mod acts;
 mod bounds;
 mod escape;
-mod field;
 mod floods;
 mod garbage;
-mod puppet;
+mod path_calls;
 mod race;
+mod scripted_guest;
+mod setting;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use field::{Failed, Field, Plan, resident};
+use setting::{Failed, Plan, Report, resident};
 
-type Attack = (&'static str, fn(&mut Field) -> Result<(), Failed>);
+type Attack = (&'static str, fn(&mut Report) -> Result<(), Failed>);
 
 const ATTACKS: [Attack; 10] = [
     ("escape-memory", escape::from_memory),
@@ -47,19 +47,19 @@ const ATTACKS: [Attack; 10] = [
 
 /// R1.
 static ONE: Mutex<()> = Mutex::new(());
-/// Growth of resident memory after the first turn that counts as left behind: what an allocator
-/// cannot give back.
+/// The most that resident memory may grow after the first turn, since an allocator does not return
+/// everything.
 const LEFT_MAX: u64 = 32 << 20;
 
-/// What did not hold in one attack.
+/// The failures of one attack.
 fn attack((name, run): Attack, plan: Plan) -> Vec<String> {
-    let mut field = Field::new(plan, name);
-    match catch_unwind(AssertUnwindSafe(|| run(&mut field))) {
+    let mut setting = Report::new(plan, name);
+    match catch_unwind(AssertUnwindSafe(|| run(&mut setting))) {
         Ok(Ok(())) => {}
-        Ok(Err(why)) => field.wrong(format!("stopped: {why}")),
-        Err(_) => field.wrong("panicked".to_owned()),
+        Ok(Err(why)) => setting.wrong(format!("stopped: {why}")),
+        Err(_) => setting.wrong("panicked".to_owned()),
     }
-    field.found
+    setting.found
 }
 
 fn once(name: &str) {
@@ -75,22 +75,22 @@ fn once(name: &str) {
 }
 
 #[test]
-fn nobody_gets_out_of_a_tree_in_memory() {
+fn no_guest_leaves_its_directory_in_memory() {
     once("escape-memory");
 }
 
 #[test]
-fn nobody_gets_out_of_a_directory_of_the_host() {
+fn no_guest_leaves_its_directory_on_the_host() {
     once("escape-host");
 }
 
 #[test]
-fn nobody_gets_out_by_dotdot_while_directories_move() {
+fn no_guest_leaves_by_dotdot_while_directories_move() {
     once("race-dotdot");
 }
 
 #[test]
-fn nobody_gets_out_by_a_link_that_comes_and_goes() {
+fn no_guest_leaves_by_a_link_that_comes_and_goes() {
     once("race-link");
 }
 
@@ -105,29 +105,29 @@ fn bytes_and_files_have_a_limit() {
 }
 
 #[test]
-fn names_that_are_not_there_have_a_limit() {
+fn absent_names_have_a_limit() {
     once("names");
 }
 
 #[test]
-fn vectors_beyond_memory_are_refused() {
+fn vectors_longer_than_memory_are_refused() {
     once("vectors");
 }
 
 #[test]
-fn pointers_that_point_nowhere_are_refused() {
+fn pointers_outside_memory_are_refused() {
     once("pointers");
 }
 
 #[test]
-fn calls_at_random_do_no_harm() {
+fn random_calls_do_no_harm() {
     once("chaos");
 }
 
-/// All of it again and again, for `OPENPATH_HOSTILE_SECONDS`; in full if `OPENPATH_HOSTILE_FULL` is
-/// set.
+/// Runs all attacks again and again for `OPENPATH_HOSTILE_SECONDS`, in full size if
+/// `OPENPATH_HOSTILE_FULL` is set.
 #[test]
-#[ignore = "takes as long as it is told to"]
+#[ignore = "takes as long as OPENPATH_HOSTILE_SECONDS says"]
 fn for_long() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let seconds = std::env::var("OPENPATH_HOSTILE_SECONDS").ok();
@@ -145,7 +145,7 @@ fn for_long() {
         }
         let now = resident();
         println!("turn {turn}: {} MiB resident", now >> 20);
-        // The first turn fills what stays.
+        // The first turn fills caches and allocators.
         if turn == 0 {
             settled = now;
         }

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two guests of one directory: one walks, the other moves what it walks through.
+//! Attacks by two guests of one directory: one walks a path while the other moves its directories.
 //!
-//! The control is a task that walks the same paths unconfined while a guest moves things: it must
-//! get out.
+//! The control is an unconfined task that walks the same paths while a guest moves directories: it
+//! must get out.
 
 use openpath_sync::Word;
 use openpath_vfs::{Cred, Limits};
 
 use super::escape::outside;
-use super::field::{Failed, Field, JAIL, Prison, SECRET, content, fill};
-use super::puppet::{BUFFER, DIR, PATH, PATH2, Puppet, READ, WRITE, oflags};
+use super::scripted_guest::{BUFFER, DIR, PATH, PATH2, READ, ScriptedGuest, WRITE, oflags};
+use super::setting::{Failed, JAIL, Jail, Report, SECRET, content, fill};
 
-/// The control gives up after so many walks.
+/// The control gives up after this many walks.
 const CONTROL_WALKS: u64 = 1 << 28;
 
-/// Steps that lead nowhere, in a directory that moves.
-const DWELLS: usize = 64;
+/// Components that stay in the moving directory.
+const DOT_STEPS: usize = 64;
 
-/// Renames of one guest, over and over.
+/// The renames that one guest repeats.
 type Moves = &'static [(&'static [u8], &'static [u8])];
 
 /// One race.
 struct Race<'a> {
-    /// What one guest does, in this order.
+    /// The renames of one guest, in this order.
     moves: Moves,
-    /// A path to the secret, at the right moment.
+    /// A path that leads to the secret at the right moment.
     way: &'a [u8],
-    /// A path that would plant a directory outside then.
+    /// A path that would create a directory outside at that moment.
     plant: &'a [u8],
 }
 
-/// What the walking guest saw.
+/// The counts of the walking guest.
 #[derive(Default)]
 struct Seen {
     walks: u64,
@@ -38,7 +38,7 @@ struct Seen {
     out: u64,
 }
 
-fn rename(guest: &mut Puppet, old: &[u8], new: &[u8]) -> bool {
+fn rename(guest: &mut ScriptedGuest, old: &[u8], new: &[u8]) -> bool {
     guest.put(PATH, old);
     guest.put(PATH2, new);
     let (dir, old, new) = (u64::from(DIR), old.len() as u64, new.len() as u64);
@@ -46,8 +46,8 @@ fn rename(guest: &mut Puppet, old: &[u8], new: &[u8]) -> bool {
     guest.call("path_rename", &args).is_ok()
 }
 
-/// Moves until told otherwise; how many renames were done.
-fn mover(mut guest: Puppet, moves: Moves, over: &Word) -> u64 {
+/// Renames until it is stopped; returns the number of renames.
+fn mover(mut guest: ScriptedGuest, moves: Moves, over: &Word) -> u64 {
     let mut moved = 0;
     while over.get() == 0 {
         for (old, new) in moves {
@@ -57,8 +57,8 @@ fn mover(mut guest: Puppet, moves: Moves, over: &Word) -> u64 {
     moved
 }
 
-/// Walks so often, as a guest.
-fn walker(guest: &mut Puppet, race: &Race<'_>, walks: u64) -> Seen {
+/// Walks this often as a guest.
+fn walker(guest: &mut ScriptedGuest, race: &Race<'_>, walks: u64) -> Seen {
     let mut seen = Seen::default();
     while seen.walks < walks {
         for _ in 0..64 {
@@ -67,7 +67,7 @@ fn walker(guest: &mut Puppet, race: &Race<'_>, walks: u64) -> Seen {
                 continue;
             };
             seen.opened += 1;
-            if let Ok(len) = guest.carry("fd_read", fd, 64) {
+            if let Ok(len) = guest.transfer("fd_read", fd, 64) {
                 seen.out += u64::from(guest.get(BUFFER, len) == SECRET);
             }
             guest.close(fd);
@@ -82,17 +82,17 @@ fn walker(guest: &mut Puppet, race: &Race<'_>, walks: u64) -> Seen {
     seen
 }
 
-fn run(f: &mut Field, prison: &Prison, race: &Race<'_>) -> Result<(), Failed> {
-    let before = outside(&prison.host)?;
+fn run(f: &mut Report, jail: &Jail, race: &Race<'_>) -> Result<(), Failed> {
+    let before = outside(&jail.host)?;
     let over = Word::new(0);
-    let (mover_guest, mut guest) = (prison.guest(None)?, prison.guest(None)?);
-    let task = prison.vfs.task(Cred::root())?;
+    let (mover_guest, mut guest) = (jail.guest(None)?, jail.guest(None)?);
+    let task = jail.vfs.task(Cred::root())?;
     task.chdir(JAIL)?;
     let (moved, seen, control) = std::thread::scope(|scope| {
         let thread = scope.spawn(|| mover(mover_guest, race.moves, &over));
         let seen = walker(&mut guest, race, f.plan.walks);
         let mut control = Seen::default();
-        // Until it gets out, for which it has more walks than the guest had.
+        // Until it gets out, in at most [`CONTROL_WALKS`] walks.
         while control.out == 0 && control.walks < CONTROL_WALKS {
             control.walks += 1;
             if let Ok(bytes) = content(&task, race.way) {
@@ -107,32 +107,32 @@ fn run(f: &mut Field, prison: &Prison, race: &Race<'_>) -> Result<(), Failed> {
         "{} walks beside {moved} renames: {} opened something, {} got out; unconfined, walk {} did",
         seen.walks, seen.opened, seen.out, control.walks
     ));
-    f.must(moved > 0, || "nothing was moved".to_owned());
+    f.must(moved > 0, || "no rename succeeded".to_owned());
     f.must(seen.out == 0, || format!("{} walks got out", seen.out));
     f.must(control.out > 0, || "the control did not get out".to_owned());
-    let after = outside(&prison.host)?;
+    let after = outside(&jail.host)?;
     f.must(after == before, || "what is outside changed".to_owned());
     Ok(())
 }
 
-/// A directory moves up while the other guest goes up from it. The walks dwell there: one that
-/// starts over just after a move would else be done before the next.
-pub(super) fn dotdot(f: &mut Field) -> Result<(), Failed> {
-    let prison = Prison::in_memory(Limits::default())?;
-    let path = |name: &str| format!("in/deep/{}../../{name}", "./".repeat(DWELLS)).into_bytes();
+/// A directory moves up while the other guest walks up from it. The path stays long enough in the
+/// directory that a walk which restarts after one move is still there at the next.
+pub(super) fn dotdot(f: &mut Report) -> Result<(), Failed> {
+    let jail = Jail::in_memory(Limits::default())?;
+    let path = |name: &str| format!("in/deep/{}../../{name}", "./".repeat(DOT_STEPS)).into_bytes();
     let (way, plant) = (path("secret"), path("planted"));
     let race = Race {
         moves: &[(b"in/deep", b"deep"), (b"deep", b"in/deep")],
         way: &way,
         plant: &plant,
     };
-    run(f, &prison, &race)
+    run(f, &jail, &race)
 }
 
-/// A directory and a link that leads out change places.
-pub(super) fn link(f: &mut Field) -> Result<(), Failed> {
-    let prison = Prison::in_memory(Limits::default())?;
-    let host = &prison.host;
+/// A directory and a link that leads out exchange their names.
+pub(super) fn link(f: &mut Report) -> Result<(), Failed> {
+    let jail = Jail::in_memory(Limits::default())?;
+    let host = &jail.host;
     host.mkdir(b"/jail/flip", 0o777)?;
     fill(host, b"/jail/flip/secret", b"mine")?;
     host.symlink(b"../outside", b"/jail/lead")?;
@@ -146,5 +146,5 @@ pub(super) fn link(f: &mut Field) -> Result<(), Failed> {
         way: b"flip/secret",
         plant: b"flip/planted",
     };
-    run(f, &prison, &race)
+    run(f, &jail, &race)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest whose exports are the functions that it imports, so that a test calls them one by one;
-//! over openpath, and over wasmtime-wasi.
+//! A guest that exports every function it imports, so that a test makes single calls, over openpath
+//! and over wasmtime-wasi.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -13,7 +13,7 @@ use wasmtime::{Engine, Instance, Linker, Memory, Module, Store, Val};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
-/// The functions that are called, with the kinds of their arguments.
+/// The functions, and the types of their arguments.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("clock_time_get", "ili"),
     ("fd_advise", "illi"),
@@ -51,7 +51,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("sock_shutdown", "ii"),
 ];
 
-/// The text of that guest, with two pages of memory.
+/// The text of that guest, which has two pages of memory.
 pub(crate) fn text() -> String {
     let mut text = String::from("(module\n");
     for (name, kinds) in FUNCTIONS {
@@ -81,13 +81,13 @@ fn kind(kind: char) -> &'static str {
     if kind == 'i' { "i32 " } else { "i64 " }
 }
 
-/// One guest, whatever hosts it.
+/// One guest over either host.
 pub(crate) trait Side {
-    /// Calls a function; its code, or `None` if the guest was ended.
+    /// Calls a function; returns its code, or `None` if the guest ended.
     fn call(&mut self, name: &str, args: &[u64]) -> Option<u16>;
-    /// Puts bytes into its memory.
+    /// Writes bytes to its memory.
     fn put(&mut self, at: u32, bytes: &[u8]);
-    /// Reads its memory.
+    /// Reads bytes of its memory.
     fn get(&self, at: u32, len: usize) -> Vec<u8>;
 }
 
@@ -115,7 +115,7 @@ impl<T> Side for Hosted<T> {
         let function = self.instance.get_func(&mut self.store, name);
         let mut result = [Val::I32(0)];
         function
-            .expect("an export")
+            .expect("no such export")
             .call(&mut self.store, &args, &mut result)
             .ok()?;
         Some(result[0].unwrap_i32() as u16)
@@ -123,7 +123,7 @@ impl<T> Side for Hosted<T> {
 
     fn put(&mut self, at: u32, bytes: &[u8]) {
         let put = self.memory.write(&mut self.store, at as usize, bytes);
-        put.expect("room in memory");
+        put.expect("outside the memory");
     }
 
     fn get(&self, at: u32, len: usize) -> Vec<u8> {
@@ -131,7 +131,7 @@ impl<T> Side for Hosted<T> {
     }
 }
 
-/// What guests are made by.
+/// Creates guests over both hosts.
 pub(crate) struct Makers {
     engine: Engine,
     module: Module,
@@ -159,10 +159,10 @@ impl Makers {
         let mut store = Store::new(&self.engine, data);
         let instance = linker
             .instantiate(&mut store, &self.module)
-            .expect("an instance");
+            .expect("cannot instantiate");
         let memory = instance
             .get_memory(&mut store, "memory")
-            .expect("its memory");
+            .expect("no memory");
         Hosted {
             store,
             instance,
@@ -170,7 +170,7 @@ impl Makers {
         }
     }
 
-    /// A guest over openpath, with the directory `path` of this tree open as 3.
+    /// A guest over openpath, with the directory `path` of this tree preopened as 3.
     pub(crate) fn ours(&self, tree: Arc<SuperBlock>, path: &str) -> Box<dyn Side> {
         let guest = OpenpathWasi::builder().mount("/", tree).build();
         let task = guest.expect("a guest");
@@ -189,12 +189,12 @@ impl Makers {
         )
     }
 
-    /// This guest.
+    /// Hosts this guest.
     pub(crate) fn guest(&self, guest: Guest) -> Box<dyn Side> {
         Box::new(self.hosted(&self.ours, guest))
     }
 
-    /// A guest over wasmtime-wasi, with this directory open as 3.
+    /// A guest over wasmtime-wasi, with this directory preopened as 3.
     pub(crate) fn theirs(&self, dir: &Path) -> Box<dyn Side> {
         let mut builder = WasiCtxBuilder::new();
         builder.allow_blocking_current_thread(true);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Processes that lock files of the running kernel, as the tests of locks tell them to.
+"""Processes that make the calls of the tests of locks and leases on the running kernel.
 
-A line on standard input is for a thread of a process: `a1 setlk x w 0 0 10`. What comes of it is a
-line on standard output: `a1 0`. Process numbers are shown as `<123>`. Each process says who it is
-when it begins: `a hello <123>`.
+A line on standard input is a command to a thread of a process: `a1 setlk x w 0 0 10`. Its answer is
+a line on standard output: `a1 0`. Process numbers are shown as `<123>`. Each process says its
+number when it begins: `a hello <123>`.
 """
 import ctypes
 import errno
@@ -41,7 +41,7 @@ def call(number, *args):
 
 
 def opened(path, flags):
-    """os.open would try again after a signal."""
+    """Opens a file; os.open would try again after a signal."""
     fd = LIBC.open(path.encode(), flags, 0o666)
     if fd < 0:
         raise OSError(ctypes.get_errno(), path)
@@ -60,7 +60,7 @@ def lock(fd, command, kind, whence=0, start=0, length=0, pid=0):
 
 
 def view(fd, command, size):
-    """What is in the way of a lock of each byte, and of the rest."""
+    """The conflicts with a lock of each byte, and of the rest."""
     seen = []
     for kind in (0, 1):
         ranges = [(at, 1) for at in range(size)] + [(size, 0), (0, 0)]
@@ -73,14 +73,14 @@ def view(fd, command, size):
 
 
 def locks():
-    """What /proc/locks has of the files here."""
+    """The lines of /proc/locks about the files here."""
     files = {str(os.stat(name).st_ino): name for name in os.listdir(".")}
     seen = []
     for line in open("/proc/locks"):
         words = line.split()[1:]
         waits = words[0] == "->"
         kind, state, way, pid, place, start, end = words[1:] if waits else words
-        # Who waits for a lease is at no file.
+        # A process that waits for a lease has no file in its line.
         name = files.get(place.split(":")[-1]) if place.count(":") == 2 else None
         if name:
             kind += f" {state}" if kind in ("LEASE", "DELEG") else ""
@@ -120,7 +120,7 @@ class Agent:
             elif words[0] == "interrupt":
                 signal.pthread_kill(self.workers[thread][0].ident, signal.SIGUSR1)
             elif words[0] == "setlease":
-                # A thread that is not the first is signalled, but F_GETOWN does not know it.
+                # A later thread gets the signal, but F_GETOWN does not return it.
                 self.say(self.name + thread, self.do(*words))
             else:
                 self.worker(thread).put(words)

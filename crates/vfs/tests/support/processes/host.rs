@@ -15,13 +15,13 @@ pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
     heard: Receiver<Said>,
-    /// Names by the number that a process has.
+    /// The name of each process by its number.
     names: Arc<Mutex<HashMap<String, String>>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Host {
-    /// These processes, in a folder of their own.
+    /// Starts these processes, in a directory of their own.
     pub(crate) fn new(names: &str) -> Self {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -40,7 +40,7 @@ impl Host {
             .spawn()
             .expect("python3");
         let stdin = child.stdin.take();
-        let stdout = child.stdout.take().expect("its output");
+        let stdout = child.stdout.take().expect("no output");
         let (said, heard) = channel();
         let (hello, hellos) = channel();
         let known: Arc<Mutex<HashMap<String, String>>> = Arc::default();
@@ -48,11 +48,11 @@ impl Host {
         let reader = thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
                 let line = line.expect("text");
-                let (who, what) = line.split_once(' ').expect("who and what");
+                let (who, what) = line.split_once(' ').expect("an actor and a message");
                 if let Some(pid) = what.strip_prefix("hello ") {
                     let mut table = table.lock().expect("a table");
                     table.insert(pid.to_owned(), who.to_owned());
-                    // Those who come later are not waited for.
+                    // A later process is not waited for.
                     let _told = hello.send(());
                 } else if said.send((who.to_owned(), what.to_owned())).is_err() {
                     return;
@@ -75,8 +75,8 @@ impl Host {
 
 impl Agents for Host {
     fn tell(&mut self, who: &str, what: &str) {
-        let to = self.stdin.as_mut().expect("its input");
-        writeln!(to, "{who} {what}").expect("a process");
+        let to = self.stdin.as_mut().expect("no input");
+        writeln!(to, "{who} {what}").expect("the processes have ended");
         to.flush().expect("a process");
     }
 

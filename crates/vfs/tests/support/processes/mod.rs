@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of locks share: processes that lock files, ours and the running kernel's, told in
-//! the same words.
+//! Shared by tests of locks and leases: processes that make calls, ours and the running kernel's,
+//! with the same commands.
 //!
-//! A call is `a1 setlk x w 0 0 10`: thread 1 of process `a`, by its descriptor `x`, which `a1 open
-//! x f rw` has opened. Its answer is a word, or several; who waits says nothing until it goes on.
+//! A command is `a1 setlk x w 0 0 10`: thread 1 of process `a` makes the call on its descriptor
+//! `x`, which `a1 open x f rw` opened. The answer is one word or several; a call that waits answers
+//! when it goes on.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(dead_code, reason = "each test uses a part")]
 
 pub(crate) mod host;
 pub(crate) mod ours;
@@ -14,39 +15,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// The files there are, of a hundred bytes; and a directory.
+/// The files, of a hundred bytes each.
 pub(crate) const FILES: [&str; 2] = ["f", "g"];
 pub(crate) const DIR: &str = "d";
 
-/// Who says what.
+/// An actor, and its message.
 pub(crate) type Said = (String, String);
 
-/// Processes that do as they are told.
+/// Processes that make calls on command.
 pub(crate) trait Agents {
-    /// Has a thread do something.
+    /// Sends a command to a thread.
     fn tell(&mut self, who: &str, what: &str);
-    /// What they say.
+    /// The answers of all threads.
     fn heard(&self) -> &Receiver<Said>;
-    /// Takes the names of processes for their numbers.
+    /// Replaces the numbers of processes by their names.
     fn named(&self, what: String) -> String {
         what
     }
 }
 
-/// Long enough for anybody who does not wait.
+/// Long enough for any call that does not wait.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Does what cannot wait; what it said.
+/// Makes a call that cannot wait; returns its answer.
 pub(crate) fn ask(agents: &mut dyn Agents, who: &str, what: &str) -> String {
     agents.tell(who, what);
     let heard = agents.heard().recv_timeout(SOON);
-    let (other, said) = heard.unwrap_or_else(|_| panic!("{who} says nothing: {what}"));
+    let (other, said) = heard.unwrap_or_else(|_| panic!("{who} does not answer {what}"));
     assert_eq!(other, who, "{what}: {said}");
     agents.named(said)
 }
 
-/// Does something, and hears what all say until they have said nothing for a while, if anybody
-/// waits: what who was told says, or `waits`, and what others say. `waiting` has those who wait.
+/// Makes a call, and collects answers until none comes for a while, if any call waits. Returns the
+/// answer of `who`, or `waits`, and those of others. `waiting` has the threads whose calls wait.
 pub(crate) fn settle(
     agents: &mut dyn Agents,
     waiting: &mut BTreeSet<String>,
@@ -62,7 +63,7 @@ pub(crate) fn settle(
         || waits.iter().any(|call| what.starts_with(call));
     if what != "interrupt" && !may_wait {
         let heard = agents.heard().recv_timeout(SOON);
-        let (other, said) = heard.unwrap_or_else(|_| panic!("{who} says nothing: {what}"));
+        let (other, said) = heard.unwrap_or_else(|_| panic!("{who} does not answer {what}"));
         all.insert(other, said);
     }
     let goes_on = may_wait || what == "interrupt" || what == "exit" || !waiting.is_empty();
@@ -89,13 +90,13 @@ fn is_waiting_flock(what: &str) -> bool {
     op.is_some_and(|op| matches!(op, "1" | "2"))
 }
 
-/// A number that follows from the last one.
+/// The next random number.
 pub(crate) fn next(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     (*seed >> 33) as usize
 }
 
-/// One of these.
+/// A random element.
 pub(crate) fn one_of<'a, T>(seed: &mut u64, of: &'a [T]) -> &'a T {
     &of[next(seed) % of.len()]
 }

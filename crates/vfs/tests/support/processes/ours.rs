@@ -31,7 +31,7 @@ struct Worker {
 pub(crate) struct Ours {
     pub(crate) vfs: Vfs,
     workers: HashMap<String, Worker>,
-    /// Tasks that a fork has made, on their way to their threads.
+    /// Forked tasks, on their way to a thread.
     born: Receiver<(String, Task, Names)>,
     said: Sender<Said>,
     heard: Receiver<Said>,
@@ -39,7 +39,7 @@ pub(crate) struct Ours {
     signals: Arc<Signals>,
 }
 
-/// A process as it is called: its number is its letter.
+/// The name of a process: its number is its letter.
 fn called(pid: i32) -> String {
     match u8::try_from(pid) {
         Ok(letter) if letter.is_ascii_lowercase() => char::from(letter).to_string(),
@@ -49,7 +49,7 @@ fn called(pid: i32) -> String {
 }
 
 impl Ours {
-    /// These processes, each with so many threads.
+    /// Starts these processes, each with this many threads.
     pub(crate) fn new(names: &str, threads: u32, tuning: Tuning) -> Self {
         let vfs = Vfs::builder().tuning(tuning);
         let vfs = vfs.build(MemFs::new(MemOptions::default())).expect("a Vfs");
@@ -111,7 +111,7 @@ impl Ours {
                     continue;
                 }
                 let done = agent.run(&step).unwrap_or_else(|errno| errno.to_string());
-                // Who is gone hears nothing.
+                // The test may have ended.
                 let _heard = said.send((agent.who.clone(), done));
             }
         });
@@ -123,7 +123,7 @@ impl Ours {
         self.workers.insert(who, worker);
     }
 
-    /// Ends every process, whoever waits.
+    /// Ends every process, even those that wait.
     pub(crate) fn end(mut self) {
         for (_, worker) in self.workers.drain() {
             drop(worker.steps);
@@ -133,7 +133,7 @@ impl Ours {
             }
             worker.thread.join().expect("a thread");
         }
-        assert!(self.vfs.locks().is_empty(), "nothing is left");
+        assert!(self.vfs.locks().is_empty(), "locks are left");
         assert_eq!(self.vfs.root_tenant().stats().locks, 0);
     }
 }
@@ -144,7 +144,7 @@ impl Agents for Ours {
             self.begin(who, task, &names);
         }
         if what == "exit" {
-            // All of its threads end; only the one that was told says so.
+            // All of its threads end; only the one that got the command answers.
             for (other, worker) in &self.workers {
                 if other != who && other.starts_with(&who[..1]) {
                     worker.steps.send("leave".to_owned()).expect("a thread");
@@ -174,14 +174,14 @@ struct Agent {
     signals: Arc<Signals>,
 }
 
-/// What holders of leases were told, as the signals that a host would send.
+/// The notices to holders of leases, as the signals that a host would send.
 struct Signals {
     breaks: LeaseBreaks,
     pending: Mutex<Vec<(i32, u32)>>,
 }
 
 impl Signals {
-    /// Takes those for a process.
+    /// Takes the signals of a process.
     fn of(&self, pid: i32) -> String {
         let mut pending = self.pending.lock().expect("signals");
         while let Some(told) = self.breaks.recv_timeout(Duration::ZERO) {
@@ -208,7 +208,7 @@ impl Signals {
 impl Agent {
     fn run(&mut self, step: &str) -> Result<String, Errno> {
         let mut words = step.split(' ');
-        let what = words.next().expect("what to do");
+        let what = words.next().expect("a command");
         let rest: Vec<&str> = words.collect();
         if what == "exit" {
             self.task = None;
@@ -225,7 +225,7 @@ impl Agent {
                 child.set_pid(i32::from(rest[0].as_bytes()[0]));
                 let names = Arc::new(Mutex::new(names.lock().expect("names").clone()));
                 let born = (format!("{}1", rest[0]), child, names);
-                self.born.send(born).expect("its parent");
+                self.born.send(born).expect("the parent has ended");
             }
             "open" | "openw" => {
                 let fd = task.open(path_of(rest[1]).as_bytes(), mode(rest[2]), 0)?;
@@ -252,7 +252,7 @@ impl Agent {
         Ok("0".to_owned())
     }
 
-    /// Calls a descriptor by a name.
+    /// Gives a descriptor a name.
     fn enter(&self, name: &str, fd: Fd) {
         self.names
             .lock()
@@ -260,7 +260,7 @@ impl Agent {
             .insert(name.to_owned(), fd);
     }
 
-    /// A call that leases are about.
+    /// Makes a call on leases.
     fn lease_step(&self, what: &str, rest: &[&str]) -> Result<String, Errno> {
         let task = self.task.as_ref().expect("a task");
         let named = |name: &str| self.names.lock().expect("names").get(name).copied();
@@ -313,7 +313,7 @@ impl Agent {
                 Cred::user(id, id, &[])
             }),
             "signals" => return Ok(self.signals.of(task.pid())),
-            _ => panic!("what is {what}?"),
+            _ => panic!("unknown call {what}"),
         }
         Ok("0".to_owned())
     }
@@ -387,7 +387,7 @@ fn lock(task: &Task, fd: Fd, what: &str, ask: &Flock) -> Result<String, Errno> {
         "setlkw" => return task.fcntl_setlkw(fd, ask).map(|()| "0".to_owned()),
         "ofd_setlk" => return task.ofd_setlk(fd, ask).map(|()| "0".to_owned()),
         "ofd_setlkw" => return task.ofd_setlkw(fd, ask).map(|()| "0".to_owned()),
-        _ => panic!("what is {what}?"),
+        _ => panic!("unknown call {what}"),
     };
     let kind = ["r", "w", "u"][found.kind as usize];
     let pid = called(found.pid);
@@ -397,7 +397,7 @@ fn lock(task: &Task, fd: Fd, what: &str, ask: &Flock) -> Result<String, Errno> {
     ))
 }
 
-/// What is in the way of a lock of each byte, and of the rest.
+/// The conflicts with a lock of each byte, and of the rest.
 fn view(task: &Task, fd: Fd, what: &str, size: i64) -> String {
     let mut seen: Vec<String> = Vec::new();
     for kind in [F_RDLCK, F_WRLCK] {
@@ -416,7 +416,7 @@ fn view(task: &Task, fd: Fd, what: &str, size: i64) -> String {
     seen.join(", ")
 }
 
-/// All locks, in the words of `/proc/locks`, sorted.
+/// All locks in the format of `/proc/locks`, sorted.
 fn locks(vfs: &Vfs, task: &Task) -> String {
     let name = |ino: u64| {
         let mut files = FILES.iter().chain([&DIR]);

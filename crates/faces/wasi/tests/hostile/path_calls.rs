@@ -1,79 +1,81 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each call that takes a path, as a guest does it, and as a task does that nothing confines.
+//! The calls that take a path, each as a guest makes it and as an unconfined task makes it.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, TimeSet, Timespec};
 use openpath_vfs::Task;
 
-use super::field::{content, fill};
-use super::puppet::{BUFFER, DIR, Got, OUT, PATH, PATH2, Puppet, READ, WRITE, oflags};
+use super::scripted_guest::{
+    BUFFER, DIR, Got, OUT, PATH, PATH2, READ, ScriptedGuest, WRITE, oflags,
+};
+use super::setting::{content, fill};
 
-/// What a call brought in.
-pub(super) enum Brought {
+/// What a call returned.
+pub(super) enum Returned {
     Nothing,
     Bytes(Vec<u8>),
     Inode(u64),
 }
 
-/// One call, as a guest does it and as a task does.
-pub(super) struct Act {
+/// One call, as a guest makes it and as a task makes it.
+pub(super) struct PathCall {
     pub(super) name: &'static str,
-    /// It wants a directory outside, and adds a name to it.
+    /// The path names a directory outside, to which the call adds a name.
     pub(super) plants: bool,
-    pub(super) guest: fn(&mut Puppet, &[u8]) -> Brought,
-    pub(super) task: fn(&Task, &[u8]) -> Result<Brought, Errno>,
+    pub(super) guest: fn(&mut ScriptedGuest, &[u8]) -> Returned,
+    pub(super) task: fn(&Task, &[u8]) -> Result<Returned, Errno>,
 }
 
-pub(super) const ACTS: &[Act] = &[
-    Act {
+pub(super) const ACTS: &[PathCall] = &[
+    PathCall {
         name: "path_open for reading",
         plants: false,
         guest: |guest, path| {
             let Ok(fd) = guest.open(path, 0, READ) else {
-                return Brought::Nothing;
+                return Returned::Nothing;
             };
-            let read = guest.carry("fd_read", fd, 256);
+            let read = guest.transfer("fd_read", fd, 256);
             let bytes = read.map_or(Vec::new(), |n| guest.get(BUFFER, n).to_vec());
             guest.close(fd);
-            Brought::Bytes(bytes)
+            Returned::Bytes(bytes)
         },
-        task: |task, path| content(task, path).map(Brought::Bytes),
+        task: |task, path| content(task, path).map(Returned::Bytes),
     },
-    Act {
+    PathCall {
         name: "path_open for writing",
         plants: false,
         guest: |guest, path| {
             if let Ok(fd) = guest.open(path, oflags::TRUNC, READ | WRITE) {
                 guest.close(fd);
             }
-            Brought::Nothing
+            Returned::Nothing
         },
         task: |task, path| {
             task.close(task.open(path, O_WRONLY | O_TRUNC, 0)?)?;
-            Ok(Brought::Nothing)
+            Ok(Returned::Nothing)
         },
     },
-    Act {
-        name: "path_open that creates",
+    PathCall {
+        name: "path_open with creat",
         plants: true,
         guest: |guest, path| {
             if let Ok(fd) = guest.open(path, oflags::CREAT, READ | WRITE) {
                 guest.close(fd);
             }
-            Brought::Nothing
+            Returned::Nothing
         },
         task: |task, path| {
             task.close(task.open(path, O_WRONLY | O_CREAT, 0o666)?)?;
-            Ok(Brought::Nothing)
+            Ok(Returned::Nothing)
         },
     },
-    Act {
+    PathCall {
         name: "path_open of a directory",
         plants: false,
         guest: |guest, path| {
             let path = path.strip_suffix(b"secret").unwrap_or(path);
             let Ok(fd) = guest.open(path, oflags::DIRECTORY, READ) else {
-                return Brought::Nothing;
+                return Returned::Nothing;
             };
             let got = guest.call("fd_filestat_get", &[fd.into(), OUT.into()]);
             guest.close(fd);
@@ -84,10 +86,10 @@ pub(super) const ACTS: &[Act] = &[
             let fd = task.open(path, O_RDONLY, 0)?;
             let stat = task.fstat(fd);
             task.close(fd)?;
-            Ok(Brought::Inode(stat?.ino))
+            Ok(Returned::Inode(stat?.ino))
         },
     },
-    Act {
+    PathCall {
         name: "path_filestat_get",
         plants: false,
         guest: |guest, path| {
@@ -99,9 +101,9 @@ pub(super) const ACTS: &[Act] = &[
             );
             inode(guest, got)
         },
-        task: |task, path| Ok(Brought::Inode(task.stat(path)?.ino)),
+        task: |task, path| Ok(Returned::Inode(task.stat(path)?.ino)),
     },
-    Act {
+    PathCall {
         name: "path_filestat_set_times",
         plants: false,
         guest: |guest, path| {
@@ -111,46 +113,46 @@ pub(super) const ACTS: &[Act] = &[
                 "path_filestat_set_times",
                 &[DIR.into(), 1, PATH.into(), len, 1, 1, 1 | 4],
             );
-            Brought::Nothing
+            Returned::Nothing
         },
         task: |task, path| {
             let time = Timespec { sec: 0, nsec: 1 };
             let times = [TimeSet::At(time); 2];
             task.utimensat(AT_FDCWD, Some(path), times, 0)?;
-            Ok(Brought::Nothing)
+            Ok(Returned::Nothing)
         },
     },
-    Act {
+    PathCall {
         name: "path_create_directory",
         plants: true,
         guest: |guest, path| {
             guest.path("path_create_directory", path);
-            Brought::Nothing
+            Returned::Nothing
         },
-        task: |task, path| task.mkdir(path, 0o777).map(|()| Brought::Nothing),
+        task: |task, path| task.mkdir(path, 0o777).map(|()| Returned::Nothing),
     },
-    Act {
+    PathCall {
         name: "path_remove_directory",
         plants: false,
         guest: |guest, path| {
             guest.path("path_remove_directory", &beside(path, b"empty"));
-            Brought::Nothing
+            Returned::Nothing
         },
         task: |task, path| {
             task.rmdir(&beside(path, b"empty"))?;
-            Ok(Brought::Nothing)
+            Ok(Returned::Nothing)
         },
     },
-    Act {
+    PathCall {
         name: "path_unlink_file",
         plants: false,
         guest: |guest, path| {
             guest.path("path_unlink_file", path);
-            Brought::Nothing
+            Returned::Nothing
         },
-        task: |task, path| task.unlink(path).map(|()| Brought::Nothing),
+        task: |task, path| task.unlink(path).map(|()| Returned::Nothing),
     },
-    Act {
+    PathCall {
         name: "path_link from outside",
         plants: false,
         guest: |guest, path| {
@@ -161,24 +163,24 @@ pub(super) const ACTS: &[Act] = &[
                     return look(guest, b"got");
                 }
             }
-            Brought::Nothing
+            Returned::Nothing
         },
         task: |task, path| {
             let _ = task.unlink(b"got");
             task.link(path, b"got")?;
-            Ok(Brought::Inode(task.lstat(b"got")?.ino))
+            Ok(Returned::Inode(task.lstat(b"got")?.ino))
         },
     },
-    Act {
+    PathCall {
         name: "path_link to outside",
         plants: true,
         guest: |guest, path| {
             two(guest, "path_link", Some(0), b"mine", path);
-            Brought::Nothing
+            Returned::Nothing
         },
-        task: |task, path| task.link(b"mine", path).map(|()| Brought::Nothing),
+        task: |task, path| task.link(b"mine", path).map(|()| Returned::Nothing),
     },
-    Act {
+    PathCall {
         name: "path_rename from outside",
         plants: false,
         guest: |guest, path| {
@@ -187,10 +189,10 @@ pub(super) const ACTS: &[Act] = &[
         },
         task: |task, path| {
             task.rename(path, b"got")?;
-            Ok(Brought::Inode(task.lstat(b"got")?.ino))
+            Ok(Returned::Inode(task.lstat(b"got")?.ino))
         },
     },
-    Act {
+    PathCall {
         name: "path_rename to outside",
         plants: true,
         guest: |guest, path| {
@@ -198,14 +200,14 @@ pub(super) const ACTS: &[Act] = &[
                 guest.close(fd);
             }
             two(guest, "path_rename", None, b"moved", path);
-            Brought::Nothing
+            Returned::Nothing
         },
         task: |task, path| {
             fill(task, b"moved", b"moved")?;
-            task.rename(b"moved", path).map(|()| Brought::Nothing)
+            task.rename(b"moved", path).map(|()| Returned::Nothing)
         },
     },
-    Act {
+    PathCall {
         name: "path_symlink",
         plants: true,
         guest: |guest, path| {
@@ -216,11 +218,11 @@ pub(super) const ACTS: &[Act] = &[
                 "path_symlink",
                 &[PATH.into(), 6, DIR.into(), PATH2.into(), len],
             );
-            Brought::Nothing
+            Returned::Nothing
         },
-        task: |task, path| task.symlink(b"target", path).map(|()| Brought::Nothing),
+        task: |task, path| task.symlink(b"target", path).map(|()| Returned::Nothing),
     },
-    Act {
+    PathCall {
         name: "path_symlink and path_open",
         plants: false,
         guest: |guest, path| {
@@ -249,7 +251,7 @@ pub(super) const ACTS: &[Act] = &[
             (ACTS[0].task)(task, b"in/made")
         },
     },
-    Act {
+    PathCall {
         name: "path_readlink",
         plants: false,
         guest: |guest, path| {
@@ -267,15 +269,15 @@ pub(super) const ACTS: &[Act] = &[
                 ],
             );
             match got.is_ok() {
-                true => Brought::Bytes(guest.get(BUFFER, guest.word(OUT).min(256)).to_vec()),
-                false => Brought::Nothing,
+                true => Returned::Bytes(guest.get(BUFFER, guest.word(OUT).min(256)).to_vec()),
+                false => Returned::Nothing,
             }
         },
-        task: |task, path| task.readlink(&beside(path, b"note")).map(Brought::Bytes),
+        task: |task, path| task.readlink(&beside(path, b"note")).map(Returned::Bytes),
     },
 ];
 
-/// Another name in the directory that a path to `secret` leads to.
+/// A name in the same directory as `secret`.
 fn beside(path: &[u8], name: &[u8]) -> Vec<u8> {
     match path.strip_suffix(b"secret") {
         Some(dir) => [dir, name].concat(),
@@ -283,15 +285,15 @@ fn beside(path: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-fn inode(guest: &Puppet, got: Got) -> Brought {
+fn inode(guest: &ScriptedGuest, got: Got) -> Returned {
     match got.is_ok() {
-        true => Brought::Inode(guest.long(OUT + 8)),
-        false => Brought::Nothing,
+        true => Returned::Inode(guest.long(OUT + 8)),
+        false => Returned::Nothing,
     }
 }
 
-/// The inode of one of its own names.
-fn look(guest: &mut Puppet, path: &[u8]) -> Brought {
+/// The inode of one of the guest's own names.
+fn look(guest: &mut ScriptedGuest, path: &[u8]) -> Returned {
     guest.put(PATH, path);
     let len = path.len() as u64;
     let got = guest.call(
@@ -301,8 +303,8 @@ fn look(guest: &mut Puppet, path: &[u8]) -> Brought {
     inode(guest, got)
 }
 
-/// A call of two paths, the first with flags before it if it has some.
-fn two(guest: &mut Puppet, name: &str, flags: Option<u64>, old: &[u8], new: &[u8]) -> Got {
+/// Makes a call with two paths, the first preceded by flags if the call has some.
+fn two(guest: &mut ScriptedGuest, name: &str, flags: Option<u64>, old: &[u8], new: &[u8]) -> Got {
     guest.put(PATH, old);
     guest.put(PATH2, new);
     let (dir, from, to) = (u64::from(DIR), u64::from(PATH), u64::from(PATH2));

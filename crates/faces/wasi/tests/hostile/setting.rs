@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where an attack takes place: trees, and guests that are each given one directory of them.
+//! The setting of an attack: its plan, its report, and trees in which guests are confined to one
+//! directory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,20 +12,21 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Limits, SuperBlock, Task, Tenant, TenantLimits, Tuning, Vfs};
 use openpath_wasi::{GuestLimits, OpenpathWasi};
 
-use super::puppet::{Puppet, Stage};
+use super::scripted_guest::{Compiled, ScriptedGuest};
 
-/// What the guests may do.
+/// The size of an attack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// Walks of a guest while another one moves things.
+    /// Walks of one guest while another moves directories.
     pub(super) walks: u64,
-    /// Sizes as in the promise, and other guests' latency is judged. Else a hundredth.
+    /// Whether sizes are those of the promise, and other guests' latency is checked; a hundredth
+    /// otherwise.
     pub(super) full: bool,
-    /// Seed of all random choices.
+    /// The seed of all random choices.
     pub(super) seed: u64,
 }
 
-/// A small reproducible generator (xorshift).
+/// Random numbers from a seed (xorshift).
 pub(super) struct Rng(u64);
 
 impl Rng {
@@ -53,13 +55,13 @@ pub(super) fn resident() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// The middle one of some times.
+/// The median of some times.
 pub(super) fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// Forgets what nobody uses, and gives memory back.
+/// Evicts everything unused, and returns memory to the system.
 pub(super) fn settle(vfs: &Vfs) {
     loop {
         vfs.collect();
@@ -70,7 +72,7 @@ pub(super) fn settle(vfs: &Vfs) {
     vfs.trim(Duration::from_secs(10));
 }
 
-/// Why an attack could not go on.
+/// Why an attack could not continue.
 #[derive(Debug)]
 pub(super) struct Failed(String);
 
@@ -96,15 +98,15 @@ impl From<Errno> for Failed {
     }
 }
 
-/// One attack's view.
-pub(super) struct Field {
+/// The report of one attack.
+pub(super) struct Report {
     pub(super) plan: Plan,
     pub(super) rng: Rng,
     name: &'static str,
     pub(super) found: Vec<String>,
 }
 
-impl Field {
+impl Report {
     pub(super) fn new(plan: Plan, name: &'static str) -> Self {
         Self {
             plan,
@@ -114,57 +116,57 @@ impl Field {
         }
     }
 
-    /// A line of the report.
+    /// Prints a line of the report.
     pub(super) fn say(&self, text: &str) {
         println!("{}: {text}", self.name);
     }
 
-    /// Notes something that did not hold.
+    /// Notes a failure.
     pub(super) fn wrong(&mut self, text: String) {
         self.say(&format!("WRONG: {text}"));
         self.found.push(format!("{}: {text}", self.name));
     }
 
-    /// Notes `what` unless it holds.
+    /// Notes the failure `what` unless the condition holds.
     pub(super) fn must(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.wrong(what());
         }
     }
 
-    /// This many, or a hundredth.
+    /// This number, or a hundredth of it.
     pub(super) fn size(&self, full: u64) -> u64 {
         if self.plan.full { full } else { full / 100 }
     }
 }
 
-/// What lies outside, and what it holds.
+/// The content of the file outside.
 pub(super) const SECRET: &[u8] = b"not for guests";
-/// The directory that guests are given.
+/// The directory that guests are confined to.
 pub(super) const JAIL: &[u8] = b"/jail";
 
-/// A tree in which guests are given `/jail`, with things beside it that are not theirs.
-pub(super) struct Prison {
+/// A tree in which guests are confined to `/jail`, with files beside it.
+pub(super) struct Jail {
     pub(super) vfs: Vfs,
-    /// The host's own task.
+    /// An unconfined task.
     pub(super) host: Task,
-    stage: Stage,
+    stage: Compiled,
 }
 
-impl Prison {
-    /// Over a tree in memory.
+impl Jail {
+    /// A jail in a tree in memory.
     pub(super) fn in_memory(limits: Limits) -> Result<Self, Failed> {
         let tree = MemFs::new(MemOptions::default());
         Self::over(tree, limits)
     }
 
-    /// The same, with other switches.
+    /// The same, with other tuning.
     pub(super) fn tuned(limits: Limits, tuning: Tuning) -> Result<Self, Failed> {
         let tree = MemFs::new(MemOptions::default());
         Self::build(Vfs::builder().limits(limits).tuning(tuning).build(tree)?)
     }
 
-    /// Over any tree that is empty.
+    /// A jail in any empty tree.
     pub(super) fn over(tree: Arc<SuperBlock>, limits: Limits) -> Result<Self, Failed> {
         Self::build(Vfs::builder().limits(limits).build(tree)?)
     }
@@ -185,11 +187,11 @@ impl Prison {
             fill(&host, file, SECRET)?;
         }
         fill(&host, b"/jail/mine", b"mine")?;
-        let stage = Stage::new()?;
+        let stage = Compiled::new()?;
         Ok(Self { vfs, host, stage })
     }
 
-    /// Puts back what a guest may have removed from its own directory.
+    /// Restores what a guest may have removed from its own directory.
     pub(super) fn restore(&self) -> Result<(), Failed> {
         for dir in [&b"/jail/in"[..], b"/jail/in/deep"] {
             match self.host.mkdirat(AT_FDCWD, dir, 0o777) {
@@ -202,13 +204,13 @@ impl Prison {
         Ok(fill(&self.host, b"/jail/mine", b"mine")?)
     }
 
-    /// A tenant, for guests of their own account.
+    /// A tenant for some of the guests.
     pub(super) fn tenant(&self, limits: TenantLimits) -> Arc<Tenant> {
         self.vfs.tenant(limits)
     }
 
-    /// A guest, with `/jail` as its third descriptor.
-    pub(super) fn guest(&self, tenant: Option<&Arc<Tenant>>) -> Result<Puppet, Failed> {
+    /// A guest with `/jail` preopened as descriptor 3.
+    pub(super) fn guest(&self, tenant: Option<&Arc<Tenant>>) -> Result<ScriptedGuest, Failed> {
         let task = self.vfs.task(Cred::root())?;
         if let Some(tenant) = tenant {
             task.set_tenant(tenant).expect("a tenant of this Vfs");
@@ -216,8 +218,8 @@ impl Prison {
         self.guest_of(task)
     }
 
-    /// A guest for whom `task` acts.
-    pub(super) fn guest_of(&self, task: Task) -> Result<Puppet, Failed> {
+    /// A guest that acts as `task`.
+    pub(super) fn guest_of(&self, task: Task) -> Result<ScriptedGuest, Failed> {
         let guest = OpenpathWasi::builder()
             .task(task)
             .preopen("/", JAIL)
@@ -227,18 +229,18 @@ impl Prison {
             })
             .build()
             .map_err(Failed::new)?;
-        self.stage.enter(guest)
+        self.stage.instantiate(guest)
     }
 }
 
-/// Makes a file that holds this.
+/// Creates a file with this content.
 pub(super) fn fill(task: &Task, path: &[u8], bytes: &[u8]) -> Result<(), Errno> {
     let fd = task.open(path, O_CREAT | O_WRONLY, 0o666)?;
     task.write(fd, bytes)?;
     task.close(fd)
 }
 
-/// What a file holds.
+/// The content of a file.
 pub(super) fn content(task: &Task, path: &[u8]) -> Result<Vec<u8>, Errno> {
     let fd = task.open(path, O_RDONLY, 0)?;
     let mut bytes = vec![0; 256];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A directory of this user's alone, and its files.
+//! Opens a directory that belongs to this user alone, and reads, writes and evicts its files.
 //!
-//! The way to it is walked from the root, a directory at a time, each held and looked at before a
-//! name in it is believed. In a directory that others may write and that keeps names to their
-//! owners, as `/tmp`, the next one is its owner's, which is looked at in turn.
+//! The path is walked from the root, one directory at a time: each is opened and checked before a
+//! name in it is followed. In a sticky directory that others may write, such as `/tmp`, only a
+//! name's owner can change it, so the next directory is checked for its owner.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{
@@ -15,52 +15,52 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path};
 use std::time::Duration;
 
-/// Characters of a key.
-pub(super) const KEY: usize = 64;
-/// What stands behind a key.
-pub(super) const MODULE: &str = ".cwasm";
-/// What is being written has a name that begins with this.
-const UNDER_WAY: &str = ".new-";
-/// How many may be written by one process at a time.
+/// Hexadecimal digits of a key.
+pub(super) const KEY_LEN: usize = 64;
+/// The suffix after a key.
+pub(super) const SUFFIX: &str = ".cwasm";
+/// The prefix of files that are still being written.
+const TEMPORARY_PREFIX: &str = ".new-";
+/// The most files that one process writes at a time.
 const WRITERS_MAX: u32 = 64;
-/// What is being written for longer than this was given up.
-const GIVEN_UP: Duration = Duration::from_secs(24 * 60 * 60);
+/// A temporary file older than this was abandoned.
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The directory, held.
+/// An open directory.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PrivateDir {
     dir: OwnedFd,
 }
 
-impl Place {
-    /// The directory at this path, which is made with what is missing on the way to it.
-    pub(super) fn open(path: &Path) -> io::Result<Place> {
+impl PrivateDir {
+    /// Opens the directory at this path, and creates the missing directories on the way.
+    pub(super) fn open(path: &Path) -> io::Result<PrivateDir> {
         let path = std::path::absolute(path)?;
         let mut names = Vec::new();
         for part in path.components() {
             match part {
                 Component::RootDir => {}
                 Component::Normal(name) => names.push(name),
-                _ => return Err(refused("the path has a part that is no name")),
+                _ => return Err(denied("the path contains . or ..")),
             }
         }
         let Some(last) = names.pop() else {
-            return Err(refused("it is the root"));
+            return Err(denied("the path is the root directory"));
         };
         let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut dir = rustix::fs::open("/", way, Mode::empty())?;
         for name in names {
-            trusted(&rustix::fs::fstat(&dir)?)?;
-            dir = enter(&dir, name, way)?;
+            check_parent(&rustix::fs::fstat(&dir)?)?;
+            dir = open_or_create(&dir, name, way)?;
         }
-        trusted(&rustix::fs::fstat(&dir)?)?;
+        check_parent(&rustix::fs::fstat(&dir)?)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = enter(&dir, last, flags)?;
-        own(&rustix::fs::fstat(&dir)?)?;
-        Ok(Place { dir })
+        let dir = open_or_create(&dir, last, flags)?;
+        check_own(&rustix::fs::fstat(&dir)?)?;
+        Ok(PrivateDir { dir })
     }
 
-    /// All of a file, which counts as used then; `None`: there is none.
+    /// Reads a whole file and marks it as used; `None` if there is none.
     pub(super) fn read(&self, name: &str, max: u64) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match rustix::fs::openat(&self.dir, name, flags, Mode::empty()) {
@@ -68,9 +68,9 @@ impl Place {
             fd => fd?,
         };
         let stat = rustix::fs::fstat(&fd)?;
-        own(&stat)?;
+        check_own(&stat)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(refused("it is no regular file"));
+            return Err(denied("the file is not regular"));
         }
         let time = |nsec| Timespec {
             tv_sec: 0,
@@ -83,14 +83,14 @@ impl Place {
         rustix::fs::futimens(&fd, &used).ok();
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         if size > max {
-            return Err(refused("it is too long"));
+            return Err(denied("the file is longer than the bound"));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         File::from(fd).take(max).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
     }
 
-    /// Puts a file of these parts in place.
+    /// Writes the parts to a file, which appears under its name as a whole.
     pub(super) fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
         let (new, mut file) = self.new_file()?;
         let written = parts
@@ -103,12 +103,12 @@ impl Place {
         written
     }
 
-    /// A new file, beside all others.
+    /// Creates a temporary file.
     fn new_file(&self) -> io::Result<(String, File)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         for number in 0..WRITERS_MAX {
-            let new = format!("{UNDER_WAY}{}-{number}", std::process::id());
+            let new = format!("{TEMPORARY_PREFIX}{}-{number}", std::process::id());
             match rustix::fs::openat(&self.dir, &new, flags, mode) {
                 Err(rustix::io::Errno::EXIST) => {}
                 fd => return Ok((new, File::from(fd?))),
@@ -117,16 +117,16 @@ impl Place {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes what was used longest ago, until there are no more files and bytes than these.
-    pub(super) fn bound(&self, bytes_max: u64, files_max: usize) -> io::Result<()> {
+    /// Removes the least recently used files until the rest is within both bounds.
+    pub(super) fn evict(&self, bytes_max: u64, files_max: usize) -> io::Result<()> {
         let mut all = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.dir)? {
             let entry = entry?;
             let name = entry.file_name();
             let new = match Name::of(name.to_bytes()) {
-                // What else is there is another's.
+                // Not a file of this cache.
                 None => continue,
-                Some(name) => name == Name::UnderWay,
+                Some(name) => name == Name::Temporary,
             };
             let stat = match rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(rustix::io::Errno::NOENT) => continue,
@@ -135,7 +135,7 @@ impl Place {
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 continue;
             }
-            let old = i64::try_from(GIVEN_UP.as_secs()).unwrap_or(i64::MAX);
+            let old = i64::try_from(ABANDONED_AFTER.as_secs()).unwrap_or(i64::MAX);
             let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
             if !new || stat.st_mtime.saturating_add(old) < now {
                 all.push((
@@ -150,12 +150,12 @@ impl Place {
         let mut bytes: u64 = all.iter().map(|(_, bytes, _)| size(*bytes)).sum();
         let mut files = all.len();
         for (_, gone, name) in all {
-            let given_up = Name::of(name.to_bytes()) == Some(Name::UnderWay);
-            if bytes <= bytes_max && files <= files_max && !given_up {
+            let abandoned = Name::of(name.to_bytes()) == Some(Name::Temporary);
+            if bytes <= bytes_max && files <= files_max && !abandoned {
                 continue;
             }
             match rustix::fs::unlinkat(&self.dir, &*name, AtFlags::empty()) {
-                // Another process was there first.
+                // Another process may have removed it first.
                 Ok(()) | Err(rustix::io::Errno::NOENT) => {}
                 Err(why) => return Err(why.into()),
             }
@@ -166,11 +166,11 @@ impl Place {
     }
 }
 
-/// The directory of this name, made if there is none; a link is not followed.
-fn enter(dir: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+/// Opens a directory, and creates it if it is missing; does not follow a link.
+fn open_or_create(dir: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
     match rustix::fs::openat(dir, name, flags, Mode::empty()) {
         Err(rustix::io::Errno::NOENT) => {}
-        entered => return Ok(entered?),
+        opened => return Ok(opened?),
     }
     match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -179,51 +179,51 @@ fn enter(dir: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?)
 }
 
-/// What a name in the directory is of.
+/// What a name in the directory stands for.
 #[derive(PartialEq, Eq)]
 enum Name {
     Module,
-    UnderWay,
+    Temporary,
 }
 
 impl Name {
-    /// `None`: of nothing that a cache has made.
+    /// `None` if a cache does not use such a name.
     fn of(name: &[u8]) -> Option<Name> {
-        if let Some(rest) = name.strip_prefix(UNDER_WAY.as_bytes()) {
+        if let Some(rest) = name.strip_prefix(TEMPORARY_PREFIX.as_bytes()) {
             let made_up = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
-            return rest.iter().all(made_up).then_some(Name::UnderWay);
+            return rest.iter().all(made_up).then_some(Name::Temporary);
         }
-        let key = name.strip_suffix(MODULE.as_bytes())?;
-        let is_key = key.len() == KEY && key.iter().all(u8::is_ascii_hexdigit);
+        let key = name.strip_suffix(SUFFIX.as_bytes())?;
+        let is_key = key.len() == KEY_LEN && key.iter().all(u8::is_ascii_hexdigit);
         is_key.then_some(Name::Module)
     }
 }
 
-/// Whether only this user and root may say what is in a directory on the way: each name in it, or
-/// the names that are theirs.
-fn trusted(stat: &Stat) -> io::Result<()> {
+/// Checks that only this user and root can replace what is in a directory on the way: any name in
+/// it, or the names that they own.
+fn check_parent(stat: &Stat) -> io::Result<()> {
     let root = stat.st_uid == 0;
     if !root && stat.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(refused("a directory on the way is another user's"));
+        return Err(denied("a parent directory belongs to another user"));
     }
     let sticky = root && stat.st_mode & 0o1000 != 0;
     if stat.st_mode & 0o022 != 0 && !sticky {
-        return Err(refused("others may write a directory on the way"));
+        return Err(denied("a parent directory is writable by others"));
     }
     Ok(())
 }
 
-/// Whether nobody else may write it.
-fn own(stat: &Stat) -> io::Result<()> {
+/// Checks that only this user may write it.
+fn check_own(stat: &Stat) -> io::Result<()> {
     if stat.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(refused("it is another user's"));
+        return Err(denied("it belongs to another user"));
     }
     if stat.st_mode & 0o022 != 0 {
-        return Err(refused("others may write it"));
+        return Err(denied("it is writable by others"));
     }
     Ok(())
 }
 
-fn refused(why: &str) -> io::Error {
+fn denied(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }

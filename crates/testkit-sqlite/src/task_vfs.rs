@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds what all files of a connection share: its task, and SQLite's requests for names, time and
-//! random bytes.
+//! The system calls of one connection: its task, names, locks, the clock and random bytes.
 
 use crate::fault::Fault;
 use crate::file::Handle;
@@ -16,29 +15,29 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A result code of SQLite.
+/// An error code for SQLite.
 pub(crate) type Code = c_int;
 
-/// access(2): reading and writing.
+/// access(2): read and write.
 const READ_AND_WRITE: u32 = 4 | 2;
 
-/// SQLite wakes this many times earlier than it requests.
-const HASTE: u64 = 20;
+/// A sleep is this many times shorter than SQLite asks for.
+const SLEEP_DIVISOR: u64 = 20;
 
-/// The start of the Julian day count, in milliseconds before 1970: noon of -4713-11-24.
+/// SQLite's day 0, noon of -4713-11-24, in milliseconds before 1970.
 const JULIAN_OF_1970_MS: i64 = 210_866_760_000_000;
 
-/// The tree as a connection sees it.
-pub(crate) struct Seat {
+/// The system calls of one connection.
+pub(crate) struct TaskVfs {
     task: Task,
     indices: Arc<Indices>,
     fault: Fault,
     last: Cell<Option<Errno>>,
-    /// How many temporary files were made, for their names.
+    /// The number of temporary files so far, for their names.
     temporary: Cell<u64>,
 }
 
-impl Seat {
+impl TaskVfs {
     pub(crate) fn new(task: Task, indices: Arc<Indices>, fault: Fault) -> Self {
         Self {
             task,
@@ -61,7 +60,7 @@ impl Seat {
         self.last.get()
     }
 
-    /// Records the tree's error and returns `code`.
+    /// Returns `code`, and keeps the errno of the tree.
     pub(crate) fn refused(&self, code: Code) -> impl FnOnce(Errno) -> Code {
         move |errno| {
             self.last.set(Some(errno));
@@ -69,10 +68,10 @@ impl Seat {
         }
     }
 
-    /// Sets a lock, or releases some, without waiting.
+    /// Sets a lock or releases locks, without waiting.
     ///
     /// # Errors
-    /// `SQLITE_BUSY` for a conflicting lock, else `code`.
+    /// `SQLITE_BUSY` on a conflict, `code` otherwise.
     pub(crate) fn lock(
         &self,
         fd: Fd,
@@ -81,7 +80,7 @@ impl Seat {
         code: Code,
     ) -> Result<(), Code> {
         let ask = Flock::new(kind, start, len);
-        if self.fault.swallows(&ask) {
+        if self.fault.skips(&ask) {
             return Ok(());
         }
         self.task.fcntl_setlk(fd, &ask).map_err(|errno| {
@@ -93,7 +92,7 @@ impl Seat {
         })
     }
 
-    /// Whether another owner has a conflicting lock.
+    /// Whether a lock of another connection conflicts with this one.
     pub(crate) fn is_locked(
         &self,
         fd: Fd,
@@ -107,7 +106,7 @@ impl Seat {
             .map_err(self.refused(code))
     }
 
-    /// Opens a file; one without a name is temporary.
+    /// Opens a file; a file without a name is temporary.
     ///
     /// # Errors
     /// `SQLITE_CANTOPEN`.
@@ -130,7 +129,7 @@ impl Seat {
             .open(&path, how, 0o644)
             .map_err(self.refused(ffi::SQLITE_CANTOPEN))?;
         if name.is_none() || is(ffi::SQLITE_OPEN_DELETEONCLOSE) {
-            // A file without a name vanishes with its last descriptor.
+            // A temporary file is unlinked now, and removed at its last close.
             if let Err(errno) = self.task.unlink(&path) {
                 let _ = self.task.close(fd);
                 return Err(self.refused(ffi::SQLITE_CANTOPEN)(errno));
@@ -139,14 +138,14 @@ impl Seat {
         Ok(Handle::new(Rc::clone(self), fd, path))
     }
 
-    /// A name that no other connection has, because each has its own process number.
+    /// A name that no other connection uses, since each has a process number of its own.
     fn temporary_name(&self) -> Vec<u8> {
         let number = self.temporary.get();
         self.temporary.set(number + 1);
         format!("/.sqlite-{}-{number}", self.task.pid()).into_bytes()
     }
 
-    /// Removes a name, durably on request.
+    /// Removes a name; `for_good` syncs the directory.
     ///
     /// # Errors
     /// `SQLITE_IOERR_DELETE_NOENT`, `SQLITE_IOERR_DELETE`, `SQLITE_IOERR_DIR_FSYNC`.
@@ -175,11 +174,11 @@ impl Seat {
         if what == ffi::SQLITE_ACCESS_READWRITE {
             return self.task.access(name, READ_AND_WRITE).is_ok();
         }
-        // An empty journal counts as none.
+        // An empty journal counts as missing.
         self.task.stat(name).is_ok_and(|stat| stat.size > 0)
     }
 
-    /// An absolute name.
+    /// The absolute form of a name.
     pub(crate) fn full_name(name: &[u8]) -> Vec<u8> {
         let root: &[u8] = if name.starts_with(b"/") { b"" } else { b"/" };
         [root, name].concat()
@@ -190,14 +189,14 @@ impl Seat {
         openpath_sync::random_bytes(out).map_or(0, |()| out.len())
     }
 
-    /// Sleeps a fraction of the requested time: waiters retry their locks more often, and more of
-    /// them meet.
+    /// Sleeps for a fraction of the time that SQLite asks for, so that waiting connections retry
+    /// more often and collide more.
     pub(crate) fn sleep(micros: c_int) {
         let micros = u64::try_from(micros).unwrap_or(0);
-        std::thread::sleep(Duration::from_micros(micros / HASTE));
+        std::thread::sleep(Duration::from_micros(micros / SLEEP_DIVISOR));
     }
 
-    /// Milliseconds since the start of the Julian day count.
+    /// Milliseconds since SQLite's day 0.
     pub(crate) fn now_ms() -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let millis = since.unwrap_or_default().as_millis();

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest that does what it is told: it exports each function of the first preview under its own
-//! name, and calls the host's.
+//! A guest that makes the calls it is told to: it exports each function of preview1 under its own
+//! name and passes the call on.
 
 use std::fmt::Write as _;
 
 use openpath_wasi::{Guest, p1};
 use wasmtime::{Engine, Linker, Memory, Module, Store, Val};
 
-use super::field::Failed;
+use super::setting::Failed;
 
-/// Each function, and what it takes: `i` 32 bits, `I` 64. All but `proc_exit` answer an errno.
+/// The functions and their parameters: `i` is 32 bits, `I` is 64. All but `proc_exit` return an
+/// error code.
 pub(super) const CALLS: [(&str, &str); 46] = [
     ("args_get", "ii"),
     ("args_sizes_get", "ii"),
@@ -63,19 +64,19 @@ pub(super) const CALLS: [(&str, &str); 46] = [
 const PAGES: u32 = 4;
 /// Bytes of its memory.
 pub(super) const MEMORY: u32 = PAGES << 16;
-/// Where results go.
+/// The address of results.
 pub(super) const OUT: u32 = 0;
-/// Where a path, and a second one, are put.
+/// The addresses of a path, and of a second one.
 pub(super) const PATH: u32 = 1 << 12;
 pub(super) const PATH2: u32 = 1 << 14;
-/// A vector of buffers, and the buffer.
+/// The addresses of a vector of buffers, and of the buffer.
 pub(super) const VECTOR: u32 = 1 << 15;
 pub(super) const BUFFER: u32 = 1 << 16;
 
-/// The directory that it is given.
+/// The preopened directory.
 pub(super) const DIR: u32 = 3;
 
-/// What `path_open` is told.
+/// The flags of `path_open`.
 pub(super) mod oflags {
     pub(crate) const CREAT: u32 = 1;
     pub(crate) const DIRECTORY: u32 = 2;
@@ -84,13 +85,13 @@ pub(super) mod oflags {
 
 /// `fd_read`, `fd_seek`, `fd_filestat_get`.
 pub(super) const READ: u64 = 1 << 1 | 1 << 2 | 1 << 21;
-/// `fd_write`, and those that change a file.
+/// `fd_write`, and the rights to change a file.
 pub(super) const WRITE: u64 = 1 << 6 | 1 << 8 | 1 << 22 | 1 << 23;
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Got {
-    /// An errno of WASI; 0 is success.
+    /// An error code; 0 is success.
     Errno(u32),
     /// The guest ended.
     Trap,
@@ -102,7 +103,7 @@ impl Got {
     }
 }
 
-/// An errno by its name, as far as they are asked for here.
+/// The error codes that these tests use.
 pub(super) mod errno {
     use super::Got;
 
@@ -112,8 +113,8 @@ pub(super) mod errno {
     pub(crate) const NOENT: Got = Got::Errno(44);
 }
 
-/// The engine and the compiled module, for all guests.
-pub(super) struct Stage {
+/// The engine and the compiled module, shared by all guests.
+pub(super) struct Compiled {
     linker: Linker<Guest>,
     module: Module,
 }
@@ -144,7 +145,7 @@ fn text() -> String {
     format!("(module {imports} (memory (export \"memory\") {PAGES} {PAGES}) {exports})")
 }
 
-impl Stage {
+impl Compiled {
     pub(super) fn new() -> Result<Self, Failed> {
         let engine = Engine::default();
         let module = Module::new(&engine, text()).map_err(Failed::engine)?;
@@ -153,8 +154,8 @@ impl Stage {
         Ok(Self { linker, module })
     }
 
-    /// A guest in its own instance.
-    pub(super) fn enter(&self, guest: Guest) -> Result<Puppet, Failed> {
+    /// Instantiates the module for a guest.
+    pub(super) fn instantiate(&self, guest: Guest) -> Result<ScriptedGuest, Failed> {
         let mut store = Store::new(self.linker.engine(), guest);
         let instance = self
             .linker
@@ -167,7 +168,7 @@ impl Stage {
             .iter()
             .filter_map(|(name, _)| instance.get_func(&mut store, name))
             .collect();
-        Ok(Puppet {
+        Ok(ScriptedGuest {
             store,
             memory,
             funcs,
@@ -175,21 +176,21 @@ impl Stage {
     }
 }
 
-/// A guest.
-pub(super) struct Puppet {
+/// A guest in its instance.
+pub(super) struct ScriptedGuest {
     store: Store<Guest>,
     memory: Memory,
     funcs: Vec<wasmtime::Func>,
 }
 
-impl Puppet {
-    /// Calls a function of [`CALLS`]; arguments that are missing are 0.
+impl ScriptedGuest {
+    /// Calls a function of [`CALLS`]; missing arguments are 0.
     pub(super) fn call(&mut self, name: &str, args: &[u64]) -> Got {
         let at = CALLS.iter().position(|(n, _)| *n == name);
         at.map_or(Got::Trap, |at| self.call_at(at, args))
     }
 
-    /// The same by its place.
+    /// Calls a function by its index.
     pub(super) fn call_at(&mut self, at: usize, args: &[u64]) -> Got {
         let (name, takes) = CALLS[at];
         let arg = |n: usize| args.get(n).copied().unwrap_or(0);
@@ -207,7 +208,7 @@ impl Puppet {
         }
     }
 
-    /// Puts bytes into its memory.
+    /// Writes bytes to its memory.
     pub(super) fn put(&mut self, at: u32, bytes: &[u8]) {
         let memory = self.memory.data_mut(&mut self.store);
         if let Some(place) = memory.get_mut(at as usize..at as usize + bytes.len()) {
@@ -215,7 +216,7 @@ impl Puppet {
         }
     }
 
-    /// Bytes of its memory.
+    /// Reads bytes of its memory.
     pub(super) fn get(&self, at: u32, len: u32) -> &[u8] {
         let memory = self.memory.data(&self.store);
         memory
@@ -231,13 +232,13 @@ impl Puppet {
         self.get(at, 8).try_into().map_or(0, u64::from_le_bytes)
     }
 
-    /// The words as they lie in memory, one after the other.
+    /// Writes words to its memory, one after the other.
     pub(super) fn put_words(&mut self, at: u32, words: &[u32]) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.put(at, &bytes);
     }
 
-    /// `path_open` in its directory, following links; the descriptor.
+    /// `path_open` in its directory, following links; returns the descriptor.
     pub(super) fn open(&mut self, path: &[u8], oflags: u32, rights: u64) -> Result<u32, Got> {
         self.put(PATH, path);
         let (path, len) = (u64::from(PATH), path.len() as u64);
@@ -266,14 +267,14 @@ impl Puppet {
         self.call("fd_close", &[fd.into()])
     }
 
-    /// A call that takes the directory and a path.
+    /// Makes a call that takes the directory and a path.
     pub(super) fn path(&mut self, name: &str, path: &[u8]) -> Got {
         self.put(PATH, path);
         self.call(name, &[DIR.into(), PATH.into(), path.len() as u64])
     }
 
-    /// `fd_read` or `fd_write` of so many bytes; how many it were.
-    pub(super) fn carry(&mut self, name: &str, fd: u32, len: u32) -> Result<u32, Got> {
+    /// `fd_read` or `fd_write` of this many bytes; returns how many it moved.
+    pub(super) fn transfer(&mut self, name: &str, fd: u32, len: u32) -> Result<u32, Got> {
         self.put_words(VECTOR, &[BUFFER, len]);
         let got = self.call(name, &[fd.into(), VECTOR.into(), 1, OUT.into()]);
         if got.is_ok() {

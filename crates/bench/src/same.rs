@@ -7,6 +7,7 @@
 //! the lock context seen by a flag and by reading the field; the host beside it. With `--locks`,
 //! what files pay for locks and what locks cost (`locked`).
 
+use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 
 use crate::cmd::Ask;
@@ -21,9 +22,12 @@ use crate::{locked, ours};
 
 const FILE: &std::ffi::CStr = c"/tmp/same-file.data";
 const FLAGS: [(&str, u32); 3] = [
-    ("O_RDONLY", O_RDONLY),
-    ("O_RDWR", O_RDWR),
-    ("O_CREAT|O_RDWR", O_CREAT | O_RDWR),
+    ("O_RDONLY", O_RDONLY.bits()),
+    ("O_RDWR", O_RDWR.bits()),
+    (
+        "O_CREAT.bits()|O_RDWR.bits()",
+        (O_CREAT.bits() | O_RDWR.bits()),
+    ),
 ];
 const FLOOR: &str = "same-file nothing shared, 2T over 1T";
 
@@ -115,7 +119,8 @@ fn apart() -> Result<Make<'static>, Error> {
     let path = b"/same-file.data";
     ours::touch(&task, path)?;
     Ok(ready(move |ops| {
-        let wrong = |_: &u64| !ours::open_close(&task, path, O_RDONLY);
+        let wrong =
+            |_: &u64| !ours::open_close(&task, path, OFlags::from_bits_retain(O_RDONLY.bits()));
         (0..ops).filter(wrong).count() as u64
     }))
 }

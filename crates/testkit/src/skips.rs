@@ -109,7 +109,7 @@ pub fn allowed(
 fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
     match (op, host, ours) {
         (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), Outcome::Err(Errno::ENOENT))
-            if resolve.0 & RESOLVE_CACHED != 0 =>
+            if resolve.0 & RESOLVE_CACHED.bits() != 0 =>
         {
             Some("L1")
         }
@@ -122,7 +122,7 @@ fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'stat
             Op::Umount { flags, .. },
             Outcome::Err(Errno::EAGAIN),
             Outcome::Ok | Outcome::Err(Errno::EBUSY),
-        ) if flags.low() & MNT_EXPIRE != 0 && before.iter().any(expires) => Some("L3"),
+        ) if flags.low() & MNT_EXPIRE.bits() != 0 && before.iter().any(expires) => Some("L3"),
         _ => None,
     }
 }
@@ -145,7 +145,7 @@ fn paid(before: &[Op], host: &Outcome, ours: &Outcome) -> bool {
 
 /// Does it mark a mount, or take one off that was marked?
 fn expires(op: &Op) -> bool {
-    matches!(op, Op::Umount { flags, .. } if flags.low() & MNT_EXPIRE != 0)
+    matches!(op, Op::Umount { flags, .. } if flags.low() & MNT_EXPIRE.bits() != 0)
 }
 
 /// The rules that hold only where the files are in a directory of the host.
@@ -155,7 +155,7 @@ fn rule_over_host(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static st
             Op::Openat2 { resolve, .. },
             Outcome::Err(Errno::EAGAIN),
             Outcome::Err(Errno::ENOTDIR | Errno::ENAMETOOLONG),
-        ) if resolve.0 & RESOLVE_CACHED != 0 => Some("L26"),
+        ) if resolve.0 & RESOLVE_CACHED.bits() != 0 => Some("L26"),
         (
             Op::SetXattr { .. },
             Outcome::Ok | Outcome::Err(Errno::ENODATA),
@@ -169,7 +169,7 @@ fn rule_over_host(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static st
 fn rule_stacked(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
     match (op, host, ours) {
         (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), _)
-            if resolve.0 & RESOLVE_CACHED != 0 =>
+            if resolve.0 & RESOLVE_CACHED.bits() != 0 =>
         {
             Some("L51")
         }
@@ -196,7 +196,7 @@ fn rule_served(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> 
     match (op, host, ours) {
         // The access time of a link that would move keeps it from being followed at once.
         (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), _)
-            if resolve.0 & RESOLVE_CACHED != 0 =>
+            if resolve.0 & RESOLVE_CACHED.bits() != 0 =>
         {
             Some("L55")
         }
@@ -246,7 +246,8 @@ fn rule_later(op: &Op) -> Option<&'static str> {
 /// The rule that holds only where names are confirmed: no access time of a link, which would keep
 /// it from being followed at once, is to be moved here.
 fn rule_confirmed(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
-    let cached = matches!(op, Op::Openat2 { resolve, .. } if resolve.0 & RESOLVE_CACHED != 0);
+    let cached =
+        matches!(op, Op::Openat2 { resolve, .. } if resolve.0 & RESOLVE_CACHED.bits() != 0);
     let moves = *host == Outcome::Err(Errno::EAGAIN) && ours.is_ok();
     (cached && moves).then_some("L29")
 }

@@ -210,7 +210,7 @@ fn hidden(cast: &Cast) -> Vec<Step> {
             // The lowest number, as a table that begins with three has it.
             let low = if cast.common { FILES } else { 0 };
             let ops = [
-                Op::Open(file, openpath_abi::fcntl::O_RDWR),
+                Op::Open(file, openpath_abi::fcntl::O_RDWR.bits()),
                 Op::Dup2(low, HIDDEN + file),
                 Op::Close(low),
             ];

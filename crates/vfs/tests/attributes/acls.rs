@@ -6,7 +6,7 @@ use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK};
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_abi::xattr::{ACL_ACCESS_NAME, ACL_DEFAULT_NAME};
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{Errno, OpenHow, XattrFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Acl, AclEntry, AclMatch, AclTag, Decider, ExplainOp, Step, TenantLimits, Vfs};
 
@@ -38,7 +38,9 @@ fn list_takes_room_and_gives_it_back() {
     task.dir("/d", 0o755, (0, 0));
     let free = || task.statfs(b"/").expect("statfs").ffree;
     let (bytes, room) = (tenant.stats().bytes, free());
-    let set = |path: &[u8], name: &[u8], value: &[u8]| task.setxattr(path, name, value, 0);
+    let set = |path: &[u8], name: &[u8], value: &[u8]| {
+        task.setxattr(path, name, value, XattrFlags::empty())
+    };
     assert_eq!(set(b"/f", ACL_ACCESS_NAME, &list(1000, 6)), Ok(()));
     let taken = ACL_ACCESS_NAME.len() as u64 + 40 + 4 + 5 * 8;
     assert_eq!(tenant.stats().bytes - bytes, taken);
@@ -72,7 +74,7 @@ fn entry_that_decides_is_told() {
     let task = root(&vfs);
     task.touch("/f", 0o644, (0, 50));
     let value = list(1000, 0);
-    task.setxattr(b"/f", ACL_ACCESS_NAME, &value, 0)
+    task.setxattr(b"/f", ACL_ACCESS_NAME, &value, XattrFlags::empty())
         .expect("a list");
     let decided = |uid, groups: &[u32]| {
         let user = user(&vfs, uid, groups, &[]);
@@ -106,7 +108,7 @@ fn search_follows_a_list_in_cached_walks() {
     for _ in 0..2 {
         assert_eq!(user.access(b"/d/f", R_OK), Ok(()));
         let value = list(1000, 6);
-        task.setxattr(b"/d", ACL_ACCESS_NAME, &value, 0)
+        task.setxattr(b"/d", ACL_ACCESS_NAME, &value, XattrFlags::empty())
             .expect("a list");
         assert_eq!(user.access(b"/d/f", R_OK), Err(Errno::EACCES));
         assert_eq!(user.open(b"/d/f", O_RDONLY, 0), Err(Errno::EACCES));

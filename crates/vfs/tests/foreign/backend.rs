@@ -2,7 +2,7 @@
 //! A tree that a test changes behind the core's back, that counts what it is asked, and that keeps
 //! a lookup waiting, or says that it would, as it is told.
 
-use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
     Attr, Caching, Cred, FileOps, Found, Inode, InodeOps, NewInode, Patience, Rename, SuperBlock,
     SuperBlockOps, SuperBlockOptions, Task, Vfs,
@@ -219,7 +219,7 @@ impl InodeOps for Node {
     fn open(
         &self,
         _inode: &Inode,
-        _flags: u32,
+        _flags: OFlags,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         if self.0.would_block(patience) {

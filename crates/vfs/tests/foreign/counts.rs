@@ -2,8 +2,8 @@
 //! A back end that says it moved more than it was asked to, or that it has no room: what the call
 //! answers, and how often it is asked.
 
-use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDWR};
-use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR};
+use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
     Attr, Cred, Fd, Found, Inode, InodeOps, NewInode, Patience, SuperBlock, SuperBlockOps,
     SuperBlockOptions, Task, Vfs,
@@ -94,7 +94,7 @@ impl SuperBlockOps for Tree {
 }
 
 /// A task, the file opened with `flags` besides `O_RDWR`, and what is to be answered.
-fn world(flags: u32) -> (Task, Fd, Arc<Answers>) {
+fn world(flags: OFlags) -> (Task, Fd, Arc<Answers>) {
     let answers = Arc::new(Answers {
         moved: Mutex::new(Ok(0)),
         end: AtomicUsize::new(0),
@@ -126,7 +126,7 @@ fn world(flags: u32) -> (Task, Fd, Arc<Answers>) {
 #[test]
 fn more_than_was_asked_for_is_an_input_output_error() {
     const REFUSED: Answer = Err(Errno::EIO);
-    let (task, fd, answers) = world(0);
+    let (task, fd, answers) = world(O_RDONLY);
     for moved in [8, 999, 1 << 40, usize::MAX] {
         *answers.moved.lock().unwrap() = Ok(moved);
         let mut buf = [0; 7];
@@ -166,7 +166,7 @@ fn an_end_that_cannot_be_is_an_input_output_error() {
 
 #[test]
 fn a_full_back_end_and_a_short_write_are_asked_once() {
-    let (task, fd, answers) = world(0);
+    let (task, fd, answers) = world(O_RDONLY);
     let asked = |answer: Answer, call: &dyn Fn() -> Answer| {
         *answers.moved.lock().unwrap() = answer;
         answers.writes.store(0, Ordering::Relaxed);

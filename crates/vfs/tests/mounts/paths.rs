@@ -6,7 +6,7 @@ use crate::tasks::{root, tree, user, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR};
 use openpath_abi::mount::MNT_DETACH;
 use openpath_abi::resolve::RESOLVE_NO_XDEV;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{AtFlags, Errno, OpenHow, RenameFlags, UmountFlags};
 use openpath_vfs::{MountFlags, Task};
 
 /// More often than any path has to be walked to be cached.
@@ -187,9 +187,13 @@ fn what_lies_before_and_between_the_mounts_may_move() {
         assert_eq!(way.f(), said("two"));
         let one = way.path(1, "");
         let moved = |from: &str, to: &str| {
-            let done = way
-                .task
-                .renameat2(AT_FDCWD, from.as_bytes(), AT_FDCWD, to.as_bytes(), 0);
+            let done = way.task.renameat2(
+                AT_FDCWD,
+                from.as_bytes(),
+                AT_FDCWD,
+                to.as_bytes(),
+                RenameFlags::empty(),
+            );
             done.expect("rename");
         };
         moved(&one, "/elsewhere");
@@ -215,7 +219,7 @@ fn a_search_that_is_forbidden_behind_a_mount_is_refused() {
         let mode = |depth: usize, mode: u32| {
             let dir = way.path(depth, "");
             way.task
-                .fchmodat2(AT_FDCWD, dir.as_bytes(), mode, 0)
+                .fchmodat2(AT_FDCWD, dir.as_bytes(), mode, AtFlags::empty())
                 .expect("chmod");
         };
         for depth in 1..=4 {
@@ -245,7 +249,9 @@ fn a_file_may_be_covered_and_the_last_name_is_entered() {
         assert_eq!(way.read(&way.task, &f), said("other"));
         let inside = format!("{f}/x");
         assert_eq!(way.read(&way.task, &inside), Err(Errno::ENOTDIR));
-        way.task.umount(f.as_bytes(), 0).expect("umount");
+        way.task
+            .umount(f.as_bytes(), UmountFlags::empty())
+            .expect("umount");
         assert_eq!(way.f(), said("two"));
         // The covered directory itself: its mount's root answers.
         let point = way.path(4, "");
@@ -292,7 +298,7 @@ fn what_is_made_and_removed_behind_a_mount_is_seen() {
             let both = way.task.open(path.as_bytes(), O_CREAT | O_RDWR, 0o644);
             way.task.close(both.expect("open")).expect("close");
             way.task
-                .unlinkat(AT_FDCWD, path.as_bytes(), 0)
+                .unlinkat(AT_FDCWD, path.as_bytes(), AtFlags::empty())
                 .expect("unlink");
         }
     });

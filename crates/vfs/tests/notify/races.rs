@@ -2,7 +2,7 @@
 //! Watchers while other threads change what they watch.
 
 use crate::tasks::{self, Short, root, tree, vfs};
-use openpath_abi::fcntl::{O_CREAT, O_RDWR};
+use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::inotify::{
     IN_ALL_EVENTS, IN_CREATE, IN_DELETE, IN_DELETE_SELF, IN_IGNORED, IN_MOVED_FROM, IN_MOVED_TO,
     IN_NONBLOCK, IN_ONESHOT, IN_OPEN, IN_Q_OVERFLOW,
@@ -152,7 +152,7 @@ fn a_read_waits_for_what_another_task_does() {
         });
         taken.recv().expect("a reader");
         thread::sleep(std::time::Duration::from_millis(10));
-        let file = task.open(b"f", 0, 0).expect("a file");
+        let file = task.open(b"f", O_RDONLY, 0).expect("a file");
         task.close(file).expect("open");
     });
 }
@@ -181,7 +181,7 @@ fn every_watch_ends_once() {
                     .expect("a move");
                 task.unlink(moved.as_bytes()).expect("a file");
             } else {
-                let file = task.open(path.as_bytes(), 0, 0).expect("a file");
+                let file = task.open(path.as_bytes(), O_RDONLY, 0).expect("a file");
                 task.unlink(path.as_bytes()).expect("a file");
                 task.close(file).expect("open");
             }
@@ -189,7 +189,7 @@ fn every_watch_ends_once() {
     };
     let watch = |oneshot: u32| {
         let task = root(&vfs);
-        let fd = task.install(&group, 0).expect("a descriptor");
+        let fd = task.install(&group, O_RDONLY).expect("a descriptor");
         let mut given = Vec::new();
         for i in 0..800 {
             let path: &[u8] = [&b"d/one"[..], b"d/two", b"d"][i % 3];

@@ -6,7 +6,7 @@
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_PATH, O_WRONLY};
 use openpath_abi::resolve::RESOLVE_BENEATH;
-use openpath_abi::{Errno, OpenHow, StatFs, Timespec};
+use openpath_abi::{AtFlags, Errno, OpenHow, StatFs, Timespec};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
     Attr, Cred, Fd, Found, Inode, InodeOps, MountFlags, Patience, SuperBlock, SuperBlockOps,
@@ -120,7 +120,7 @@ impl World {
 fn what_moves_elsewhere_is_no_failure_beneath() -> Result<(), Errno> {
     let world = World::new()?;
     let (task, base) = (&world.task, world.base);
-    let how = OpenHow::new(u64::from(O_PATH), 0).resolve(RESOLVE_BENEATH);
+    let how = OpenHow::new(O_PATH, 0).resolve(RESOLVE_BENEATH);
     world.arm("/1/d", "/2/d");
     // The kernel's own answer, which its callers ask again after.
     let kernel = task.openat2(base, b"x/a/m/n0/../../../../f", &how);
@@ -138,7 +138,9 @@ fn what_moves_elsewhere_is_no_failure_beneath() -> Result<(), Errno> {
             task.close(fd)?;
             stat.ino
         } else {
-            beneath.fstatat(base, path.as_bytes(), 0)?.ino
+            beneath
+                .fstatat(base, path.as_bytes(), AtFlags::empty())?
+                .ino
         };
         assert_eq!(found, ino);
         assert!(world.took_place(), "{path}");
@@ -158,18 +160,27 @@ fn what_is_moved_on_the_way_is_walked_again() -> Result<(), Errno> {
     // Moved out: its parent is not beneath any more, and nor is it.
     world.arm("/in/x/a", "/out/a");
     let path = b"x/a/m/n0/../../../f";
-    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert_eq!(
+        beneath.fstatat(base, path, AtFlags::empty()).map(drop),
+        Err(Errno::ENOENT)
+    );
     assert!(world.took_place());
     task.rename(b"/out/a", b"/in/x/a")?;
     // Moved up: one step more would lead out of where it is now, though it did not before.
     world.arm("/in/x/a", "/in/a");
     let path = b"x/a/m/n1/../../../../f";
-    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert_eq!(
+        beneath.fstatat(base, path, AtFlags::empty()).map(drop),
+        Err(Errno::ENOENT)
+    );
     assert!(world.took_place());
     // And moved down, where it still leads to what is beneath.
     world.arm("/in/a", "/in/x/a");
     let path = b"a/m/n2/../../../f";
-    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert_eq!(
+        beneath.fstatat(base, path, AtFlags::empty()).map(drop),
+        Err(Errno::ENOENT)
+    );
     assert!(world.took_place());
     Ok(())
 }
@@ -185,7 +196,7 @@ fn what_leads_out_is_refused_though_directories_move() -> Result<(), Errno> {
         assert!(world.took_place());
         world.arm("/2/d", "/1/d");
     }
-    let out = world.task.fstatat(AT_FDCWD, b"/in/../f", 0);
+    let out = world.task.fstatat(AT_FDCWD, b"/in/../f", AtFlags::empty());
     assert!(out.is_ok(), "it would be found");
     Ok(())
 }
@@ -195,7 +206,9 @@ fn what_is_moved_out_below_the_walk_is_walked_again_though_it_never_went_up() ->
     let world = World::new()?;
     let beneath = world.task.beneath();
     world.arm("/in/x/a", "/out/a");
-    let answer = beneath.fstatat(world.base, b"x/a/m/n0", 0).map(drop);
+    let answer = beneath
+        .fstatat(world.base, b"x/a/m/n0", AtFlags::empty())
+        .map(drop);
     assert_eq!(answer, Err(Errno::ENOENT));
     assert!(world.took_place());
     Ok(())
@@ -213,10 +226,16 @@ fn what_leaves_a_bind_of_a_directory_is_not_beneath_any_more() -> Result<(), Err
     let tree = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
     task.mount(tree, b"/in/b/y/m", MountFlags::default())?;
     let beneath = task.beneath();
-    assert!(beneath.fstatat(world.base, b"b/y/m/n0/..", 0).is_ok());
+    assert!(
+        beneath
+            .fstatat(world.base, b"b/y/m/n0/..", AtFlags::empty())
+            .is_ok()
+    );
     // The tree hangs on what the bind does not show any more.
     world.arm("/q/y", "/p/y");
-    let answer = beneath.fstatat(world.base, b"b/y/m/n1/..", 0).map(drop);
+    let answer = beneath
+        .fstatat(world.base, b"b/y/m/n1/..", AtFlags::empty())
+        .map(drop);
     assert_eq!(answer, Err(Errno::ENOENT));
     assert!(world.took_place());
     Ok(())

@@ -4,7 +4,7 @@
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
-use openpath_abi::{Errno, mode, stat};
+use openpath_abi::{Errno, XattrFlags, mode, stat};
 use openpath_vfs::{Fd, Task};
 
 /// The tree that the kernel was asked about; the task stands in `/w`.
@@ -240,7 +240,10 @@ fn a_place_alone_does_nothing() {
         ("fchown", say(task.fchown(file, 0, 0))),
         ("ftruncate", say(task.ftruncate(file, 1))),
         ("futimens", say(task.futimens(file, [none, none]))),
-        ("fsetxattr", say(task.fsetxattr(file, b"user.a", b"b", 0))),
+        (
+            "fsetxattr",
+            say(task.fsetxattr(file, b"user.a", b"b", XattrFlags::empty())),
+        ),
         ("fgetxattr", say(task.fgetxattr(file, b"user.a"))),
         ("flistxattr", say(task.flistxattr(file))),
         ("fremovexattr", say(task.fremovexattr(file, b"user.a"))),

@@ -61,7 +61,7 @@ fn listed(task: &Task) -> Said {
 
 /// Makes a call.
 fn make(task: &Task, call: Call) -> Said {
-    let flag = |on: bool| if on { O_CLOEXEC } else { 0 };
+    let flag = |on: bool| if on { O_CLOEXEC } else { O_RDONLY };
     let done = |result: Result<(), Errno>| result.map(|()| Said::Done);
     let said = match call {
         Call::Open {

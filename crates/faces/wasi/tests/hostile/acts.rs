@@ -2,7 +2,7 @@
 //! Each call that takes a path, as a guest does it, and as a task does that nothing confines.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY};
-use openpath_abi::{Errno, TimeSet, Timespec};
+use openpath_abi::{AtFlags, Errno, TimeSet, Timespec};
 use openpath_vfs::Task;
 
 use super::field::{content, fill};
@@ -116,7 +116,7 @@ pub(super) const ACTS: &[Act] = &[
         task: |task, path| {
             let time = Timespec { sec: 0, nsec: 1 };
             let times = [TimeSet::At(time); 2];
-            task.utimensat(AT_FDCWD, Some(path), times, 0)?;
+            task.utimensat(AT_FDCWD, Some(path), times, AtFlags::empty())?;
             Ok(Brought::Nothing)
         },
     },

@@ -1,82 +1,108 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flags of open(2), the `*at` calls, fcntl(2) and lseek(2).
 
+use crate::flags::flags;
+
+flags! {
+    /// `O_*`: flags of open(2), and of an open file.
+    OFlags(u32):
+        O_ACCMODE O_WRONLY O_RDWR O_TMPFILE O_SYNC O_CREAT O_EXCL O_NOCTTY O_TRUNC O_APPEND
+        O_NONBLOCK O_DSYNC O_ASYNC O_DIRECT O_LARGEFILE O_DIRECTORY O_NOFOLLOW O_NOATIME O_CLOEXEC
+        O_SYNC_ONLY O_PATH O_TMPFILE_ONLY O_EMPTYPATH
+}
+
+// The width of `open_how`.
+impl From<OFlags> for u64 {
+    #[inline(always)]
+    fn from(flags: OFlags) -> u64 {
+        u64::from(flags.bits())
+    }
+}
+
 /// Access mode: read.
-pub const O_RDONLY: u32 = 0o0;
+pub const O_RDONLY: OFlags = OFlags::from_bits_retain(0o0);
 /// Access mode: write.
-pub const O_WRONLY: u32 = 0o1;
+pub const O_WRONLY: OFlags = OFlags::from_bits_retain(0o1);
 /// Access mode: read and write.
-pub const O_RDWR: u32 = 0o2;
+pub const O_RDWR: OFlags = OFlags::from_bits_retain(0o2);
 /// The bits of the access mode. As an open's mode it requires both permissions and grants neither.
-pub const O_ACCMODE: u32 = 0o3;
+pub const O_ACCMODE: OFlags = OFlags::from_bits_retain(0o3);
 /// Create the file if it is absent.
-pub const O_CREAT: u32 = 0o100;
+pub const O_CREAT: OFlags = OFlags::from_bits_retain(0o100);
 /// With `O_CREAT`: it must be absent. With `O_TMPFILE`: it may never be linked.
-pub const O_EXCL: u32 = 0o200;
+pub const O_EXCL: OFlags = OFlags::from_bits_retain(0o200);
 /// Do not become the controlling terminal.
-pub const O_NOCTTY: u32 = 0o400;
+pub const O_NOCTTY: OFlags = OFlags::from_bits_retain(0o400);
 /// Cut a regular file to length 0.
-pub const O_TRUNC: u32 = 0o1000;
+pub const O_TRUNC: OFlags = OFlags::from_bits_retain(0o1000);
 /// Each write goes to the end.
-pub const O_APPEND: u32 = 0o2000;
+pub const O_APPEND: OFlags = OFlags::from_bits_retain(0o2000);
 /// Do not wait.
-pub const O_NONBLOCK: u32 = 0o4000;
+pub const O_NONBLOCK: OFlags = OFlags::from_bits_retain(0o4000);
 /// Each write reaches the medium, with the metadata needed to read it back.
-pub const O_DSYNC: u32 = 0o10000;
+pub const O_DSYNC: OFlags = OFlags::from_bits_retain(0o10000);
 /// Signal when input or output becomes possible.
-pub const O_ASYNC: u32 = 0o20000;
+pub const O_ASYNC: OFlags = OFlags::from_bits_retain(0o20000);
 /// Bypass the page cache.
-pub const O_DIRECT: u32 = 0o40000;
+pub const O_DIRECT: OFlags = OFlags::from_bits_retain(0o40000);
 /// The kernel's value: 64-bit kernels set it in every open file (C libraries say 0).
-pub const O_LARGEFILE: u32 = 0o100000;
+pub const O_LARGEFILE: OFlags = OFlags::from_bits_retain(0o100000);
 /// It must be a directory.
-pub const O_DIRECTORY: u32 = 0o200000;
+pub const O_DIRECTORY: OFlags = OFlags::from_bits_retain(0o200000);
 /// Do not follow a symbolic link in the last component.
-pub const O_NOFOLLOW: u32 = 0o400000;
+pub const O_NOFOLLOW: OFlags = OFlags::from_bits_retain(0o400000);
 /// Reading does not change the access time.
-pub const O_NOATIME: u32 = 0o1000000;
+pub const O_NOATIME: OFlags = OFlags::from_bits_retain(0o1000000);
 /// The descriptor is closed by execve(2).
-pub const O_CLOEXEC: u32 = 0o2000000;
+pub const O_CLOEXEC: OFlags = OFlags::from_bits_retain(0o2000000);
 /// The bit that `O_SYNC` adds to `O_DSYNC` (the kernel's `__O_SYNC`).
-pub const O_SYNC_ONLY: u32 = 0o4000000;
+pub const O_SYNC_ONLY: OFlags = OFlags::from_bits_retain(0o4000000);
 /// Each write reaches the medium, with all metadata.
-pub const O_SYNC: u32 = O_SYNC_ONLY | O_DSYNC;
+pub const O_SYNC: OFlags = O_SYNC_ONLY.union(O_DSYNC);
 /// A descriptor of the path only, without access to the object.
-pub const O_PATH: u32 = 0o10000000;
+pub const O_PATH: OFlags = OFlags::from_bits_retain(0o10000000);
 /// The bit that `O_TMPFILE` adds to `O_DIRECTORY` (the kernel's `__O_TMPFILE`).
-pub const O_TMPFILE_ONLY: u32 = 0o20000000;
+pub const O_TMPFILE_ONLY: OFlags = OFlags::from_bits_retain(0o20000000);
 /// A nameless file in the directory.
-pub const O_TMPFILE: u32 = O_TMPFILE_ONLY | O_DIRECTORY;
+pub const O_TMPFILE: OFlags = O_TMPFILE_ONLY.union(O_DIRECTORY);
 /// Linux 7.2: the empty path means the object of the directory descriptor.
-pub const O_EMPTYPATH: u32 = 0o400000000;
+pub const O_EMPTYPATH: OFlags = OFlags::from_bits_retain(0o400000000);
 
 /// Linux 7.2, openat2(2) only: it must be a regular file, else `EFTYPE`.
 pub const OPENAT2_REGULAR: u64 = 1 << 32;
 
+flags! {
+    /// `AT_*`: flags of the calls on a path relative to a descriptor.
+    AtFlags(u32):
+        AT_SYMLINK_NOFOLLOW AT_EACCESS AT_REMOVEDIR AT_SYMLINK_FOLLOW AT_NO_AUTOMOUNT AT_EMPTY_PATH
+        AT_STATX_SYNC_AS_STAT AT_STATX_FORCE_SYNC AT_STATX_DONT_SYNC AT_STATX_SYNC_TYPE
+        AT_RECURSIVE
+}
+
 /// The directory descriptor that means the current directory.
 pub const AT_FDCWD: i32 = -100;
 /// Do not follow a symbolic link in the last component.
-pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+pub const AT_SYMLINK_NOFOLLOW: AtFlags = AtFlags::from_bits_retain(0x100);
 /// faccessat2(2): use the effective ids.
-pub const AT_EACCESS: u32 = 0x200;
+pub const AT_EACCESS: AtFlags = AtFlags::from_bits_retain(0x200);
 /// unlinkat(2): remove a directory.
-pub const AT_REMOVEDIR: u32 = 0x200;
+pub const AT_REMOVEDIR: AtFlags = AtFlags::from_bits_retain(0x200);
 /// linkat(2): follow a symbolic link in the last component.
-pub const AT_SYMLINK_FOLLOW: u32 = 0x400;
+pub const AT_SYMLINK_FOLLOW: AtFlags = AtFlags::from_bits_retain(0x400);
 /// Do not trigger an automount in the last component.
-pub const AT_NO_AUTOMOUNT: u32 = 0x800;
+pub const AT_NO_AUTOMOUNT: AtFlags = AtFlags::from_bits_retain(0x800);
 /// The empty path means the object of the directory descriptor.
-pub const AT_EMPTY_PATH: u32 = 0x1000;
+pub const AT_EMPTY_PATH: AtFlags = AtFlags::from_bits_retain(0x1000);
 /// statx(2): as stat(2) does.
-pub const AT_STATX_SYNC_AS_STAT: u32 = 0x0;
+pub const AT_STATX_SYNC_AS_STAT: AtFlags = AtFlags::from_bits_retain(0x0);
 /// statx(2): ask the server.
-pub const AT_STATX_FORCE_SYNC: u32 = 0x2000;
+pub const AT_STATX_FORCE_SYNC: AtFlags = AtFlags::from_bits_retain(0x2000);
 /// statx(2): what is cached will do.
-pub const AT_STATX_DONT_SYNC: u32 = 0x4000;
+pub const AT_STATX_DONT_SYNC: AtFlags = AtFlags::from_bits_retain(0x4000);
 /// statx(2): the bits of the three above.
-pub const AT_STATX_SYNC_TYPE: u32 = 0x6000;
+pub const AT_STATX_SYNC_TYPE: AtFlags = AtFlags::from_bits_retain(0x6000);
 /// The whole mount tree below.
-pub const AT_RECURSIVE: u32 = 0x8000;
+pub const AT_RECURSIVE: AtFlags = AtFlags::from_bits_retain(0x8000);
 
 /// Descriptor flag: closed by execve(2).
 pub const FD_CLOEXEC: u32 = 1;

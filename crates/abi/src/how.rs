@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `struct open_how`, the argument of openat2(2).
 
-/// How to open: flags, mode and resolve bits, all in 64 bits.
+use crate::{Mode, OFlags, ResolveFlags};
+
+/// How to open: flags, mode and resolve bits, all in 64 bits. A caller with numbers from a wire
+/// fills in the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct OpenHow {
@@ -10,7 +13,7 @@ pub struct OpenHow {
     /// Permission bits of a file to create; must be 0 where none is created.
     pub mode: u64,
     /// `RESOLVE_*` of [`crate::resolve`].
-    pub resolve: u64,
+    pub resolve: ResolveFlags,
 }
 
 impl OpenHow {
@@ -20,18 +23,18 @@ impl OpenHow {
     /// What is asked for, without any resolve bit.
     #[inline]
     #[must_use]
-    pub const fn new(flags: u64, mode: u64) -> OpenHow {
+    pub fn new(flags: OFlags, mode: impl Into<Mode>) -> OpenHow {
         OpenHow {
-            flags,
-            mode,
-            resolve: 0,
+            flags: u64::from(flags.bits()),
+            mode: u64::from(mode.into().bits()),
+            resolve: ResolveFlags::empty(),
         }
     }
 
     /// The same with these resolve bits.
     #[inline]
     #[must_use]
-    pub const fn resolve(self, resolve: u64) -> OpenHow {
+    pub const fn resolve(self, resolve: ResolveFlags) -> OpenHow {
         OpenHow { resolve, ..self }
     }
 
@@ -47,7 +50,7 @@ impl OpenHow {
         OpenHow {
             flags: word(0),
             mode: word(8),
-            resolve: word(16),
+            resolve: ResolveFlags::from_bits_retain(word(16)),
         }
     }
 
@@ -56,9 +59,10 @@ impl OpenHow {
     #[must_use]
     pub fn to_bytes(self) -> [u8; OpenHow::SIZE_VER0] {
         let mut bytes = [0; OpenHow::SIZE_VER0];
-        for (place, word) in bytes
-            .chunks_exact_mut(8)
-            .zip([self.flags, self.mode, self.resolve])
+        for (place, word) in
+            bytes
+                .chunks_exact_mut(8)
+                .zip([self.flags, self.mode, self.resolve.bits()])
         {
             place.copy_from_slice(&word.to_ne_bytes());
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers and layouts of the Linux system calls that open and walk paths: plain constants and
-//! structs.
+//! Numbers and layouts of the Linux system calls that open and walk paths: constants, sets of flags
+//! with a type each, and structs.
 //!
 //! Values are those of x86-64 Linux, as the system calls take and return them. Where a C library
 //! differs (`O_LARGEFILE`), this is the kernel's value. Nothing here allocates, calls or decides;
@@ -15,6 +15,7 @@ pub mod dirent;
 pub mod errno;
 pub mod falloc;
 pub mod fcntl;
+mod flags;
 pub mod how;
 pub mod inotify;
 pub mod limits;
@@ -30,8 +31,14 @@ pub mod time;
 pub mod xattr;
 
 pub use errno::Errno;
+pub use fcntl::{AtFlags, OFlags};
 pub use how::OpenHow;
 pub use lock::{Delegation, Flock};
+pub use mode::Mode;
+pub use mount::{MountAttrFlags, MoveMountFlags, UmountFlags};
+pub use rename::RenameFlags;
+pub use resolve::ResolveFlags;
 pub use stat::{Stat, StatFs};
-pub use statx::Statx;
+pub use statx::{Statx, StatxMask};
 pub use time::{TimeSet, Timespec};
+pub use xattr::XattrFlags;

@@ -3,6 +3,41 @@
 
 use crate::dirent;
 
+/// Permission bits that a call takes, and for mknod(2) the type: a number in octal becomes one.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Mode(u32);
+
+impl Mode {
+    /// The mode of a number, with its unknown bits.
+    #[inline(always)]
+    #[must_use]
+    pub const fn from_bits_retain(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The number, as the system call takes it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+// The only conversion into `Mode`, so that a literal is inferred.
+impl From<u32> for Mode {
+    #[inline(always)]
+    fn from(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+impl core::fmt::Debug for Mode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Mode({:#o})", self.0)
+    }
+}
+
 /// The bits of the type.
 pub const S_IFMT: u32 = 0o170000;
 /// FIFO.

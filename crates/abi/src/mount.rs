@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flags of mount(2), umount2(2), the newer calls about mounts, and statfs(2).
 
+use crate::fcntl::AtFlags;
+use crate::flags::flags;
+
 /// Read-only.
 pub const MS_RDONLY: u64 = 0x1;
 /// Ignore the set-id bits.
@@ -48,61 +51,82 @@ pub const MS_STRICTATIME: u64 = 0x1000000;
 /// Times are written late.
 pub const MS_LAZYTIME: u64 = 0x2000000;
 
+flags! {
+    /// Flags of umount2(2).
+    UmountFlags(u32):
+        MNT_FORCE MNT_DETACH MNT_EXPIRE UMOUNT_NOFOLLOW
+}
+
 /// Give up pending requests.
-pub const MNT_FORCE: u32 = 0x1;
+pub const MNT_FORCE: UmountFlags = UmountFlags::from_bits_retain(0x1);
 /// Detach now, clean up when it is no longer used.
-pub const MNT_DETACH: u32 = 0x2;
+pub const MNT_DETACH: UmountFlags = UmountFlags::from_bits_retain(0x2);
 /// Mark as expired; unmount if marked already.
-pub const MNT_EXPIRE: u32 = 0x4;
+pub const MNT_EXPIRE: UmountFlags = UmountFlags::from_bits_retain(0x4);
 /// Do not follow a symbolic link.
-pub const UMOUNT_NOFOLLOW: u32 = 0x8;
+pub const UMOUNT_NOFOLLOW: UmountFlags = UmountFlags::from_bits_retain(0x8);
 
 /// open_tree(2): a copy of the mounts, not the place itself.
-pub const OPEN_TREE_CLONE: u32 = 1;
+pub const OPEN_TREE_CLONE: AtFlags = AtFlags::from_bits_retain(1);
 /// open_tree(2): the descriptor is closed by exec.
-pub const OPEN_TREE_CLOEXEC: u32 = 0o2000000;
+pub const OPEN_TREE_CLOEXEC: AtFlags = AtFlags::from_bits_retain(0o2000000);
 /// fsmount(2): the descriptor is closed by exec.
 pub const FSMOUNT_CLOEXEC: u32 = 1;
 
+flags! {
+    /// Flags of move_mount(2).
+    MoveMountFlags(u32):
+        MOVE_MOUNT_F_SYMLINKS MOVE_MOUNT_F_AUTOMOUNTS MOVE_MOUNT_F_EMPTY_PATH MOVE_MOUNT_T_SYMLINKS
+        MOVE_MOUNT_T_AUTOMOUNTS MOVE_MOUNT_T_EMPTY_PATH MOVE_MOUNT_SET_GROUP MOVE_MOUNT_BENEATH
+}
+
 /// move_mount(2): follow links at the end of the source.
-pub const MOVE_MOUNT_F_SYMLINKS: u32 = 0x1;
+pub const MOVE_MOUNT_F_SYMLINKS: MoveMountFlags = MoveMountFlags::from_bits_retain(0x1);
 /// move_mount(2): trigger automounts at the source.
-pub const MOVE_MOUNT_F_AUTOMOUNTS: u32 = 0x2;
+pub const MOVE_MOUNT_F_AUTOMOUNTS: MoveMountFlags = MoveMountFlags::from_bits_retain(0x2);
 /// move_mount(2): the source may be an empty path.
-pub const MOVE_MOUNT_F_EMPTY_PATH: u32 = 0x4;
+pub const MOVE_MOUNT_F_EMPTY_PATH: MoveMountFlags = MoveMountFlags::from_bits_retain(0x4);
 /// move_mount(2): follow links at the end of the target.
-pub const MOVE_MOUNT_T_SYMLINKS: u32 = 0x10;
+pub const MOVE_MOUNT_T_SYMLINKS: MoveMountFlags = MoveMountFlags::from_bits_retain(0x10);
 /// move_mount(2): trigger automounts at the target.
-pub const MOVE_MOUNT_T_AUTOMOUNTS: u32 = 0x20;
+pub const MOVE_MOUNT_T_AUTOMOUNTS: MoveMountFlags = MoveMountFlags::from_bits_retain(0x20);
 /// move_mount(2): the target may be an empty path.
-pub const MOVE_MOUNT_T_EMPTY_PATH: u32 = 0x40;
+pub const MOVE_MOUNT_T_EMPTY_PATH: MoveMountFlags = MoveMountFlags::from_bits_retain(0x40);
 /// move_mount(2): move nothing; the target joins the peers of the source.
-pub const MOVE_MOUNT_SET_GROUP: u32 = 0x100;
+pub const MOVE_MOUNT_SET_GROUP: MoveMountFlags = MoveMountFlags::from_bits_retain(0x100);
 /// move_mount(2): mount beneath what is mounted at the target.
-pub const MOVE_MOUNT_BENEATH: u32 = 0x200;
+pub const MOVE_MOUNT_BENEATH: MoveMountFlags = MoveMountFlags::from_bits_retain(0x200);
+
+flags! {
+    /// Attributes of a mount: mount_setattr(2), fsmount(2).
+    MountAttrFlags(u64):
+        MOUNT_ATTR_RDONLY MOUNT_ATTR_NOSUID MOUNT_ATTR_NODEV MOUNT_ATTR_NOEXEC MOUNT_ATTR__ATIME
+        MOUNT_ATTR_RELATIME MOUNT_ATTR_NOATIME MOUNT_ATTR_STRICTATIME MOUNT_ATTR_NODIRATIME
+        MOUNT_ATTR_IDMAP MOUNT_ATTR_NOSYMFOLLOW
+}
 
 /// Nothing may be changed.
-pub const MOUNT_ATTR_RDONLY: u64 = 0x1;
+pub const MOUNT_ATTR_RDONLY: MountAttrFlags = MountAttrFlags::from_bits_retain(0x1);
 /// Ignore the set-id bits.
-pub const MOUNT_ATTR_NOSUID: u64 = 0x2;
+pub const MOUNT_ATTR_NOSUID: MountAttrFlags = MountAttrFlags::from_bits_retain(0x2);
 /// Devices cannot be opened.
-pub const MOUNT_ATTR_NODEV: u64 = 0x4;
+pub const MOUNT_ATTR_NODEV: MountAttrFlags = MountAttrFlags::from_bits_retain(0x4);
 /// Nothing can be executed.
-pub const MOUNT_ATTR_NOEXEC: u64 = 0x8;
+pub const MOUNT_ATTR_NOEXEC: MountAttrFlags = MountAttrFlags::from_bits_retain(0x8);
 /// All about access times.
-pub const MOUNT_ATTR__ATIME: u64 = 0x70;
+pub const MOUNT_ATTR__ATIME: MountAttrFlags = MountAttrFlags::from_bits_retain(0x70);
 /// Access times move when they are behind, or a day old.
-pub const MOUNT_ATTR_RELATIME: u64 = 0x0;
+pub const MOUNT_ATTR_RELATIME: MountAttrFlags = MountAttrFlags::from_bits_retain(0x0);
 /// The access time is never changed.
-pub const MOUNT_ATTR_NOATIME: u64 = 0x10;
+pub const MOUNT_ATTR_NOATIME: MountAttrFlags = MountAttrFlags::from_bits_retain(0x10);
 /// The access time changes with each access.
-pub const MOUNT_ATTR_STRICTATIME: u64 = 0x20;
+pub const MOUNT_ATTR_STRICTATIME: MountAttrFlags = MountAttrFlags::from_bits_retain(0x20);
 /// The access time of directories is never changed.
-pub const MOUNT_ATTR_NODIRATIME: u64 = 0x80;
+pub const MOUNT_ATTR_NODIRATIME: MountAttrFlags = MountAttrFlags::from_bits_retain(0x80);
 /// Owners are mapped.
-pub const MOUNT_ATTR_IDMAP: u64 = 0x10_0000;
+pub const MOUNT_ATTR_IDMAP: MountAttrFlags = MountAttrFlags::from_bits_retain(0x10_0000);
 /// No symbolic link is followed.
-pub const MOUNT_ATTR_NOSYMFOLLOW: u64 = 0x20_0000;
+pub const MOUNT_ATTR_NOSYMFOLLOW: MountAttrFlags = MountAttrFlags::from_bits_retain(0x20_0000);
 
 /// Read-only.
 pub const ST_RDONLY: u64 = 0x1;

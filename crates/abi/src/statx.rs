@@ -1,44 +1,54 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! statx(2): masks of fields, and the result.
 
+use crate::flags::flags;
+
 use crate::time::Timespec;
 
+flags! {
+    /// Fields of statx(2).
+    StatxMask(u32):
+        STATX_TYPE STATX_MODE STATX_NLINK STATX_UID STATX_GID STATX_ATIME STATX_MTIME STATX_CTIME
+        STATX_INO STATX_SIZE STATX_BLOCKS STATX_BASIC_STATS STATX_BTIME STATX_MNT_ID STATX_DIOALIGN
+        STATX_MNT_ID_UNIQUE STATX_SUBVOL STATX_RESERVED
+}
+
 /// The type in `mode`.
-pub const STATX_TYPE: u32 = 0x1;
+pub const STATX_TYPE: StatxMask = StatxMask::from_bits_retain(0x1);
 /// The permission bits in `mode`.
-pub const STATX_MODE: u32 = 0x2;
+pub const STATX_MODE: StatxMask = StatxMask::from_bits_retain(0x2);
 /// `nlink`.
-pub const STATX_NLINK: u32 = 0x4;
+pub const STATX_NLINK: StatxMask = StatxMask::from_bits_retain(0x4);
 /// `uid`.
-pub const STATX_UID: u32 = 0x8;
+pub const STATX_UID: StatxMask = StatxMask::from_bits_retain(0x8);
 /// `gid`.
-pub const STATX_GID: u32 = 0x10;
+pub const STATX_GID: StatxMask = StatxMask::from_bits_retain(0x10);
 /// `atime`.
-pub const STATX_ATIME: u32 = 0x20;
+pub const STATX_ATIME: StatxMask = StatxMask::from_bits_retain(0x20);
 /// `mtime`.
-pub const STATX_MTIME: u32 = 0x40;
+pub const STATX_MTIME: StatxMask = StatxMask::from_bits_retain(0x40);
 /// `ctime`.
-pub const STATX_CTIME: u32 = 0x80;
+pub const STATX_CTIME: StatxMask = StatxMask::from_bits_retain(0x80);
 /// `ino`.
-pub const STATX_INO: u32 = 0x100;
+pub const STATX_INO: StatxMask = StatxMask::from_bits_retain(0x100);
 /// `size`.
-pub const STATX_SIZE: u32 = 0x200;
+pub const STATX_SIZE: StatxMask = StatxMask::from_bits_retain(0x200);
 /// `blocks`.
-pub const STATX_BLOCKS: u32 = 0x400;
+pub const STATX_BLOCKS: StatxMask = StatxMask::from_bits_retain(0x400);
 /// All of the above: what stat(2) has.
-pub const STATX_BASIC_STATS: u32 = 0x7ff;
+pub const STATX_BASIC_STATS: StatxMask = StatxMask::from_bits_retain(0x7ff);
 /// `btime`.
-pub const STATX_BTIME: u32 = 0x800;
+pub const STATX_BTIME: StatxMask = StatxMask::from_bits_retain(0x800);
 /// `mnt_id`.
-pub const STATX_MNT_ID: u32 = 0x1000;
+pub const STATX_MNT_ID: StatxMask = StatxMask::from_bits_retain(0x1000);
 /// `dio_mem_align` and `dio_offset_align`.
-pub const STATX_DIOALIGN: u32 = 0x2000;
+pub const STATX_DIOALIGN: StatxMask = StatxMask::from_bits_retain(0x2000);
 /// `mnt_id`, in the form that is never used again.
-pub const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
+pub const STATX_MNT_ID_UNIQUE: StatxMask = StatxMask::from_bits_retain(0x4000);
 /// `subvol`.
-pub const STATX_SUBVOL: u32 = 0x8000;
+pub const STATX_SUBVOL: StatxMask = StatxMask::from_bits_retain(0x8000);
 /// Must be 0, else `EINVAL` (`STATX__RESERVED`).
-pub const STATX_RESERVED: u32 = 0x80000000;
+pub const STATX_RESERVED: StatxMask = StatxMask::from_bits_retain(0x80000000);
 
 /// Compressed.
 pub const STATX_ATTR_COMPRESSED: u64 = 0x4;
@@ -63,7 +73,7 @@ pub const STATX_ATTR_DAX: u64 = 0x200000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Statx {
     /// `STATX_*` that are filled in.
-    pub mask: u32,
+    pub mask: StatxMask,
     /// Preferred size of input and output.
     pub blksize: u32,
     /// `STATX_ATTR_*` that are set.

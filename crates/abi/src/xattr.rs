@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended attributes: flags, limits and name spaces of xattr(7).
 
+use crate::flags::flags;
+
+flags! {
+    /// Flags of setxattr(2).
+    XattrFlags(u32):
+        XATTR_CREATE XATTR_REPLACE
+}
+
 /// setxattr(2): it must be absent.
-pub const XATTR_CREATE: u32 = 0x1;
+pub const XATTR_CREATE: XattrFlags = XattrFlags::from_bits_retain(0x1);
 /// setxattr(2): it must exist.
-pub const XATTR_REPLACE: u32 = 0x2;
+pub const XATTR_REPLACE: XattrFlags = XattrFlags::from_bits_retain(0x2);
 /// Bytes of a name with its prefix, without its NUL.
 pub const XATTR_NAME_MAX: usize = 255;
 /// Bytes of a value.

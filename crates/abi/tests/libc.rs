@@ -3,14 +3,48 @@
 //! values.
 
 use openpath_abi::errno::MAX_ERRNO;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{
+    AtFlags, Errno, OFlags, OpenHow, RenameFlags, ResolveFlags, StatxMask, UmountFlags, XattrFlags,
+};
+
+/// The number of a constant, whatever its type.
+trait Number {
+    fn number(self) -> i128;
+}
+
+macro_rules! numbers {
+    ($($number:ty)*; $($set:ty)*) => {
+        $(impl Number for $number {
+            fn number(self) -> i128 {
+                i128::from(self)
+            }
+        })*
+        $(impl Number for $set {
+            fn number(self) -> i128 {
+                i128::from(self.bits())
+            }
+        })*
+    };
+}
+
+numbers! {
+    u8 i16 u32 i32 u64 i64;
+    OFlags AtFlags ResolveFlags RenameFlags StatxMask UmountFlags XattrFlags
+}
+
+/// The number of a constant that is an `usize`.
+impl Number for usize {
+    fn number(self) -> i128 {
+        self as i128
+    }
+}
 
 /// Compares constants of a module, name by name, with those of `libc`, as 64-bit patterns.
 macro_rules! same {
     ($module:ident: $($name:ident)*) => {
         $(
             assert_eq!(
-                i128::from(openpath_abi::$module::$name),
+                openpath_abi::$module::$name.number(),
                 i128::from(libc::$name),
                 stringify!($name)
             );
@@ -97,9 +131,12 @@ fn open_flags_match_libc() {
     }
     use openpath_abi::fcntl::{O_EMPTYPATH, O_LARGEFILE, OPENAT2_REGULAR};
     // The C library of a 64-bit system says 0; the kernel's value shows in F_GETFL.
-    assert_eq!((libc::O_LARGEFILE, O_LARGEFILE), (0, 0o100_000));
+    assert_eq!((libc::O_LARGEFILE, O_LARGEFILE.bits()), (0, 0o100_000));
     // Linux 7.2, newer than libc.
-    assert_eq!((O_EMPTYPATH, OPENAT2_REGULAR), (0x400_0000, 0x1_0000_0000));
+    assert_eq!(
+        (O_EMPTYPATH.bits(), OPENAT2_REGULAR),
+        (0x400_0000, 0x1_0000_0000)
+    );
 }
 
 #[test]
@@ -138,7 +175,7 @@ fn resolve_rename_and_access_flags_match_libc() {
     }
     same! { rename: RENAME_NOREPLACE RENAME_EXCHANGE RENAME_WHITEOUT }
     same! { access: F_OK X_OK W_OK R_OK }
-    assert_eq!(openpath_abi::resolve::RESOLVE_ALL, 0x3f);
+    assert_eq!(openpath_abi::resolve::RESOLVE_ALL.bits(), 0x3f);
 }
 
 #[test]
@@ -203,9 +240,12 @@ fn statx_flags_match_libc() {
         STATX_ATTR_DAX
     }
     use openpath_abi::statx::{STATX_MNT_ID_UNIQUE, STATX_RESERVED, STATX_SUBVOL};
-    assert_eq!((STATX_MNT_ID_UNIQUE, STATX_SUBVOL), (0x4000, 0x8000));
     assert_eq!(
-        u64::from(STATX_RESERVED),
+        (STATX_MNT_ID_UNIQUE.bits(), STATX_SUBVOL.bits()),
+        (0x4000, 0x8000)
+    );
+    assert_eq!(
+        u64::from(STATX_RESERVED.bits()),
         libc::STATX__RESERVED as u64 & 0xffff_ffff
     );
 }
@@ -281,16 +321,16 @@ fn open_how_has_the_kernels_layout() {
     let how = OpenHow {
         flags: 0x0102_0304,
         mode: 0o640,
-        resolve: 1 << 63,
+        resolve: ResolveFlags::from_bits_retain(1 << 63),
     };
     assert_eq!(how.to_bytes()[8..16], 0o640_u64.to_ne_bytes());
     assert_eq!(OpenHow::from_bytes(&how.to_bytes()), how);
     assert_eq!(
-        OpenHow::new(1, 2).resolve(3),
+        OpenHow::new(OFlags::from_bits_retain(1), 2).resolve(ResolveFlags::from_bits_retain(3)),
         OpenHow {
             flags: 1,
             mode: 2,
-            resolve: 3
+            resolve: ResolveFlags::from_bits_retain(3)
         }
     );
 }
@@ -336,4 +376,24 @@ fn descriptor_and_io_constants_match_libc() {
         IN_MOVED_FROM IN_MOVED_TO IN_CREATE IN_DELETE IN_DELETE_SELF IN_MOVE_SELF IN_CLOSE IN_MOVE
         IN_ALL_EVENTS IN_UNMOUNT IN_Q_OVERFLOW IN_IGNORED IN_ONLYDIR IN_DONT_FOLLOW IN_EXCL_UNLINK
         IN_MASK_CREATE IN_MASK_ADD IN_ISDIR IN_ONESHOT IN_CLOEXEC IN_NONBLOCK);
+}
+
+#[test]
+fn sets_keep_unknown_bits_and_show_their_names() {
+    use openpath_abi::fcntl::{O_CLOEXEC, O_CREAT, O_RDWR, O_SYNC, O_TMPFILE};
+    let set = OFlags::from_bits_retain(1 << 30) | O_CREAT | O_RDWR;
+    assert_eq!((set & !O_CREAT).bits(), 1 << 30 | 2);
+    assert!(set.contains(O_CREAT) && !set.contains(O_CREAT | O_CLOEXEC));
+    assert!(set.intersects(O_CREAT | O_CLOEXEC) && !set.intersects(O_CLOEXEC));
+    assert_eq!(format!("{set:?}"), "OFlags(O_RDWR | O_CREAT | 0x40000000)");
+    assert_eq!(
+        format!("{:?}", O_TMPFILE | O_SYNC),
+        "OFlags(O_TMPFILE | O_SYNC)"
+    );
+    assert_eq!(format!("{:?}", AtFlags::empty()), "AtFlags(0x0)");
+    assert_eq!(OFlags::union_of(&[O_CREAT, O_RDWR]), O_CREAT.union(O_RDWR));
+    assert_eq!(
+        (O_CREAT.only_if(true), O_CREAT.only_if(false)),
+        (O_CREAT, OFlags::empty())
+    );
 }

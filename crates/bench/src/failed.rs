@@ -14,6 +14,7 @@ mod record;
 mod replay;
 mod trace;
 
+use openpath_abi::OFlags;
 use std::ffi::CStr;
 use std::fs;
 use std::path::PathBuf;
@@ -59,16 +60,26 @@ const SEARCH: &str = "header-search";
 
 /// A failing open: its errno, a path and flags.
 const WAYS: [(&str, i32, &CStr, u32); 5] = [
-    ("ENOENT", libc::ENOENT, c"/tmp/nonexistent", O_RDONLY),
+    ("ENOENT", libc::ENOENT, c"/tmp/nonexistent", O_RDONLY.bits()),
     (
         "ENOTDIR",
         libc::ENOTDIR,
         c"/tmp/file",
-        O_RDONLY | O_DIRECTORY,
+        (O_RDONLY.bits() | O_DIRECTORY.bits()),
     ),
-    ("EISDIR", libc::EISDIR, c"/tmp/dir", O_WRONLY),
-    ("EEXIST", libc::EEXIST, c"/tmp/file", O_CREAT | O_EXCL),
-    ("ELOOP", libc::ELOOP, c"/tmp/link", O_RDONLY | O_NOFOLLOW),
+    ("EISDIR", libc::EISDIR, c"/tmp/dir", O_WRONLY.bits()),
+    (
+        "EEXIST",
+        libc::EEXIST,
+        c"/tmp/file",
+        (O_CREAT.bits() | O_EXCL.bits()),
+    ),
+    (
+        "ELOOP",
+        libc::ELOOP,
+        c"/tmp/link",
+        (O_RDONLY.bits() | O_NOFOLLOW.bits()),
+    ),
 ];
 
 /// Instances with both settings of the switch.
@@ -120,7 +131,7 @@ fn loops(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
         let mut plan = Plan::default();
         let [on, off] = tasks.each_ref().map(|task| {
             let right = move || {
-                let failed = task.open(path.to_bytes(), flags, 0o644);
+                let failed = task.open(path.to_bytes(), OFlags::from_bits_retain(flags), 0o644);
                 failed.is_err_and(|why| why.raw() == errno)
             };
             plan.ours(name, move |ops| wrong(ops, right))
@@ -245,7 +256,9 @@ mod tests {
             let failed = |open: &&trace::Open| open.errno != 0;
             for open in trace.opens.iter().filter(failed) {
                 let path = &trace.paths[open.path];
-                let got = task.open(path.as_bytes(), open.flags, 0).map(|_| ());
+                let got = task
+                    .open(path.as_bytes(), OFlags::from_bits_retain(open.flags), 0)
+                    .map(|_| ());
                 assert_eq!(got.map_err(|e| e.raw()), Err(open.errno), "{path}");
             }
         }

@@ -118,7 +118,7 @@ impl Root {
                     .or_else(exists_is_fine)
                     .map_err(grown)?;
             }
-            let fd = sys::open(&chain.file, O_RDWR | O_CREAT, 0o644);
+            let fd = sys::open(&chain.file, (O_RDWR | O_CREAT).bits(), 0o644);
             if fd < 0 {
                 return Err(grown(io::Error::from_raw_os_error(-fd)));
             }

@@ -7,9 +7,9 @@
 use std::ffi::CStr;
 use std::hint::black_box;
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::statx::STATX_BASIC_STATS;
+use openpath_abi::{AtFlags, Errno, OFlags};
 use openpath_vfs::Task;
 
 use crate::paths::Ring;
@@ -63,18 +63,22 @@ impl Op {
     pub(crate) fn host(self, ops: u64, paths: &mut Ring<'_>) -> u64 {
         let closed = |fd: i32| fd >= 0 && sys::close(fd) == 0;
         match self {
-            Op::FailedOpen => wrong(ops, paths, |p| sys::open(p, O_RDONLY, 0) == -libc::ENOENT),
-            Op::OpenClose => wrong(ops, paths, |p| closed(sys::open(p, O_RDONLY, 0))),
-            Op::CreatExisting => wrong(ops, paths, |p| {
-                closed(sys::open(p, O_RDWR | O_CREAT, 0o644))
+            Op::FailedOpen => wrong(ops, paths, |p| {
+                sys::open(p, O_RDONLY.bits(), 0) == -libc::ENOENT
             }),
-            Op::CreatReadOnly => wrong(ops, paths, |p| closed(sys::open(p, O_CREAT, 0o644))),
+            Op::OpenClose => wrong(ops, paths, |p| closed(sys::open(p, O_RDONLY.bits(), 0))),
+            Op::CreatExisting => wrong(ops, paths, |p| {
+                closed(sys::open(p, (O_RDWR | O_CREAT).bits(), 0o644))
+            }),
+            Op::CreatReadOnly => wrong(ops, paths, |p| closed(sys::open(p, O_CREAT.bits(), 0o644))),
             Op::Stat => wrong(ops, paths, |p| sys::stat_ino(p).is_some()),
             Op::Lstat => wrong(ops, paths, |p| sys::lstat_ino(p).is_some()),
             Op::Statx => wrong(ops, paths, |p| sys::statx_ino(p).is_some()),
-            Op::Denied => wrong(ops, paths, |p| sys::open(p, O_RDONLY, 0) == -libc::EACCES),
+            Op::Denied => wrong(ops, paths, |p| {
+                sys::open(p, O_RDONLY.bits(), 0) == -libc::EACCES
+            }),
             Op::DupClose => {
-                let fd = sys::open(paths.next(), O_RDONLY, 0);
+                let fd = sys::open(paths.next(), O_RDONLY.bits(), 0);
                 let wrong = wrong(ops, paths, |_| closed(sys::dup(fd)));
                 wrong + u64::from(!closed(fd))
             }
@@ -87,18 +91,27 @@ impl Op {
             Op::FailedOpen => wrong(ops, paths, |p| refused(task, p, Errno::ENOENT)),
             Op::Denied => wrong(ops, paths, |p| refused(task, p, Errno::EACCES)),
             Op::OpenClose => wrong(ops, paths, |p| {
-                ours::open_close(task, p.to_bytes(), O_RDONLY)
+                ours::open_close(
+                    task,
+                    p.to_bytes(),
+                    OFlags::from_bits_retain(O_RDONLY.bits()),
+                )
             }),
             Op::CreatExisting => wrong(ops, paths, |p| {
-                ours::open_close(task, p.to_bytes(), O_RDWR | O_CREAT)
+                ours::open_close(
+                    task,
+                    p.to_bytes(),
+                    OFlags::from_bits_retain((O_RDWR | O_CREAT).bits()),
+                )
             }),
             Op::CreatReadOnly => wrong(ops, paths, |p| {
-                ours::open_close(task, p.to_bytes(), O_CREAT)
+                ours::open_close(task, p.to_bytes(), OFlags::from_bits_retain(O_CREAT.bits()))
             }),
             Op::Stat => wrong(ops, paths, |p| black_box(task.stat(p.to_bytes())).is_ok()),
             Op::Lstat => wrong(ops, paths, |p| black_box(task.lstat(p.to_bytes())).is_ok()),
             Op::Statx => wrong(ops, paths, |p| {
-                black_box(task.statx(AT_FDCWD, p.to_bytes(), 0, STATX_BASIC_STATS)).is_ok()
+                black_box(task.statx(AT_FDCWD, p.to_bytes(), AtFlags::empty(), STATX_BASIC_STATS))
+                    .is_ok()
             }),
             Op::DupClose => {
                 let closed = |fd| task.close(fd).is_ok();
@@ -125,7 +138,7 @@ impl Op {
                 Op::Lstat => task.lstat(path).map(drop),
                 Op::Statx => {
                     let mask = STATX_BASIC_STATS;
-                    task.statx(AT_FDCWD, path, 0, mask).map(drop)
+                    task.statx(AT_FDCWD, path, AtFlags::empty(), mask).map(drop)
                 }
             };
             done == Err(Errno::EACCES)

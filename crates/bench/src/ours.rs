@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
+use openpath_abi::{Errno, OFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, SuperBlock, Task, Tuning, Vfs};
 
@@ -77,7 +77,7 @@ pub(crate) fn touch(task: &Task, path: &[u8]) -> Result<(), Error> {
 
 /// Opens with mode 644 and closes; returns whether both succeeded.
 #[inline(always)]
-pub(crate) fn open_close(task: &Task, path: &[u8], flags: u32) -> bool {
+pub(crate) fn open_close(task: &Task, path: &[u8], flags: OFlags) -> bool {
     task.open(path, flags, 0o644)
         .is_ok_and(|fd| task.close(fd).is_ok())
 }

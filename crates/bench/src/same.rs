@@ -6,6 +6,7 @@
 //! the lock context found by a flag and by reading the field; the host beside it. With `--locks`,
 //! the cost of the lock check and of locks (`locked`).
 
+use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 
 use crate::cmd::Ask;
@@ -20,9 +21,12 @@ use crate::{locked, ours};
 
 const FILE: &std::ffi::CStr = c"/tmp/same-file.data";
 const FLAGS: [(&str, u32); 3] = [
-    ("O_RDONLY", O_RDONLY),
-    ("O_RDWR", O_RDWR),
-    ("O_CREAT|O_RDWR", O_CREAT | O_RDWR),
+    ("O_RDONLY", O_RDONLY.bits()),
+    ("O_RDWR", O_RDWR.bits()),
+    (
+        "O_CREAT.bits()|O_RDWR.bits()",
+        (O_CREAT.bits() | O_RDWR.bits()),
+    ),
 ];
 const FLOOR: &str = "same-file nothing shared, 2T over 1T";
 
@@ -114,7 +118,8 @@ fn apart() -> Result<Make<'static>, Error> {
     let path = b"/same-file.data";
     ours::touch(&task, path)?;
     Ok(ready(move |ops| {
-        let wrong = |_: &u64| !ours::open_close(&task, path, O_RDONLY);
+        let wrong =
+            |_: &u64| !ours::open_close(&task, path, OFlags::from_bits_retain(O_RDONLY.bits()));
         (0..ops).filter(wrong).count() as u64
     }))
 }

@@ -5,10 +5,11 @@
 //! table of its own, as a process has. Ours has a task of its own, forked or with the others'
 //! table.
 
+use openpath_abi::{AtFlags, OFlags};
 use std::ffi::{CStr, CString};
 use std::hint::black_box;
 
-use openpath_abi::fcntl::AT_FDCWD;
+use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_vfs::{Task, Vfs};
 
 use crate::error::Error;
@@ -166,7 +167,7 @@ fn mine(action: Action, task: Task, mut ring: Ring<'_>) -> Result<Burst<'_>, Err
     Ok(match action {
         Action::OpenClose(flags) => Box::new(move |ops| {
             wrong(ops, &mut ring, |p| {
-                ours::open_close(&task, p.to_bytes(), flags)
+                ours::open_close(&task, p.to_bytes(), OFlags::from_bits_retain(flags))
             })
         }),
         Action::CreateUnlink(flags) => Box::new(move |ops| {
@@ -181,7 +182,7 @@ fn mine(action: Action, task: Task, mut ring: Ring<'_>) -> Result<Burst<'_>, Err
         }),
         Action::Dup => {
             let fd = task
-                .open(ring.next().to_bytes(), 0, 0)
+                .open(ring.next().to_bytes(), O_RDONLY, 0)
                 .map_err(|e| Error::setup("open the file to duplicate", e))?;
             let closed = move |task: &Task| task.dup(fd).is_ok_and(|fd| task.close(fd).is_ok());
             Box::new(move |ops| wrong(ops, &mut ring, |_| closed(&task)))
@@ -192,7 +193,8 @@ fn mine(action: Action, task: Task, mut ring: Ring<'_>) -> Result<Burst<'_>, Err
 /// Creates a file, closes and unlinks it; returns whether all of it succeeded.
 #[inline(always)]
 pub(crate) fn create_unlink(task: &Task, path: &[u8], flags: u32) -> bool {
-    ours::open_close(task, path, flags) && task.unlinkat(AT_FDCWD, path, 0).is_ok()
+    ours::open_close(task, path, OFlags::from_bits_retain(flags))
+        && task.unlinkat(AT_FDCWD, path, AtFlags::empty()).is_ok()
 }
 
 /// Runs operations on the paths of a ring in turn; returns how many were wrong.

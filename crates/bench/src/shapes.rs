@@ -75,7 +75,7 @@ fn will_it_scale(threads: usize) -> Vec<Scene> {
     let own = |make: &dyn Fn(usize) -> String| -> Vec<Vec<CString>> {
         (0..threads).map(|i| vec![path(make(i))]).collect()
     };
-    let open = Action::OpenClose(O_RDWR);
+    let open = Action::OpenClose(O_RDWR.bits());
     let shapes = [
         ("open1", open, own(&|i| format!("/tmp/wis.one-{i:06}"))),
         (
@@ -114,7 +114,7 @@ fn fxmark(threads: usize) -> Vec<Scene> {
     for (name, paths) in shapes {
         for (variant, action) in [
             ("stat", Action::Stat),
-            ("open-close", Action::OpenClose(O_RDONLY)),
+            ("open-close", Action::OpenClose(O_RDONLY.bits())),
         ] {
             out.push(Scene {
                 name: format!("{name} {variant}"),

@@ -11,10 +11,10 @@
 
 use crate::op::{Done, Op, OpenCall, Outcome, Output};
 use crate::perform;
-use openpath_abi::Errno;
 use openpath_abi::falloc::RWF_NOWAIT;
 use openpath_abi::fcntl::{F_GETFL, F_SETFL, O_NONBLOCK};
 use openpath_abi::resolve::RESOLVE_CACHED;
+use openpath_abi::{AtFlags, Errno, StatxMask};
 use openpath_vfs::{DataWait, Fd, Reason, Task, TryError};
 
 /// The result of an attempt, or why a worker has to make the call.
@@ -45,7 +45,7 @@ pub(crate) fn open(task: &Task, dir: Fd, path: &[u8], how: &OpenCall) -> Attempt
         OpenCall::Openat2(how) => task.try_openat2(dir, path, how),
     };
     match attempted {
-        Err(TryError::WouldBlock) if how.resolve() & RESOLVE_CACHED != 0 => {
+        Err(TryError::WouldBlock) if how.resolve().contains(RESOLVE_CACHED) => {
             Answered(Err(Errno::EAGAIN))
         }
         attempted => Attempted::of(task, attempted),
@@ -72,7 +72,12 @@ fn open_in_ring(task: &Task, dir: Fd, path: &[u8], how: &OpenCall) -> Attempted<
 
 /// The attributes of the file at a path.
 #[inline(always)]
-pub(crate) fn stat(task: &Task, dir: Fd, path: &[u8], flags: u32) -> Attempted<openpath_abi::Stat> {
+pub(crate) fn stat(
+    task: &Task,
+    dir: Fd,
+    path: &[u8],
+    flags: AtFlags,
+) -> Attempted<openpath_abi::Stat> {
     Attempted::of(task, task.try_fstatat(dir, path, flags))
 }
 
@@ -82,8 +87,8 @@ pub(crate) fn statx(
     task: &Task,
     dir: Fd,
     path: &[u8],
-    flags: u32,
-    mask: u32,
+    flags: AtFlags,
+    mask: StatxMask,
 ) -> Attempted<openpath_abi::Statx> {
     Attempted::of(task, task.try_statx(dir, path, flags, mask))
 }

@@ -10,6 +10,7 @@
 //! R2. The table has one number more than slots, for a file on its way to its slot.
 
 use openpath_abi::Errno;
+use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::{Fd, OpenFile, Task};
 
 /// The slots of a ring.
@@ -64,7 +65,7 @@ impl DirectTable {
     /// `ENFILE` (none is free), `ENOMEM`.
     pub(crate) fn add(&self, file: &OpenFile) -> Result<u32, Errno> {
         let task = self.task.as_ref().ok_or(Errno::ENXIO)?;
-        let fd = task.install(file, 0).map_err(full)?;
+        let fd = task.install(file, O_RDONLY).map_err(full)?;
         let slot = fd.cast_unsigned();
         if slot < self.slots {
             return Ok(slot);
@@ -80,7 +81,7 @@ impl DirectTable {
     pub(crate) fn put(&self, slot: u32, file: &OpenFile) -> Result<(), Errno> {
         let task = self.task.as_ref().ok_or(Errno::ENXIO)?;
         let target = self.fd(slot).ok_or(Errno::EINVAL)?;
-        let fd = task.install(file, 0)?;
+        let fd = task.install(file, O_RDONLY)?;
         if fd == target {
             return Ok(());
         }

@@ -2,7 +2,9 @@
 //! A call with its arguments, which it owns, and its result.
 
 use openpath_abi::fcntl::O_NONBLOCK;
-use openpath_abi::{Errno, OpenHow, Stat, Statx};
+use openpath_abi::{
+    AtFlags, Errno, Mode, OFlags, OpenHow, RenameFlags, ResolveFlags, Stat, Statx, StatxMask,
+};
 use openpath_vfs::{Bytes, DirEntry, Fd, OpenFile, Task};
 use std::any::Any;
 use std::fmt;
@@ -54,8 +56,8 @@ impl PathArg {
 #[derive(Debug)]
 pub(crate) enum Op {
     Open(PathArg, OpenCall, Where),
-    Stat(PathArg, u32),
-    Statx(PathArg, u32, u32),
+    Stat(PathArg, AtFlags),
+    Statx(PathArg, AtFlags, StatxMask),
     Close(File),
     Read(File, Vec<u8>, i64),
     Readv(File, Vec<Vec<u8>>, i64),
@@ -66,12 +68,12 @@ pub(crate) enum Op {
     Truncate(File, i64),
     Allocate(File, u32, i64, i64),
     List(File, usize),
-    Unlink(PathArg, u32),
-    Rename(PathArg, PathArg, u32),
-    Mkdir(PathArg, u32),
+    Unlink(PathArg, AtFlags),
+    Rename(PathArg, PathArg, RenameFlags),
+    Mkdir(PathArg, Mode),
     /// The target comes first.
     Symlink(Bytes, PathArg),
-    Link(PathArg, PathArg, u32),
+    Link(PathArg, PathArg, AtFlags),
     /// A function of the caller.
     Custom(Custom),
 }
@@ -102,7 +104,7 @@ impl fmt::Debug for Custom {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OpenCall {
     /// openat(2): unknown flags are dropped.
-    Openat(u32, u32),
+    Openat(OFlags, Mode),
     /// openat2(2).
     Openat2(OpenHow),
 }
@@ -118,7 +120,7 @@ impl OpenCall {
     /// With `O_NONBLOCK` as well.
     pub(crate) fn nonblocking(&self) -> Self {
         match self {
-            Self::Openat(flags, mode) => Self::Openat(flags | O_NONBLOCK, *mode),
+            Self::Openat(flags, mode) => Self::Openat(*flags | O_NONBLOCK, *mode),
             Self::Openat2(how) => Self::Openat2(OpenHow {
                 flags: how.flags | u64::from(O_NONBLOCK),
                 ..*how
@@ -126,9 +128,9 @@ impl OpenCall {
         }
     }
 
-    pub(crate) fn resolve(&self) -> u64 {
+    pub(crate) fn resolve(&self) -> ResolveFlags {
         match self {
-            Self::Openat(..) => 0,
+            Self::Openat(..) => ResolveFlags::empty(),
             Self::Openat2(how) => how.resolve,
         }
     }

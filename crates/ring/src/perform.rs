@@ -9,7 +9,7 @@
 
 use crate::op::{Done, Failed, Op, OpenCall, Outcome, Output, PathArg, ReturnedBuffers};
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC};
+use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC, O_RDONLY};
 use openpath_vfs::{Bytes, Fd, OpenFile, Task};
 use std::io::{IoSlice, IoSliceMut};
 
@@ -31,7 +31,7 @@ impl<'a> Borrowed<'a> {
         };
         for (fd, file) in borrowed.fds.iter_mut().zip(files) {
             if let Some(file) = file {
-                *fd = task.install(file, 0)?;
+                *fd = task.install(file, O_RDONLY)?;
             }
         }
         Ok(borrowed)

@@ -6,7 +6,7 @@
 
 use crate::locks::LockRequest;
 use crate::op::{File, Op, OpenCall, PathArg, Where};
-use openpath_abi::{Errno, Flock, OpenHow};
+use openpath_abi::{AtFlags, Errno, Flock, Mode, OFlags, OpenHow, RenameFlags, StatxMask};
 use openpath_vfs::{Bytes, Fd};
 use std::time::Duration;
 
@@ -153,9 +153,13 @@ impl Sqe {
     }
 
     /// openat(2); the result is the descriptor (`IORING_OP_OPENAT`).
-    pub fn openat(dir: Fd, path: impl Into<Bytes>, flags: u32, mode: u32) -> Self {
+    pub fn openat(dir: Fd, path: impl Into<Bytes>, flags: OFlags, mode: impl Into<Mode>) -> Self {
         let at = PathArg::new(dir, path);
-        Self::call(Op::Open(at, OpenCall::Openat(flags, mode), Where::Fd))
+        Self::call(Op::Open(
+            at,
+            OpenCall::Openat(flags, mode.into()),
+            Where::Fd,
+        ))
     }
 
     /// openat2(2); the result is the descriptor (`IORING_OP_OPENAT2`).
@@ -170,12 +174,12 @@ impl Sqe {
     }
 
     /// newfstatat(2); the attributes are in the output. `io_uring` has statx alone.
-    pub fn stat(dir: Fd, path: impl Into<Bytes>, at_flags: u32) -> Self {
+    pub fn stat(dir: Fd, path: impl Into<Bytes>, at_flags: AtFlags) -> Self {
         Self::call(Op::Stat(PathArg::new(dir, path), at_flags))
     }
 
     /// statx(2); the attributes are in the output (`IORING_OP_STATX`).
-    pub fn statx(dir: Fd, path: impl Into<Bytes>, at_flags: u32, mask: u32) -> Self {
+    pub fn statx(dir: Fd, path: impl Into<Bytes>, at_flags: AtFlags, mask: StatxMask) -> Self {
         Self::call(Op::Statx(PathArg::new(dir, path), at_flags, mask))
     }
 
@@ -233,7 +237,7 @@ impl Sqe {
     }
 
     /// unlinkat(2) (`IORING_OP_UNLINKAT`).
-    pub fn unlinkat(dir: Fd, path: impl Into<Bytes>, flags: u32) -> Self {
+    pub fn unlinkat(dir: Fd, path: impl Into<Bytes>, flags: AtFlags) -> Self {
         Self::call(Op::Unlink(PathArg::new(dir, path), flags))
     }
 
@@ -243,15 +247,15 @@ impl Sqe {
         old: impl Into<Bytes>,
         new_dir: Fd,
         new: impl Into<Bytes>,
-        flags: u32,
+        flags: RenameFlags,
     ) -> Self {
         let (old, new) = (PathArg::new(dir, old), PathArg::new(new_dir, new));
         Self::call(Op::Rename(old, new, flags))
     }
 
     /// mkdirat(2) (`IORING_OP_MKDIRAT`).
-    pub fn mkdirat(dir: Fd, path: impl Into<Bytes>, mode: u32) -> Self {
-        Self::call(Op::Mkdir(PathArg::new(dir, path), mode))
+    pub fn mkdirat(dir: Fd, path: impl Into<Bytes>, mode: impl Into<Mode>) -> Self {
+        Self::call(Op::Mkdir(PathArg::new(dir, path), mode.into()))
     }
 
     /// symlinkat(2) (`IORING_OP_SYMLINKAT`).
@@ -265,7 +269,7 @@ impl Sqe {
         old: impl Into<Bytes>,
         new_dir: Fd,
         new: impl Into<Bytes>,
-        flags: u32,
+        flags: AtFlags,
     ) -> Self {
         let (old, new) = (PathArg::new(dir, old), PathArg::new(new_dir, new));
         Self::call(Op::Link(old, new, flags))

@@ -7,9 +7,9 @@ mod common;
 
 use backend_io::World;
 use common::{one, rest, results};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_APPEND, O_DSYNC, O_RDONLY, O_RDWR};
 use openpath_abi::inotify::{IN_ACCESS, IN_MODIFY};
+use openpath_abi::{AtFlags, Errno};
 use openpath_ring::{AsyncTask, Cancel, Output, Ring, RingOptions, Sqe};
 use openpath_vfs::{Cargo, Cred};
 use std::pin::pin;
@@ -104,7 +104,7 @@ fn special_data_operations_go_to_a_worker() {
     // An access time that moves.
     let times = [openpath_abi::TimeSet::Now; 2];
     ring.task()
-        .utimensat(-100, Some(b"/f"), times, 0)
+        .utimensat(-100, Some(b"/f"), times, AtFlags::empty())
         .expect("times");
     sent(&mut ring, Sqe::read(read, vec![0; 1], 0), Ok(1));
     drop((ring, guest));

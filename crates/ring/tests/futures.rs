@@ -4,9 +4,10 @@
 mod common;
 
 use common::{World, over_host};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, F_GETFL, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_abi::mode::S_IFIFO;
+use openpath_abi::statx::STATX_BASIC_STATS;
+use openpath_abi::{AtFlags, Errno, RenameFlags};
 use openpath_ring::{AsyncTask, RingOptions};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -95,7 +96,7 @@ fn cached_calls_are_ready_at_once() {
         assert_eq!((now(task.read_at(fd, &mut buf, 3)), &buf), (Ok(4), b"3456"));
         assert_eq!(now(task.write_at(fd, b"3456", 3)), Ok(4));
         assert_eq!(now(task.close(fd)), Ok(()));
-        assert_eq!(now(task.open(b"/d/none", 0, 0)), Err(Errno::ENOENT));
+        assert_eq!(now(task.open(b"/d/none", O_RDONLY, 0)), Err(Errno::ENOENT));
     }
     assert_eq!(world.pool.stats().started, 0);
     let activity = world.vfs.root_tenant().stats().activity;
@@ -121,7 +122,7 @@ fn an_open_of_a_fifo_waits_for_its_peer() {
             panic!("its peer has come");
         };
         assert_eq!(
-            task.task().fcntl(fd, F_GETFL, 0).unwrap() as u32 & O_NONBLOCK,
+            task.task().fcntl(fd, F_GETFL, 0).unwrap() as u32 & O_NONBLOCK.bits(),
             0
         );
         peer.close(met).unwrap();
@@ -174,23 +175,24 @@ fn uncached_calls_are_woken_with_the_same_results() {
         assert_eq!(block_on(task.ftruncate(1, 2)), Ok(()));
         assert_eq!(block_on(task.fallocate(1, 0, 0, 9)), Ok(()));
         assert_eq!(
-            block_on(task.statx(AT_FDCWD, b"/d/new", 0, 0x7ff)).map(|s| s.size),
+            block_on(task.statx(AT_FDCWD, b"/d/new", AtFlags::empty(), STATX_BASIC_STATS))
+                .map(|s| s.size),
             Ok(9)
         );
         assert_eq!(block_on(task.mkdirat(AT_FDCWD, b"/e", 0o755)), Ok(()));
         assert_eq!(block_on(task.symlinkat(b"x", AT_FDCWD, b"/e/l")), Ok(()));
         assert_eq!(
-            block_on(task.linkat(AT_FDCWD, b"/d/new", AT_FDCWD, b"/e/h", 0)),
+            block_on(task.linkat(AT_FDCWD, b"/d/new", AT_FDCWD, b"/e/h", AtFlags::empty())),
             Ok(())
         );
-        let moved = task.renameat2(AT_FDCWD, b"/e/h", AT_FDCWD, b"/e/g", 0);
+        let moved = task.renameat2(AT_FDCWD, b"/e/h", AT_FDCWD, b"/e/g", RenameFlags::empty());
         assert_eq!(block_on(moved), Ok(()));
         let dir = block_on(task.open(b"/e", O_RDONLY, 0)).unwrap();
         assert_eq!(
             block_on(task.getdents64(dir, 4096)).map(|all| all.len()),
             Ok(4)
         );
-        assert_eq!(block_on(task.unlinkat(dir, b"l", 0)), Ok(()));
+        assert_eq!(block_on(task.unlinkat(dir, b"l", AtFlags::empty())), Ok(()));
         assert_eq!(block_on(task.lstat(b"/e/l")).err(), Some(Errno::ENOENT));
         assert_eq!(block_on(task.close(dir)), Ok(()));
         assert_eq!(block_on(task.close(dir)), Err(Errno::EBADF));

@@ -10,7 +10,8 @@ use openpath_abi::fcntl::{
 use openpath_abi::fcntl::{F_GETFD, F_GETFL, FD_CLOEXEC, O_NONBLOCK};
 use openpath_abi::mode::S_IFIFO;
 use openpath_abi::resolve::{RESOLVE_CACHED, RESOLVE_NO_SYMLINKS};
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::statx::STATX_BASIC_STATS;
+use openpath_abi::{AtFlags, Errno, OpenHow, RenameFlags, ResolveFlags};
 use openpath_ring::{Bytes, Output, Ring, Sqe};
 
 /// A ring with inline attempts, and one without.
@@ -33,7 +34,7 @@ fn a_fifo_is_opened_inline_as_by_io_uring() {
     assert_eq!(one(&mut ring, open(O_WRONLY)).result, Err(Errno::ENXIO));
     let reader = fd(&one(&mut ring, open(O_RDONLY)));
     let flags = ring.task().fcntl(reader, F_GETFL, 0).unwrap() as u32;
-    assert_eq!(flags & O_NONBLOCK, 0);
+    assert_eq!(flags & O_NONBLOCK.bits(), 0);
     fd(&one(&mut ring, open(O_WRONLY)));
 }
 
@@ -95,7 +96,11 @@ fn resolve_cached_does_not_use_a_worker() {
         let open = Sqe::openat2(AT_FDCWD, "/slow/x1", how(RESOLVE_NO_SYMLINKS));
         assert_eq!(fd(&one(&mut ring, open)), 0);
         assert_eq!(fd(&one(&mut ring, cached())), 1);
-        let wrong = Sqe::openat2(AT_FDCWD, "/d/f1", how(1 << 40));
+        let wrong = Sqe::openat2(
+            AT_FDCWD,
+            "/d/f1",
+            how(ResolveFlags::from_bits_retain(1 << 40)),
+        );
         assert_eq!(one(&mut ring, wrong).result, Err(Errno::EINVAL));
     });
 }
@@ -169,15 +174,21 @@ fn name_operations_equal_the_calls() {
             Ok(0)
         );
         assert_eq!(ring.task().readlink(b"/n/l"), Ok(b"../d/f1".to_vec()));
-        let link = Sqe::linkat(AT_FDCWD, "/d/f1", AT_FDCWD, "/n/h", 0);
+        let link = Sqe::linkat(AT_FDCWD, "/d/f1", AT_FDCWD, "/n/h", AtFlags::empty());
         assert_eq!(one(&mut ring, link).result, Ok(0));
-        let stat = one(&mut ring, Sqe::stat(AT_FDCWD, "/n/h", 0));
+        let stat = one(&mut ring, Sqe::stat(AT_FDCWD, "/n/h", AtFlags::empty()));
         assert!(matches!(stat.output, Output::Stat(stat) if stat.nlink == 2));
-        let statx = one(&mut ring, Sqe::statx(AT_FDCWD, "/n/l", 0, 0x7ff));
+        let statx = one(
+            &mut ring,
+            Sqe::statx(AT_FDCWD, "/n/l", AtFlags::empty(), STATX_BASIC_STATS),
+        );
         assert!(matches!(statx.output, Output::Statx(statx) if statx.nlink == 2));
-        let none = one(&mut ring, Sqe::statx(AT_FDCWD, "/n/none", 0, 0x7ff));
+        let none = one(
+            &mut ring,
+            Sqe::statx(AT_FDCWD, "/n/none", AtFlags::empty(), STATX_BASIC_STATS),
+        );
         assert_eq!(none.result, Err(Errno::ENOENT));
-        let rename = Sqe::renameat2(AT_FDCWD, "/n/h", AT_FDCWD, "/n/g", 0);
+        let rename = Sqe::renameat2(AT_FDCWD, "/n/h", AT_FDCWD, "/n/g", RenameFlags::empty());
         assert_eq!(one(&mut ring, rename).result, Ok(0));
         let dir = fd(&one(
             &mut ring,
@@ -187,10 +198,17 @@ fn name_operations_equal_the_calls() {
         assert_eq!(list.result, Ok(4));
         assert!(matches!(list.output, Output::Entries(entries) if entries.len() == 4));
         for name in ["g", "l"] {
-            assert_eq!(one(&mut ring, Sqe::unlinkat(dir, name, 0)).result, Ok(0));
+            assert_eq!(
+                one(&mut ring, Sqe::unlinkat(dir, name, AtFlags::empty())).result,
+                Ok(0)
+            );
         }
         assert_eq!(
-            one(&mut ring, Sqe::unlinkat(AT_FDCWD, "/n", 0x200)).result,
+            one(
+                &mut ring,
+                Sqe::unlinkat(AT_FDCWD, "/n", AtFlags::from_bits_retain(0x200))
+            )
+            .result,
             Ok(0)
         );
         assert_eq!(one(&mut ring, Sqe::nop()).result, Ok(0));

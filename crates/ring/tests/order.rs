@@ -4,8 +4,8 @@
 mod common;
 
 use common::{World, all, fd, one, open, rest, results};
-use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_RDWR};
+use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY, O_RDWR};
+use openpath_abi::{AtFlags, Errno, OFlags, RenameFlags};
 use openpath_ring::{Cancel, Cqe, File, Ring, Sqe, Where};
 use std::time::{Duration, Instant};
 
@@ -95,8 +95,16 @@ fn a_chain_is_in_order_across_workers() {
         let link = Sqe::symlinkat("a", AT_FDCWD, "/chain/b")
             .user_data(2)
             .link();
-        let rename = Sqe::renameat2(AT_FDCWD, "/chain/b", AT_FDCWD, "/chain/c", 0);
-        let gone = Sqe::unlinkat(AT_FDCWD, "/chain/c", 0).user_data(4).link();
+        let rename = Sqe::renameat2(
+            AT_FDCWD,
+            "/chain/b",
+            AT_FDCWD,
+            "/chain/c",
+            RenameFlags::empty(),
+        );
+        let gone = Sqe::unlinkat(AT_FDCWD, "/chain/c", AtFlags::empty())
+            .user_data(4)
+            .link();
         let sqes = [made, link, rename.user_data(3).link(), gone, nop(5)];
         let done = all(ring, sqes);
         assert!(
@@ -304,7 +312,7 @@ fn slots_are_files_of_the_ring() {
     assert_eq!(one(&mut ring, to(2)).result, OK);
     assert_eq!(one(&mut ring, to(2).offload()).result, OK);
     assert_eq!(one(&mut ring, to(9)).result, Err(Errno::EINVAL));
-    let cloexec = Sqe::openat(AT_FDCWD, "/d/f2", 0o2000000, 0);
+    let cloexec = Sqe::openat(AT_FDCWD, "/d/f2", OFlags::from_bits_retain(0o2000000), 0);
     assert_eq!(
         one(&mut ring, cloexec.into_slot(Where::AnySlot)).result,
         Err(Errno::EINVAL)
@@ -334,8 +342,8 @@ fn slots_are_files_of_the_ring() {
         one(&mut ring, Sqe::files_update(0, Where::Slot(3))).result,
         OK
     );
-    let dir = ring.task().open(b"/d", 0, 0).expect("a directory");
-    let relative = Sqe::openat(dir, "f3", 0, 0).into_slot(Where::Slot(1));
+    let dir = ring.task().open(b"/d", O_RDONLY, 0).expect("a directory");
+    let relative = Sqe::openat(dir, "f3", O_RDONLY, 0).into_slot(Where::Slot(1));
     assert_eq!(one(&mut ring, relative).result, OK);
     assert_eq!(ring.task().descriptors(), [0, dir]);
     drop(ring);

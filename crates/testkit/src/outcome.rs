@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use openpath_abi::{Errno, Stat, StatFs, Timespec};
+use openpath_abi::{Errno, Stat, StatFs, StatxMask, Timespec};
 
 use crate::scan::Entry;
 use crate::sys::{RawStatMount, RawStatx};
@@ -205,7 +205,7 @@ impl StatxView {
     pub fn new(s: &RawStatx, ids: &Ids, stamps: &Stamps) -> StatxView {
         use openpath_abi::statx as x;
         let mut stat = StatView::new(&s.stat, ids, stamps);
-        let has = |bit| s.mask & bit != 0;
+        let has = |bit: StatxMask| s.mask & bit.bits() != 0;
         let none = Stamp::At(Timespec::EPOCH);
         if !has(x::STATX_ATIME) {
             stat.atime = none;

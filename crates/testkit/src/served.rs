@@ -77,7 +77,7 @@ fn stat(stat: &mut StatView) {
 
 /// L56: attributes.
 fn statx(statx: &mut StatxView) {
-    statx.mask &= !STATX_DIOALIGN;
+    statx.mask &= !STATX_DIOALIGN.bits();
     statx.attributes = 0;
     statx.attributes_mask = 0;
 }
@@ -90,17 +90,17 @@ fn moved(tree: &mut Tree) {
 /// L56: an attribute that was not requested is the one that the kernel knew last; the host omits
 /// change times that were not requested.
 fn unasked(asked: u32, host: &StatxView, served: &mut StatxView) {
-    if asked & STATX_SIZE == 0 {
+    if asked & STATX_SIZE.bits() == 0 {
         (served.stat.size, served.stat.blocks) = (host.stat.size, host.stat.blocks);
     }
-    if asked & STATX_BTIME == 0 {
-        served.mask &= !STATX_BTIME | host.mask;
+    if asked & STATX_BTIME.bits() == 0 {
+        served.mask &= !STATX_BTIME.bits() | host.mask;
         served.btime = host.btime;
     }
-    if asked & STATX_NLINK == 0 {
+    if asked & STATX_NLINK.bits() == 0 {
         served.stat.nlink = host.stat.nlink;
     }
-    const CHANGES: u32 = STATX_MTIME | STATX_CTIME;
+    const CHANGES: u32 = STATX_MTIME.bits() | STATX_CTIME.bits();
     if host.mask & CHANGES == 0 {
         served.mask &= !CHANGES;
         (served.stat.mtime, served.stat.ctime) = (host.stat.mtime, host.stat.ctime);

@@ -126,7 +126,7 @@ pub fn allowed_tree(
 fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
     match (op, host, ours) {
         (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), Outcome::Err(Errno::ENOENT))
-            if resolve.0 & RESOLVE_CACHED != 0 =>
+            if resolve.0 & RESOLVE_CACHED.bits() != 0 =>
         {
             Some("L1")
         }
@@ -139,7 +139,7 @@ fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'stat
             Op::Umount { flags, .. },
             Outcome::Err(Errno::EAGAIN),
             Outcome::Ok | Outcome::Err(Errno::EBUSY),
-        ) if flags.low() & MNT_EXPIRE != 0 && before.iter().any(expires) => Some("L3"),
+        ) if flags.low() & MNT_EXPIRE.bits() != 0 && before.iter().any(expires) => Some("L3"),
         _ => None,
     }
 }
@@ -162,7 +162,7 @@ fn paid(before: &[Op], host: &Outcome, ours: &Outcome) -> bool {
 
 /// Whether it marks a mount, or unmounts a marked one.
 fn expires(op: &Op) -> bool {
-    matches!(op, Op::Umount { flags, .. } if flags.low() & MNT_EXPIRE != 0)
+    matches!(op, Op::Umount { flags, .. } if flags.low() & MNT_EXPIRE.bits() != 0)
 }
 
 /// The rules that hold only over a directory of the host.
@@ -172,7 +172,7 @@ fn rule_over_host(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static st
             Op::Openat2 { resolve, .. },
             Outcome::Err(Errno::EAGAIN),
             Outcome::Err(Errno::ENOTDIR | Errno::ENAMETOOLONG),
-        ) if resolve.0 & RESOLVE_CACHED != 0 => Some("L26"),
+        ) if resolve.0 & RESOLVE_CACHED.bits() != 0 => Some("L26"),
         (
             Op::SetXattr { .. },
             Outcome::Ok | Outcome::Err(Errno::ENODATA),
@@ -186,7 +186,7 @@ fn rule_over_host(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static st
 fn rule_stacked(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
     match (op, host, ours) {
         (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), _)
-            if resolve.0 & RESOLVE_CACHED != 0 =>
+            if resolve.0 & RESOLVE_CACHED.bits() != 0 =>
         {
             Some("L51")
         }
@@ -213,7 +213,7 @@ fn rule_served(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> 
     match (op, host, ours) {
         // A link is not followed at once if that would change its access time.
         (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), _)
-            if resolve.0 & RESOLVE_CACHED != 0 =>
+            if resolve.0 & RESOLVE_CACHED.bits() != 0 =>
         {
             Some("L55")
         }
@@ -263,7 +263,8 @@ fn rule_later(op: &Op) -> Option<&'static str> {
 /// The rule that holds only with confirmed names: openpath changes no access time of a link, so it
 /// follows the link at once.
 fn rule_confirmed(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
-    let cached = matches!(op, Op::Openat2 { resolve, .. } if resolve.0 & RESOLVE_CACHED != 0);
+    let cached =
+        matches!(op, Op::Openat2 { resolve, .. } if resolve.0 & RESOLVE_CACHED.bits() != 0);
     let moves = *host == Outcome::Err(Errno::EAGAIN) && ours.is_ok();
     (cached && moves).then_some("L29")
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a `Vfs` is built with: the emulated kernel, limits, system controls and switches.
 
+use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_EXCL};
 
 /// The emulated kernel version: which flags exist and which quirks hold.
@@ -158,7 +159,7 @@ pub struct Tuning {
 impl Tuning {
     /// An open with all of these flags looks for its file with the directory locked, even if it is
     /// cached.
-    pub(crate) fn locked_look(&self) -> u32 {
+    pub(crate) fn locked_look(&self) -> OFlags {
         if self.create_looks_first {
             O_CREAT | O_EXCL
         } else {

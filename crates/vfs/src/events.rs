@@ -29,7 +29,8 @@ use crate::instance::Shared;
 use crate::notify::{Scene, Through};
 use crate::object::{Pins, mflag};
 use crate::superblock::SuperBlock;
-use openpath_abi::fcntl::{O_ACCMODE, O_PATH};
+use openpath_abi::OFlags;
+use openpath_abi::fcntl::{O_ACCMODE, O_PATH, O_RDWR, O_WRONLY};
 use openpath_abi::inotify::{
     IN_ATTRIB, IN_CLOSE_NOWRITE, IN_CLOSE_WRITE, IN_CREATE, IN_DELETE, IN_MOVE_SELF, IN_MOVED_FROM,
     IN_MOVED_TO,
@@ -92,11 +93,11 @@ impl Shared {
             return self.is_awaited(last.pin());
         }
         let store = &self.dcache.store;
-        let flags = store.file(last.id()).flags.get();
+        let flags = OFlags::from_bits_retain(store.file(last.id()).flags.get());
         let Some(inode) = store.dentry_payload(last.pin()) else {
             return false;
         };
-        if flags & O_PATH == 0 {
+        if !flags.contains(O_PATH) {
             let scene = Scene {
                 dcache: &self.dcache,
                 house: &self.house,
@@ -104,7 +105,7 @@ impl Shared {
                 dentry: last.pin().dentry(),
                 inode,
             };
-            let mask = if matches!(flags & O_ACCMODE, 1 | 2) {
+            let mask = if matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR) {
                 IN_CLOSE_WRITE
             } else {
                 IN_CLOSE_NOWRITE

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one opening of a file does its own way, and the words in which it is asked.
 
-use openpath_abi::Errno;
 use openpath_abi::falloc::{
     RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOAPPEND, RWF_NOSIGNAL, RWF_SYNC,
 };
+use openpath_abi::{Errno, OFlags};
 use openpath_sync::Sleeper;
 use std::io::{IoSlice, IoSliceMut};
 
@@ -23,9 +23,9 @@ pub struct OwnerEx {
 
 /// Not to wait: what the file's backend is asked, it is asked with [`crate::Patience::Cached`].
 /// Ours alone, and gone once the file is open.
-pub(crate) const QUICK: u32 = 1 << 31;
+pub(crate) const QUICK: OFlags = OFlags::from_bits_retain(1 << 31);
 /// Opened as with `O_NONBLOCK`, which the file does not keep. Ours alone, as [`QUICK`] is.
-pub(crate) const TRIED: u32 = 1 << 30;
+pub(crate) const TRIED: OFlags = OFlags::from_bits_retain(1 << 30);
 
 /// The `RWF_*` flags that every file takes whose data is read and written by vectors.
 pub(crate) const RWF_COMMON: u32 =
@@ -38,7 +38,7 @@ pub struct Io<'a> {
     /// Where, in a file that has positions.
     pub offset: u64,
     /// The flags of the open file as they are now (`F_GETFL`).
-    pub flags: u32,
+    pub flags: OFlags,
     /// Who waits for data or room; `None`: nobody, `EAGAIN` instead. A call that waits by way of it
     /// can be interrupted ([`crate::Interrupter`]).
     pub wait: Option<&'a Sleeper>,

@@ -8,7 +8,7 @@ mod world;
 use openpath_abi::fcntl::*;
 use openpath_abi::inotify::*;
 use openpath_abi::poll::*;
-use openpath_abi::{Errno, TimeSet, mode};
+use openpath_abi::{AtFlags, Errno, TimeSet, UmountFlags, mode};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, Limits, MountFlags, Task, Vfs};
 use std::thread;
@@ -178,12 +178,12 @@ fn pipe_pages_are_limited_per_user_and_returned() {
     let one = user(&vfs, 1000, &[], &[]);
     let sizes: Vec<_> = (0..3)
         .map(|_| {
-            one.pipe2(0)
+            one.pipe2(O_RDONLY)
                 .and_then(|(fd, _)| one.fcntl(fd, F_GETPIPE_SZ, 0))
         })
         .collect();
     assert_eq!(sizes, [Ok(65_536), Ok(65_536), Ok(8192)]);
-    assert_eq!(one.pipe2(0), Err(Errno::ENFILE));
+    assert_eq!(one.pipe2(O_RDONLY), Err(Errno::ENFILE));
     root(&vfs).node("/p", mode::S_IFIFO | 0o666, 0);
     assert_eq!(one.open(b"/p", O_RDWR, 0), Err(Errno::ENOMEM));
     assert_eq!(one.fcntl(0, F_SETPIPE_SZ, 1 << 17), Err(Errno::EPERM));
@@ -193,7 +193,10 @@ fn pipe_pages_are_limited_per_user_and_returned() {
     drop(one);
     assert!(vfs.usage().pins < free);
     let again = user(&vfs, 1000, &[], &[]);
-    assert!(again.pipe2(0).is_ok(), "a dropped task returns its pages");
+    assert!(
+        again.pipe2(O_RDONLY).is_ok(),
+        "a dropped task returns its pages"
+    );
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn a_fifo_moves_times_and_sends_events() {
     task.inotify_add_watch(queue, b"/p", IN_ALL_EVENTS)
         .expect("a watch");
     let old = [TimeSet::At(OLD), TimeSet::At(OLD)];
-    task.utimensat(AT_FDCWD, Some(b"/p"), old, 0)
+    task.utimensat(AT_FDCWD, Some(b"/p"), old, AtFlags::empty())
         .expect("utimensat");
     let fd = task.get("/p", "RW|NONBLOCK");
     let times = || {
@@ -341,7 +344,7 @@ fn a_waiting_opener_holds_neither_a_lock_nor_a_walk() {
         MountFlags::default(),
     )
     .expect("mount");
-    task.umount(b"/m", 0).expect("umount");
+    task.umount(b"/m", UmountFlags::empty()).expect("umount");
     assert!(Vfs::stalled_walks(Duration::from_millis(10)).is_empty());
     task.unlink(b"/q").expect("unlink");
     assert!(!waits.is_finished());

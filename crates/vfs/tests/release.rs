@@ -3,7 +3,7 @@
 //! end fails, panics or is slow.
 
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};
-use openpath_abi::{Errno, StatFs, Timespec};
+use openpath_abi::{Errno, OFlags, StatFs, Timespec};
 use openpath_vfs::{
     Attr, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr, SuperBlock, SuperBlockOps,
     SuperBlockOptions, Task, Vfs, flag,
@@ -67,7 +67,7 @@ impl InodeOps for File {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn open(&self, _: &Inode, _: u32, _: Patience) -> Result<Option<Box<dyn FileOps>>, Errno> {
+    fn open(&self, _: &Inode, _: OFlags, _: Patience) -> Result<Option<Box<dyn FileOps>>, Errno> {
         self.0.note("open");
         if self.0.refuses.load(Ordering::Relaxed) {
             return Err(Errno::EMEDIUMTYPE);

@@ -16,6 +16,7 @@
 //!     enforced.
 
 use crate::sys::Id;
+use openpath_abi::MountAttrFlags;
 use openpath_abi::mount::{MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID};
 use openpath_sync::{Word, WriteOnce};
 use std::collections::BTreeSet;
@@ -23,7 +24,9 @@ use std::fmt;
 
 /// The flags that can be enforced: `MOUNT_ATTR_NOSUID`, `MOUNT_ATTR_NODEV`, `MOUNT_ATTR_NOEXEC`,
 /// the same bits as in statvfs(3) and mount(2).
-pub const HELD: u64 = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+pub const HELD: MountAttrFlags = MOUNT_ATTR_NOSUID
+    .union(MOUNT_ATTR_NODEV)
+    .union(MOUNT_ATTR_NOEXEC);
 
 /// The mounts of a tree with flags that a face enforces.
 #[derive(Debug, Default)]
@@ -36,7 +39,7 @@ pub struct HeldFlags {
 #[derive(Debug)]
 struct EnforcedMount {
     path: Vec<u8>,
-    flags: u64,
+    flags: MountAttrFlags,
     lost: Word,
 }
 
@@ -63,7 +66,7 @@ fn is_within(path: &[u8], above: &[u8]) -> bool {
 impl HeldFlags {
     /// Mounts by their paths, each with the flags that are enforced there.
     #[must_use]
-    pub fn new(mounts: impl IntoIterator<Item = (Vec<u8>, u64)>) -> Self {
+    pub fn new(mounts: impl IntoIterator<Item = (Vec<u8>, MountAttrFlags)>) -> Self {
         let mounts: Vec<_> = mounts
             .into_iter()
             .map(|(path, flags)| EnforcedMount {
@@ -99,17 +102,13 @@ impl HeldFlags {
 
     /// Whether a mount with these flags may be entered at `path`.
     #[must_use]
-    pub fn admits(&self, path: &[u8], flags: u64) -> bool {
+    pub fn admits(&self, path: &[u8], flags: MountAttrFlags) -> bool {
         let above = self.mounts.iter().filter(|p| is_within(path, &p.path));
         let nearest = above.max_by_key(|mount| mount.path.len());
-        let enforced = nearest.map_or(0, |mount| {
-            if mount.lost.get() == 0 {
-                mount.flags
-            } else {
-                0
-            }
+        let enforced = nearest.map_or(MountAttrFlags::empty(), |mount| {
+            mount.flags.only_if(mount.lost.get() == 0)
         });
-        flags & HELD & !enforced == 0
+        !(flags & HELD).intersects(!enforced)
     }
 
     /// Whether `path` is on the way to a mount.
@@ -166,9 +165,9 @@ mod tests {
             (b"run/user/70", MOUNT_ATTR_NOEXEC, true),
             (b"runner", MOUNT_ATTR_NOEXEC, false),
             (b"", MOUNT_ATTR_NOSUID, false),
-            (b"mnt", 0, true),
+            (b"mnt", openpath_abi::MountAttrFlags::empty(), true),
         ] {
-            assert_eq!(held.admits(path, flags), admitted, "{path:?} {flags}");
+            assert_eq!(held.admits(path, flags), admitted, "{path:?} {flags:?}");
         }
         assert!(held.is_ancestor(b"") && held.is_ancestor(b"run") && held.is_ancestor(b"run/user"));
         assert!(!held.is_ancestor(b"run/user/7") && !held.is_ancestor(b"mnt"));

@@ -11,7 +11,7 @@
 use crate::node::Node;
 use crate::pool::HandleKind;
 use openpath_abi::fcntl::{O_ACCMODE, O_RDONLY};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 use openpath_vfs::{FileOps, Inode, Patience};
 use std::any::Any;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Node {
     pub(crate) fn open(
         self: &Arc<Self>,
         inode: &Inode,
-        flags: u32,
+        flags: OFlags,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         if !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR) {

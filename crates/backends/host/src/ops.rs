@@ -3,7 +3,7 @@
 
 use crate::node::{Node, NodeOps};
 use crate::tree::AtimeSource;
-use openpath_abi::{Errno, Timespec};
+use openpath_abi::{Errno, OFlags, Timespec};
 use openpath_vfs::fileattr::inode_flags;
 #[cfg(feature = "io-uring")]
 use openpath_vfs::{Carrier, Way};
@@ -82,7 +82,7 @@ impl InodeOps for NodeOps {
     fn open(
         &self,
         inode: &Inode,
-        flags: u32,
+        flags: OFlags,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         self.0.open(inode, flags, patience)
@@ -200,7 +200,7 @@ impl InodeOps for NodeOps {
         inode: &Inode,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: openpath_abi::XattrFlags,
         _now: Timespec,
     ) -> Result<(), Errno> {
         self.0.set_xattr(inode, name, value, flags)

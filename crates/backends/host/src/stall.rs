@@ -10,7 +10,7 @@ mod lookups;
 mod moves;
 mod notify;
 
-use openpath_abi::Errno;
+use openpath_abi::{Errno, OFlags};
 use openpath_vfs::{Patience, Task};
 use rustix::fd::{AsFd, AsRawFd as _};
 use std::ffi::OsStr;
@@ -151,7 +151,7 @@ impl Drop for TestDir {
     }
 }
 
-fn opens(task: &Task, path: &str, flags: u32) -> Result<(), Errno> {
+fn opens(task: &Task, path: &str, flags: OFlags) -> Result<(), Errno> {
     let fd = task.open(path.as_bytes(), flags, 0o644)?;
     task.close(fd)
 }

@@ -251,8 +251,10 @@ pub(crate) fn is_pseudo(fd: impl AsFd) -> Result<bool, Errno> {
 ///
 /// # Errors
 /// Those of the host.
-pub(crate) fn mount_flags(fd: impl AsFd) -> Result<u64, Errno> {
-    Ok(rustix::fs::fstatvfs(fd).map_err(errno)?.f_flag.bits())
+pub(crate) fn mount_flags(fd: impl AsFd) -> Result<openpath_abi::MountAttrFlags, Errno> {
+    let flags = rustix::fs::fstatvfs(fd).map_err(errno)?.f_flag.bits();
+    // The flags that are held have the same numbers in both.
+    Ok(openpath_abi::MountAttrFlags::from_bits_retain(flags))
 }
 
 /// Whether openat2(2) works on the file system of `dir`.

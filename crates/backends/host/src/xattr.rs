@@ -111,10 +111,10 @@ impl Node {
         inode: &Inode,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: openpath_abi::XattrFlags,
     ) -> Result<(), Errno> {
         let name = &*self.host_name(name);
-        let flags = XattrFlags::from_bits_retain(flags);
+        let flags = XattrFlags::from_bits_retain(flags.bits());
         let done = match self.xattr_target()? {
             Target::File(file) => rustix::fs::fsetxattr(&*file, name, value, flags),
             target if target.is_unreachable() => return Err(Errno::EOPNOTSUPP),

@@ -69,7 +69,7 @@ fn answers_and_files_are_equal_with_and_without_the_kernel_ring() {
                 O_RDWR | O_DSYNC,
                 O_RDWR | O_CREAT,
             ] {
-                let name: &[u8] = if flags & O_CREAT == 0 {
+                let name: &[u8] = if !flags.contains(O_CREAT) {
                     b"/file"
                 } else {
                     b"/new"

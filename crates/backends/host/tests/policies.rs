@@ -5,7 +5,7 @@ mod common;
 
 use common::{POLICIES, Scratch, policy, read, tree, world, write};
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
-use openpath_abi::{Errno, resolve};
+use openpath_abi::{Errno, XattrFlags, resolve};
 use openpath_host::{HostFs, HostOptions, Ownership, Policy};
 use openpath_vfs::{Above, Cred, Inode, SuperBlock, Task, Vfs};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -285,7 +285,7 @@ fn owners_are_stored_in_attributes() {
         // A guest's attribute with such a name is another one.
         let names = [&b"user.openpath.attr"[..], b"user.openpath.openpath.attr"];
         for name in names {
-            let set = task.setxattr(b"/d/f", name, name, 0);
+            let set = task.setxattr(b"/d/f", name, name, XattrFlags::empty());
             set.expect("setxattr");
         }
         let listed = task.listxattr(b"/d/f").expect("listxattr");

@@ -3,7 +3,7 @@
 
 use crate::make::{Naming, make_inode};
 use crate::node::Node;
-use openpath_abi::{Errno, Timespec, mode};
+use openpath_abi::{Errno, Timespec, XattrFlags, mode};
 use openpath_vfs::{
     Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
 };
@@ -170,7 +170,7 @@ impl InodeOps for Node {
         inode: &Inode,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
         now: Timespec,
     ) -> Result<(), Errno> {
         self.set_xattr(inode, name, value, flags, now)

@@ -4,7 +4,7 @@
 use crate::node::Node;
 use crate::xattr_map::Xattrs;
 use openpath_abi::xattr::{SECURITY_PREFIX, TRUSTED_PREFIX, USER_PREFIX, XATTR_SIZE_MAX};
-use openpath_abi::{Errno, Timespec};
+use openpath_abi::{Errno, Timespec, XattrFlags};
 use openpath_vfs::{Acls, Inode, SetAcl};
 
 /// # Errors
@@ -37,7 +37,7 @@ impl Node {
         inode: &Inode,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
         now: Timespec,
     ) -> Result<(), Errno> {
         check_name(name)?;

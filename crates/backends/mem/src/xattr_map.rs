@@ -10,8 +10,8 @@
 //! that show them.
 
 use crate::space::{Byte, Charge, Payer};
-use openpath_abi::Errno;
 use openpath_abi::xattr::{XATTR_CREATE, XATTR_REPLACE};
+use openpath_abi::{Errno, XattrFlags};
 use openpath_vfs::{Acl, AclKind, Acls};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,13 +56,18 @@ impl Xattrs {
 
     /// # Errors
     /// In this order: `ENOSPC`, `EDQUOT`, `EEXIST`, `ENODATA`.
-    pub(crate) fn set(&mut self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
+    pub(crate) fn set(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<(), Errno> {
         let needed = self.room(name, value);
         self.charge.take(needed)?;
         let old = self.values.get_mut(name);
         let refused = match old {
-            Some(_) if flags & XATTR_CREATE != 0 => Some(Errno::EEXIST),
-            None if flags & XATTR_REPLACE != 0 => Some(Errno::ENODATA),
+            Some(_) if flags.contains(XATTR_CREATE) => Some(Errno::EEXIST),
+            None if flags.contains(XATTR_REPLACE) => Some(Errno::ENODATA),
             _ => None,
         };
         if let Some(refused) = refused {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, XattrFlags, mode};
 use openpath_mem::{Charging, MemOptions};
 
 const FILE: u32 = mode::S_IFREG;
@@ -167,7 +167,10 @@ fn everything_made_is_charged_and_given_back() {
     let empty = (256, 341, (256, 341));
     assert_eq!(figures(), empty, "the root is not counted");
     let f = root.file("f", 2);
-    let set = |name: &[u8], len: usize| f.ops().setxattr(&f, name, &vec![1; len], 0, at(3));
+    let set = |name: &[u8], len: usize| {
+        f.ops()
+            .setxattr(&f, name, &vec![1; len], XattrFlags::empty(), at(3))
+    };
     let mut made = [0; 6];
     let mut fill = |which: usize, make: &mut dyn FnMut(usize) -> Result<(), Errno>| {
         let why = loop {
@@ -216,7 +219,9 @@ fn zero_bytes_admit_only_spare_inodes() {
             root.dir(&format!("{i}"), 2);
         }
         assert_eq!(root.make("x", FILE, 3).err(), Some(Errno::ENOSPC));
-        let set = root.ops().setxattr(root, b"user.a", b"x", 0, at(3));
+        let set = root
+            .ops()
+            .setxattr(root, b"user.a", b"x", XattrFlags::empty(), at(3));
         assert_eq!(set, Err(Errno::ENOSPC));
         assert_eq!((fs.figures().blocks, fs.free()), (0, (0, 0)));
     }

@@ -3,6 +3,7 @@
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
 use openpath_abi::mode;
+use openpath_abi::{AtFlags, XattrFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Task, Vfs};
 use std::time::Duration;
@@ -44,7 +45,9 @@ impl Host {
     }
 
     fn remove(&self, path: &str) {
-        let done = self.task.unlinkat(AT_FDCWD, path.as_bytes(), 0);
+        let done = self
+            .task
+            .unlinkat(AT_FDCWD, path.as_bytes(), AtFlags::empty());
         done.expect("unlink");
     }
 
@@ -105,7 +108,9 @@ fn shapes(h: &Host) {
     let attribute = |path: String| {
         let done = h.task.mknodat(AT_FDCWD, path.as_bytes(), mode::S_IFREG, 0);
         done.expect("a file");
-        let done = h.task.setxattr(path.as_bytes(), b"user.a", &value, 0);
+        let done = h
+            .task
+            .setxattr(path.as_bytes(), b"user.a", &value, XattrFlags::empty());
         done.expect("an attribute");
     };
     comes_back("attributes", h, |_| each(1000, &attribute), remove(1000));

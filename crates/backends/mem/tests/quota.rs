@@ -3,7 +3,7 @@
 
 use openpath_abi::falloc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_RDWR, O_TMPFILE};
-use openpath_abi::{Errno, mode, rename as r};
+use openpath_abi::{AtFlags, Errno, RenameFlags, UmountFlags, XattrFlags, mode, rename as r};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, MountFlags, Task, Tenant, TenantLimits, Vfs};
 use std::sync::Arc;
@@ -71,7 +71,9 @@ impl Guest {
     }
 
     fn remove(&self, path: &str) {
-        let gone = self.task.unlinkat(AT_FDCWD, path.as_bytes(), 0);
+        let gone = self
+            .task
+            .unlinkat(AT_FDCWD, path.as_bytes(), AtFlags::empty());
         gone.expect("unlink");
     }
 }
@@ -111,7 +113,7 @@ fn every_inode_and_further_name_is_charged() {
     g.task.mkdirat(AT_FDCWD, b"/d", 0o777).expect("a directory");
     g.task.symlinkat(b"f", AT_FDCWD, b"/s").expect("a link");
     g.task
-        .linkat(AT_FDCWD, b"/f", AT_FDCWD, b"/g", 0)
+        .linkat(AT_FDCWD, b"/f", AT_FDCWD, b"/g", AtFlags::empty())
         .expect("a second name");
     let fd = g
         .task
@@ -125,7 +127,8 @@ fn every_inode_and_further_name_is_charged() {
         g.make("/x", mode::S_IFREG),
         g.task.mkdirat(AT_FDCWD, b"/x", 0o777),
         g.task.symlinkat(b"f", AT_FDCWD, b"/x"),
-        g.task.linkat(AT_FDCWD, b"/f", AT_FDCWD, b"/x", 0),
+        g.task
+            .linkat(AT_FDCWD, b"/f", AT_FDCWD, b"/x", AtFlags::empty()),
         g.task.open(b"/x", O_CREAT, 0o666).map(drop),
         g.task.open(b"/", O_TMPFILE | O_RDWR, 0).map(drop),
         white,
@@ -165,14 +168,14 @@ fn long_links_and_attributes_take_bytes() {
     // 40 bytes, the name and the value.
     let value = [7; P as usize - 40 - 6];
     g.task
-        .setxattr(b"/short", b"user.a", b"", 0)
+        .setxattr(b"/short", b"user.a", b"", XattrFlags::empty())
         .expect_err("the link leads nowhere");
     g.make("/f", mode::S_IFREG).expect("a file");
     g.task
-        .setxattr(b"/f", b"user.a", &value, 0)
+        .setxattr(b"/f", b"user.a", &value, XattrFlags::empty())
         .expect("an attribute");
     assert_eq!(g.charged(), (2 * P, 3));
-    let refused = g.task.setxattr(b"/f", b"user.a", b"v", 0);
+    let refused = g.task.setxattr(b"/f", b"user.a", b"v", XattrFlags::empty());
     assert_eq!(
         refused,
         Err(Errno::EDQUOT),
@@ -183,7 +186,7 @@ fn long_links_and_attributes_take_bytes() {
     g.task.removexattr(b"/f", b"user.a").expect("removexattr");
     assert_eq!(g.charged(), (P, 3));
     g.task
-        .setxattr(b"/f", b"user.b", b"value", 0)
+        .setxattr(b"/f", b"user.b", b"value", XattrFlags::empty())
         .expect("an attribute");
     for path in ["/short", "/long", "/f"] {
         g.remove(path);
@@ -243,13 +246,13 @@ fn charges_stay_with_maker_of_file() {
         Err(Errno::EDQUOT)
     );
     writer
-        .linkat(AT_FDCWD, b"/f", AT_FDCWD, b"/g", 0)
+        .linkat(AT_FDCWD, b"/f", AT_FDCWD, b"/g", AtFlags::empty())
         .expect("a link");
     writer
-        .fchownat(AT_FDCWD, b"/f", 5, 5, 0)
+        .fchownat(AT_FDCWD, b"/f", 5, 5, AtFlags::empty())
         .expect("another owner");
     writer
-        .fsetxattr(shared, b"user.a", b"", 0)
+        .fsetxattr(shared, b"user.a", b"", XattrFlags::empty())
         .expect_err("no room");
     assert_eq!((g.charged(), theirs.stats().inodes), ((3 * P, 2), 0));
     // A file that replaces it is charged to its own maker.
@@ -302,14 +305,14 @@ fn dropped_tree_gives_back_charges() {
     let fd = g.open("/m/f");
     g.task.pwrite(fd, &[1; 3 * P as usize], 0).expect("pwrite");
     g.task
-        .linkat(AT_FDCWD, b"/m/f", AT_FDCWD, b"/m/g", 0)
+        .linkat(AT_FDCWD, b"/m/f", AT_FDCWD, b"/m/g", AtFlags::empty())
         .expect("link");
     g.task
-        .setxattr(b"/m/f", b"user.a", b"value", 0)
+        .setxattr(b"/m/f", b"user.a", b"value", XattrFlags::empty())
         .expect("setxattr");
     g.task.close(fd).expect("close");
     assert_eq!(g.charged(), (3 * P + 51, 3));
-    g.task.umount(b"/m", 0).expect("umount");
+    g.task.umount(b"/m", UmountFlags::empty()).expect("umount");
     g.task
         .unlinkat(AT_FDCWD, b"/m", AT_REMOVEDIR)
         .expect("rmdir");
@@ -373,14 +376,17 @@ fn charges_match_visible_use() {
         let (at, size) = (offset as i64, len as i64);
         let done = match below(12) {
             0 | 1 => g.make(&other, mode::S_IFREG),
-            2 | 3 => g.task.unlinkat(AT_FDCWD, path, 0),
-            4 => g.task.linkat(AT_FDCWD, path, AT_FDCWD, other.as_bytes(), 0),
+            2 | 3 => g.task.unlinkat(AT_FDCWD, path, AtFlags::empty()),
+            4 => g
+                .task
+                .linkat(AT_FDCWD, path, AT_FDCWD, other.as_bytes(), AtFlags::empty()),
             5 => {
                 let body = vec![b'x'; 100 + below(60) as usize];
                 g.task.symlinkat(&body, AT_FDCWD, other.as_bytes())
             }
             6 => {
-                let flags = [0, r::RENAME_WHITEOUT, r::RENAME_EXCHANGE][below(3) as usize];
+                let flags = [RenameFlags::empty(), r::RENAME_WHITEOUT, r::RENAME_EXCHANGE]
+                    [below(3) as usize];
                 g.task
                     .renameat2(AT_FDCWD, path, AT_FDCWD, other.as_bytes(), flags)
             }

@@ -5,11 +5,11 @@ mod common;
 
 use common::*;
 use openpath_abi::xattr::{XATTR_CREATE, XATTR_REPLACE};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, XattrFlags, mode};
 use openpath_mem::MemOptions;
 use openpath_vfs::Inode;
 
-fn set(i: &Inode, name: &str, value: &[u8], flags: u32, now: i64) -> Result<(), Errno> {
+fn set(i: &Inode, name: &str, value: &[u8], flags: XattrFlags, now: i64) -> Result<(), Errno> {
     i.ops().setxattr(i, name.as_bytes(), value, flags, at(now))
 }
 
@@ -35,7 +35,7 @@ fn xattr_flags_require_presence_or_absence() {
     let f = fs.root().file("f", 1);
     assert_eq!(get(&f, "user.a"), Err(Errno::ENODATA));
     assert_eq!(remove(&f, "user.a", 2), Err(Errno::ENODATA));
-    assert_eq!(set(&f, "user.a", b"v", 0, 2), Ok(()));
+    assert_eq!(set(&f, "user.a", b"v", XattrFlags::empty(), 2), Ok(()));
     assert_eq!(times(&f.attr(), 2), C);
     assert_eq!(set(&f, "user.a", b"w", XATTR_CREATE, 3), Err(Errno::EEXIST));
     assert_eq!(
@@ -70,7 +70,7 @@ fn names_are_listed_in_reverse_order() {
         "user.aa",
     ];
     for name in names {
-        set(&d, name, b"", 0, 2).expect("setxattr");
+        set(&d, name, b"", XattrFlags::empty(), 2).expect("setxattr");
     }
     let order = [
         "user.z",
@@ -91,16 +91,24 @@ fn xattr_namespaces_match_tmpfs() {
     let fifo = fs.root().make("p", mode::S_IFIFO, 1).expect("fifo");
     for i in [&fs.root().file("f", 1), &link, &fifo] {
         for name in ["system.foo", "foo.bar", "user", "trusted", "", "userx.y"] {
-            assert_eq!(set(i, name, b"v", 0, 2), Err(Errno::EOPNOTSUPP), "{name}");
+            assert_eq!(
+                set(i, name, b"v", XattrFlags::empty(), 2),
+                Err(Errno::EOPNOTSUPP),
+                "{name}"
+            );
             assert_eq!(get(i, name), Err(Errno::EOPNOTSUPP), "{name}");
             assert_eq!(remove(i, name, 2), Err(Errno::EOPNOTSUPP), "{name}");
         }
         for name in ["user.", "trusted.", "security."] {
-            assert_eq!(set(i, name, b"v", 0, 2), Err(Errno::EINVAL), "{name}");
+            assert_eq!(
+                set(i, name, b"v", XattrFlags::empty(), 2),
+                Err(Errno::EINVAL),
+                "{name}"
+            );
             assert_eq!(get(i, name), Err(Errno::EINVAL), "{name}");
         }
-        assert_eq!(set(i, "trusted.a", b"v", 0, 3), Ok(()));
-        assert_eq!(set(i, "security.a", b"v", 0, 3), Ok(()));
+        assert_eq!(set(i, "trusted.a", b"v", XattrFlags::empty(), 3), Ok(()));
+        assert_eq!(set(i, "security.a", b"v", XattrFlags::empty(), 3), Ok(()));
     }
     // A back end does not treat access control lists as attributes.
     for name in ["system.posix_acl_access", "system.posix_acl_default"] {
@@ -117,21 +125,30 @@ fn xattrs_take_room_for_inodes() {
     let f = fs.root().file("f", 1);
     let free = || fs.figures().ffree;
     // 40 bytes and the name's 6 beside the value, of 2 * 1024.
-    assert_eq!(set(&f, "user.a", &[0; 2003], 0, 2), Err(Errno::ENOSPC));
-    assert_eq!(set(&f, "user.a", &[0; 2002], 0, 2), Ok(()));
     assert_eq!(
-        (free(), set(&f, "user.b", &[], 0, 2)),
+        set(&f, "user.a", &[0; 2003], XattrFlags::empty(), 2),
+        Err(Errno::ENOSPC)
+    );
+    assert_eq!(
+        set(&f, "user.a", &[0; 2002], XattrFlags::empty(), 2),
+        Ok(())
+    );
+    assert_eq!(
+        (free(), set(&f, "user.b", &[], XattrFlags::empty(), 2)),
         (0, Err(Errno::ENOSPC))
     );
     remove(&f, "user.a", 3).expect("removexattr");
     for (len, left) in [(0, 1), (978, 1), (979, 0)] {
-        set(&f, "user.a", &vec![0; len], 0, 4).expect("setxattr");
+        set(&f, "user.a", &vec![0; len], XattrFlags::empty(), 4).expect("setxattr");
         assert_eq!(free(), left);
         remove(&f, "user.a", 4).expect("removexattr");
     }
-    set(&f, "user.a", &[0; 979], 0, 5).expect("setxattr");
+    set(&f, "user.a", &[0; 979], XattrFlags::empty(), 5).expect("setxattr");
     // A new value is charged before the old one is released, and before the flags are checked.
-    assert_eq!(set(&f, "user.a", &[0; 978], 0, 5), Err(Errno::ENOSPC));
+    assert_eq!(
+        set(&f, "user.a", &[0; 978], XattrFlags::empty(), 5),
+        Err(Errno::ENOSPC)
+    );
     assert_eq!(
         set(&f, "user.a", &[0; 978], XATTR_CREATE, 5),
         Err(Errno::ENOSPC)
@@ -140,7 +157,7 @@ fn xattrs_take_room_for_inodes() {
         set(&f, "user.a", &[0; 9], XATTR_CREATE, 5),
         Err(Errno::EEXIST)
     );
-    assert_eq!(set(&f, "user.a", &[0; 9], 0, 5), Ok(()));
+    assert_eq!(set(&f, "user.a", &[0; 9], XattrFlags::empty(), 5), Ok(()));
     assert_eq!(free(), 1);
     fs.root().remove("f", 6).expect("unlink");
     drop(f);
@@ -154,9 +171,12 @@ fn unlimited_tree_limits_only_value_size() {
         ..Default::default()
     });
     let f = fs.root().file("f", 1);
-    assert_eq!(set(&f, "user.big", &vec![1; 65536], 0, 2), Ok(()));
     assert_eq!(
-        set(&f, "user.big", &vec![1; 65537], 0, 3),
+        set(&f, "user.big", &vec![1; 65536], XattrFlags::empty(), 2),
+        Ok(())
+    );
+    assert_eq!(
+        set(&f, "user.big", &vec![1; 65537], XattrFlags::empty(), 3),
         Err(Errno::E2BIG)
     );
     assert_eq!(get(&f, "user.big").map(|v| v.len()), Ok(65536));

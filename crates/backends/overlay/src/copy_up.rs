@@ -20,7 +20,7 @@ use crate::node::Node;
 use crate::progress::CopyProgress;
 use crate::staged::Destination;
 use crate::whiteout::stored_mode;
-use openpath_abi::{Errno, Timespec, mode};
+use openpath_abi::{Errno, Timespec, XattrFlags, mode};
 use openpath_vfs::{Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -200,7 +200,9 @@ impl Node {
         let marks = self.fs.options.marks;
         let all = values(lower, marks)?;
         for (name, value) in &all {
-            match with_lock(made, |ops| ops.setxattr(made, name, value, 0, now)) {
+            match with_lock(made, |ops| {
+                ops.setxattr(made, name, value, XattrFlags::empty(), now)
+            }) {
                 // A tree without such attributes goes without. With marks of any user the tree may
                 // be an ordinary user's, and cannot have all attributes of the lower file.
                 Err(Errno::EOPNOTSUPP) => {}

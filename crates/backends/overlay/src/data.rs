@@ -5,7 +5,7 @@ use crate::copy_up::ALL;
 use crate::layer::{set_attr, with_lock};
 use crate::node::Node;
 use crate::whiteout::{stored_change, stored_mode};
-use openpath_abi::{Errno, Timespec};
+use openpath_abi::{Errno, Timespec, XattrFlags};
 use openpath_vfs::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS};
 use openpath_vfs::{Extent, Inode, InodeOps, SetAcl, SetAttr};
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Node {
         inode: &Inode,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
         now: Timespec,
     ) -> Result<(), Errno> {
         let name = self.fs.options.marks.stored_name(name);

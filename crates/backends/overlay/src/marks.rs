@@ -17,7 +17,7 @@
 //!     an overlay can be made of an overlay.
 
 use crate::options::Marks;
-use openpath_abi::{Errno, Timespec};
+use openpath_abi::{Errno, Timespec, XattrFlags};
 use openpath_vfs::Inode;
 use std::borrow::Cow;
 
@@ -34,7 +34,7 @@ pub(crate) const TAKEN: &[u8] = b"taken";
 /// The mark of a copied-up directory that records its attributes.
 pub(crate) const ATTRS: &[u8] = b"attrs";
 /// Flags to set an attribute, whether or not it exists.
-const ANY: u32 = 0;
+const ANY: XattrFlags = XattrFlags::empty();
 /// Separates the prefix from a guest's own name.
 const ESCAPE: &[u8] = b"overlay.";
 

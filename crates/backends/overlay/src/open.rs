@@ -10,7 +10,7 @@
 use crate::copy_up::ALL;
 use crate::node::Node;
 use openpath_abi::fcntl::{O_ACCMODE, O_RDWR, O_TRUNC, O_WRONLY};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 use openpath_vfs::{FileOps, Inode, Io, Patience, flag};
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
@@ -93,7 +93,7 @@ impl Node {
     pub(crate) fn open(
         self: &Arc<Self>,
         inode: &Inode,
-        flags: u32,
+        flags: OFlags,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         let writes = matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR);
@@ -101,7 +101,7 @@ impl Node {
             if patience == Patience::Cached {
                 return Err(Errno::EAGAIN);
             }
-            let data = if flags & O_TRUNC == 0 { ALL } else { 0 };
+            let data = if !flags.contains(O_TRUNC) { ALL } else { 0 };
             self.copy_up(self.fs.options.clock.now(), data)?;
         }
         let asks = if writes {

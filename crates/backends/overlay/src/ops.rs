@@ -2,7 +2,7 @@
 //! The operations of an inode, as the core calls them.
 
 use crate::node::NodeOps;
-use openpath_abi::{Errno, Timespec};
+use openpath_abi::{Errno, OFlags, Timespec, XattrFlags};
 use openpath_vfs::{
     Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
 };
@@ -100,7 +100,7 @@ impl InodeOps for NodeOps {
     fn open(
         &self,
         inode: &Inode,
-        flags: u32,
+        flags: OFlags,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         self.0.open(inode, flags, patience)
@@ -177,7 +177,7 @@ impl InodeOps for NodeOps {
         inode: &Inode,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
         now: Timespec,
     ) -> Result<(), Errno> {
         self.0.set_xattr(inode, name, value, flags, now)

@@ -236,11 +236,11 @@ mod tests {
             task.close(fd.expect("open")).expect("close");
         }
         let synced = || Node::of(tree.root()).expect("a node").fs.sync_count.get();
-        for flags in [RENAME_EXCHANGE, 0] {
+        for flags in [RENAME_EXCHANGE, openpath_abi::RenameFlags::empty()] {
             let before = synced();
             let renamed = task.renameat2(AT_FDCWD, b"/a/f", AT_FDCWD, b"/b/g", flags);
             assert_eq!(renamed, Ok(()));
-            assert_eq!(synced() - before, 2, "{flags}");
+            assert_eq!(synced() - before, 2, "{flags:?}");
         }
     }
 }

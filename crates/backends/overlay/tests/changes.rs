@@ -5,7 +5,7 @@ mod common;
 
 use common::{Stack, mkdir, put, task_in};
 use openpath_abi::fcntl::AT_FDCWD;
-use openpath_abi::{Errno, TimeSet, mode};
+use openpath_abi::{AtFlags, Errno, TimeSet, XattrFlags, mode};
 use openpath_overlay::{ChangeKind, OverlayFs, OverlayOptions};
 use openpath_vfs::SuperBlock;
 
@@ -134,7 +134,7 @@ fn written_file_is_reported_although_its_time_was_set_back() {
     let (_vfs, task) = task_in(&tree);
     put(&task, "/f", "behind");
     let times = [TimeSet::Omit, TimeSet::At(time)];
-    task.utimensat(AT_FDCWD, Some(b"/f"), times, 0)
+    task.utimensat(AT_FDCWD, Some(b"/f"), times, AtFlags::empty())
         .expect("set");
     assert_eq!(told(&tree), [("/f".to_owned(), ChangeKind::Modified)]);
 }
@@ -316,7 +316,8 @@ fn attributes_that_others_changed_beneath_a_copied_directory_are_no_change() {
         put(&task, &format!("{dir}/new"), "");
     }
     for dir in [&b"/both"[..], b"/ours"] {
-        task.setxattr(dir, b"user.a", b"ours", 0).expect("setxattr");
+        task.setxattr(dir, b"user.a", b"ours", XattrFlags::empty())
+            .expect("setxattr");
     }
     drop((vfs, task, tree));
     for dir in [&b"/both"[..], b"/theirs"] {

@@ -10,7 +10,7 @@ use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_FDCWD, O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::statx::STATX_BTIME;
-use openpath_abi::{Errno, TimeSet, Timespec, mode};
+use openpath_abi::{AtFlags, Errno, TimeSet, Timespec, XattrFlags, mode};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::OverlayFs;
 use openpath_vfs::NewInode;
@@ -32,10 +32,10 @@ fn copy_has_all_that_the_lower_file_has() {
     below.pwrite(fd, b"begin", 0).expect("pwrite");
     below.pwrite(fd, b"end", 1 << 20).expect("pwrite");
     below
-        .setxattr(b"/d/f", b"user.x", b"1", 0)
+        .setxattr(b"/d/f", b"user.x", b"1", XattrFlags::empty())
         .expect("setxattr");
     below
-        .setxattr(b"/d/f", b"trusted.y", b"2", 0)
+        .setxattr(b"/d/f", b"trusted.y", b"2", XattrFlags::empty())
         .expect("setxattr");
     below.chown(b"/d/f", 7, 8).expect("chown");
     below.chmod(b"/d/f", 0o4755).expect("chmod");
@@ -43,7 +43,7 @@ fn copy_has_all_that_the_lower_file_has() {
     let times = [time(1000), time(2000)];
     for path in [&b"/d/f"[..], b"/d"] {
         below
-            .utimensat(AT_FDCWD, Some(path), times, 0)
+            .utimensat(AT_FDCWD, Some(path), times, AtFlags::empty())
             .expect("utimensat");
     }
     let (_vfs, task) = s.mount();
@@ -63,7 +63,7 @@ fn copy_has_all_that_the_lower_file_has() {
     );
     assert_eq!(is.blocks, was.blocks, "holes stay holes");
     let born = |task: &openpath_vfs::Task| {
-        let all = task.statx(AT_FDCWD, b"/d/f", 0, STATX_BTIME);
+        let all = task.statx(AT_FDCWD, b"/d/f", AtFlags::empty(), STATX_BTIME);
         all.map(|st| st.btime)
     };
     assert_eq!(born(&task), born(below));
@@ -100,10 +100,12 @@ fn no_change_touches_the_lower_tree() {
         ("chmod", |t, p| t.chmod(p, 0o600)),
         ("chown", |t, p| t.chown(p, 5, 6)),
         ("utimensat", |t, p| {
-            t.utimensat(AT_FDCWD, Some(p), [TimeSet::Now; 2], 0)
+            t.utimensat(AT_FDCWD, Some(p), [TimeSet::Now; 2], AtFlags::empty())
         }),
         ("truncate", |t, p| t.truncate(p, 2)),
-        ("setxattr", |t, p| t.setxattr(p, b"user.a", b"", 0)),
+        ("setxattr", |t, p| {
+            t.setxattr(p, b"user.a", b"", XattrFlags::empty())
+        }),
         ("link", |t, p| t.link(p, &[p, b"2"].concat())),
         ("rename", |t, p| t.rename(p, &[p, b"3"].concat())),
         ("trunc", |t, p| {
@@ -171,7 +173,7 @@ fn empty_read_is_no_access() {
     let (_vfs, task) = s.mount();
     put(&task, "/f", "above");
     let long_ago = [1, 2].map(|sec| TimeSet::At(Timespec::new(sec, 0)));
-    task.utimensat(AT_FDCWD, Some(b"/f"), long_ago, 0)
+    task.utimensat(AT_FDCWD, Some(b"/f"), long_ago, AtFlags::empty())
         .expect("utimensat");
     let atime = || task.stat(b"/f").expect("stat").atime.sec;
     let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
@@ -247,7 +249,8 @@ fn marks_are_hidden_and_guests_may_use_their_names() {
     let mark = b"user.overlay.ino";
     assert_eq!(task.getxattr(b"/f", mark), Err(Errno::ENODATA));
     assert_eq!(task.listxattr(b"/f"), Ok(Vec::new()));
-    task.setxattr(b"/f", mark, b"mine", 0).expect("setxattr");
+    task.setxattr(b"/f", mark, b"mine", XattrFlags::empty())
+        .expect("setxattr");
     assert_eq!(task.getxattr(b"/f", mark), Ok(b"mine".to_vec()));
     assert_eq!(task.listxattr(b"/f"), Ok(b"user.overlay.ino\0".to_vec()));
     let upper = inode(&s.upper, "/upper/f");

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Stack, beneath, entries, get, mkdir, names, put, shown, task_in};
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, XattrFlags, mode};
 use openpath_overlay::{OverlayFs, OverlayOptions};
 
 #[test]
@@ -40,7 +40,7 @@ fn opaque_directory_hides_lower_layers() {
     }
     put(&s.below[1], "/d/f", "");
     s.below[0]
-        .setxattr(b"/d", b"user.overlay.opaque", b"y", 0)
+        .setxattr(b"/d", b"user.overlay.opaque", b"y", XattrFlags::empty())
         .expect("a mark");
     let (_vfs, task) = s.mount();
     assert_eq!(names(&task, "/d"), Vec::<String>::new());

@@ -7,6 +7,7 @@
 //! R2. Before a window that is not cached, the file's pages are dropped, untimed. The window reads
 //!     every page at most once.
 
+use openpath_abi::OFlags;
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -30,7 +31,7 @@ const READS: [u64; 2] = [1024, 256];
 /// The file, below the given directory.
 const NAME: &str = "data";
 /// How the file is opened.
-const FLAGS: u32 = O_RDONLY | O_NOATIME;
+const FLAGS: OFlags = O_RDONLY.union(O_NOATIME);
 
 /// A way to read.
 enum Method {

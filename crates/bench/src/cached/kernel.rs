@@ -17,7 +17,7 @@ impl Opener for Calls {
     fn burst(&mut self, names: &[Name]) -> u64 {
         let mut wrong = 0;
         for name in names {
-            let fd = sys::open(&name.path, O_RDONLY | O_CLOEXEC, 0);
+            let fd = sys::open(&name.path, (O_RDONLY | O_CLOEXEC).bits(), 0);
             wrong += u64::from((fd >= 0) != name.hit || fd >= 0 && sys::close(fd) != 0);
         }
         wrong

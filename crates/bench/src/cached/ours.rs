@@ -2,8 +2,8 @@
 //! Opens by openpath: by call, by ring, and by future.
 
 use ::tokio::runtime::{Builder, Runtime};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC, O_RDONLY};
+use openpath_abi::{Errno, OFlags};
 use openpath_ring::{AsyncTask, Bytes, Pool, Ring, RingOptions, Sqe};
 use openpath_vfs::Task;
 
@@ -11,7 +11,7 @@ use super::mix::Name;
 use super::openers::Opener;
 use crate::error::Error;
 
-const FLAGS: u32 = O_RDONLY | O_CLOEXEC;
+const FLAGS: u32 = O_RDONLY.bits() | O_CLOEXEC.bits();
 
 /// Open and close as calls, which wait if they must.
 pub(super) struct Calls(pub(super) Task);
@@ -19,7 +19,7 @@ pub(super) struct Calls(pub(super) Task);
 impl Opener for Calls {
     fn burst(&mut self, names: &[Name]) -> u64 {
         let wrong = names.iter().filter(|name| {
-            let opened = self.0.open(&name.bytes, FLAGS, 0);
+            let opened = self.0.open(&name.bytes, OFlags::from_bits_retain(FLAGS), 0);
             !is_right(&self.0, name, opened)
         });
         wrong.count() as u64
@@ -57,7 +57,12 @@ impl OurRing {
 
     fn batch(&mut self, names: &[Name]) -> u64 {
         for (at, name) in names.iter().enumerate() {
-            let sqe = Sqe::openat(AT_FDCWD, Bytes::Shared(name.bytes.clone()), FLAGS, 0);
+            let sqe = Sqe::openat(
+                AT_FDCWD,
+                Bytes::Shared(name.bytes.clone()),
+                OFlags::from_bits_retain(FLAGS),
+                0,
+            );
             if self.ring.prepare(sqe.user_data(at as u64)).is_err() {
                 return names.len() as u64;
             }
@@ -110,7 +115,9 @@ impl Opener for Future {
         runtime.block_on(async {
             let mut wrong = 0;
             for name in names {
-                let opened = task.open(&name.bytes, FLAGS, 0).await;
+                let opened = task
+                    .open(&name.bytes, OFlags::from_bits_retain(FLAGS), 0)
+                    .await;
                 wrong += u64::from(!is_right(task.task(), name, opened));
             }
             wrong

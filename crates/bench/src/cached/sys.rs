@@ -32,7 +32,7 @@ impl KernelRing {
         let mut left = paths.len();
         for (at, path) in paths.enumerate() {
             let open = opcode::OpenAt::new(types::Fd(AT_FDCWD), path.as_ptr())
-                .flags((O_RDONLY | O_CLOEXEC).cast_signed())
+                .flags((O_RDONLY.bits() | O_CLOEXEC.bits()).cast_signed())
                 .build()
                 .user_data(at as u64);
             // SAFETY: the paths are borrowed until this call returns, and it returns only when all

@@ -16,12 +16,12 @@ use crate::{ours, sys};
 /// The actions, the beginning of their row names, and the file in each mount.
 const ACTIONS: [(Action, &str, &str); 2] = [
     (
-        Action::OpenClose(O_CREAT | O_RDWR),
+        Action::OpenClose(O_CREAT.bits() | O_RDWR.bits()),
         "create-existing",
         "file",
     ),
     (
-        Action::CreateUnlink(O_CREAT | O_EXCL | O_RDWR),
+        Action::CreateUnlink(O_CREAT.bits() | O_EXCL.bits() | O_RDWR.bits()),
         "create-new",
         "new",
     ),

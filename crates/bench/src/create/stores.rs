@@ -5,6 +5,7 @@
 //! arena, and the arena, the regions of the instance and the program's variables are watched. The
 //! task's own memory is not.
 
+use openpath_abi::OFlags;
 use std::collections::{BTreeMap, HashMap};
 
 use openpath_vfs::Vfs;
@@ -61,7 +62,7 @@ fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
     let paths: Vec<_> = scene.paths.iter().flatten().collect();
     let once = |path: &[u8]| match scene.action {
         Action::CreateUnlink(flags) => create_unlink(&task, path, flags),
-        Action::OpenClose(flags) => ours::open_close(&task, path, flags),
+        Action::OpenClose(flags) => ours::open_close(&task, path, OFlags::from_bits_retain(flags)),
         Action::Stat | Action::Dup => false,
     };
     let mut wrong = 0;

@@ -11,8 +11,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::rc::Rc;
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_EXCL, O_TRUNC};
+use openpath_abi::{Errno, OFlags};
 use openpath_vfs::Task;
 
 use super::trace::Trace;
@@ -51,7 +51,7 @@ impl Replay {
                 .map_err(|e| Error::setup("a path of the trace", e))?;
             let step = Step {
                 path,
-                flags: open.flags & !(O_EXCL | O_TRUNC),
+                flags: open.flags & !(O_EXCL.bits() | O_TRUNC.bits()),
                 errno: open.errno,
             };
             if on_host(&step) {
@@ -171,7 +171,11 @@ fn on_host(step: &Step) -> bool {
 
 #[inline(always)]
 fn on_ours(task: &Task, step: &Step) -> bool {
-    match task.open(step.path.to_bytes(), step.flags, 0o644) {
+    match task.open(
+        step.path.to_bytes(),
+        OFlags::from_bits_retain(step.flags),
+        0o644,
+    ) {
         Ok(fd) => task.close(fd).is_ok() && step.errno == 0,
         Err(errno) => errno.raw() == step.errno,
     }

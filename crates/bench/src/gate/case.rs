@@ -3,8 +3,8 @@
 
 use std::ffi::CString;
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
+use openpath_abi::{AtFlags, Errno};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, MountFlags, Task, Vfs};
 
@@ -173,7 +173,7 @@ impl Case {
             _ if self.user => 0o666,
             _ => 0o644,
         };
-        maker.fchmodat2(AT_FDCWD, file, mode, 0)?;
+        maker.fchmodat2(AT_FDCWD, file, mode, AtFlags::empty())?;
         match self.via {
             Via::Dirs | Via::Mount | Via::Mounts | Via::Nested | Via::Namespace => {}
             Via::Root => {
@@ -208,7 +208,7 @@ impl Case {
                 chain.file = through_dotdot(file);
                 chain.missing = through_dotdot(chain.missing.to_bytes());
             }
-            Via::Barred => maker.fchmodat2(AT_FDCWD, split(file).0, 0o700, 0)?,
+            Via::Barred => maker.fchmodat2(AT_FDCWD, split(file).0, 0o700, AtFlags::empty())?,
         }
         Ok(())
     }

@@ -4,8 +4,8 @@
 //! The first kind commutes and is promised: cached calls on the same file or on two files. The
 //! second kind writes; it is watched, so that its shared lines can only become fewer.
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
+use openpath_abi::{AtFlags, Errno, RenameFlags};
 use openpath_vfs::{Fd, Task};
 
 use super::case::{Case, Via};
@@ -78,7 +78,7 @@ impl Action {
     /// Undoes what would disturb the next run; returns whether that succeeded.
     pub(crate) fn undo(self, task: &Task, chain: &Chain) -> bool {
         let missing = chain.missing.to_bytes();
-        self != Action::Create || task.unlinkat(AT_FDCWD, missing, 0).is_ok()
+        self != Action::Create || task.unlinkat(AT_FDCWD, missing, AtFlags::empty()).is_ok()
     }
 
     fn change(self, task: &Task, chain: &Chain) -> Result<(), Errno> {
@@ -93,7 +93,7 @@ impl Action {
             Action::Cached(_) => Ok(()),
             Action::CreateUnlink => {
                 Action::Create.change(task, chain)?;
-                task.unlinkat(AT_FDCWD, missing, 0)
+                task.unlinkat(AT_FDCWD, missing, AtFlags::empty())
             }
             Action::Create => {
                 let flags = O_CREAT | O_EXCL | O_RDWR;
@@ -104,10 +104,10 @@ impl Action {
                 task.unlinkat(AT_FDCWD, missing, AT_REMOVEDIR)
             }
             Action::Rename => {
-                task.renameat2(AT_FDCWD, file, AT_FDCWD, missing, 0)?;
-                task.renameat2(AT_FDCWD, missing, AT_FDCWD, file, 0)
+                task.renameat2(AT_FDCWD, file, AT_FDCWD, missing, RenameFlags::empty())?;
+                task.renameat2(AT_FDCWD, missing, AT_FDCWD, file, RenameFlags::empty())
             }
-            Action::Chmod => task.fchmodat2(AT_FDCWD, file, 0o644, 0),
+            Action::Chmod => task.fchmodat2(AT_FDCWD, file, 0o644, AtFlags::empty()),
             Action::Write => with_open(O_WRONLY, &mut |fd| task.pwrite(fd, &data, 0).map(drop)),
             Action::Read => with_open(O_RDONLY, &mut |fd| task.pread(fd, &mut data, 0).map(drop)),
             Action::OpenWrite => with_open(O_WRONLY, &mut |_| Ok(())),

@@ -164,7 +164,7 @@ fn ours<'a>(kind: Kind, vfs: &Vfs, waits: bool) -> Result<Make<'a>, Error> {
 fn theirs(kind: Kind, root: &Root, waits: bool) -> Make<'_> {
     Box::new(move || {
         enter_alone(root, true)?;
-        let fd = sys::open(FILE, O_RDWR | O_CREAT, 0o644);
+        let fd = sys::open(FILE, (O_RDWR | O_CREAT).bits(), 0o644);
         Ok(Box::new(move |ops| {
             let wrong = |_: &u64| !kind.host(fd, waits);
             (0..ops).filter(wrong).count() as u64

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use openpath_abi::Flock;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::lock::{F_WRLCK, LOCK_SH};
+use openpath_abi::{Flock, OFlags};
 use openpath_vfs::{Task, Vfs};
 
 use crate::cmd::Ask;
@@ -76,7 +76,9 @@ impl Laid {
         let make = |_| {
             let task = ours::task(&self.vfs)?;
             Ok(ready(move |ops| {
-                let wrong = |_: &u64| !ours::open_close(&task, path, O_RDONLY);
+                let wrong = |_: &u64| {
+                    !ours::open_close(&task, path, OFlags::from_bits_retain(O_RDONLY.bits()))
+                };
                 (0..ops).filter(wrong).count() as u64
             }))
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times a table that grows to a million descriptors, is used when full, and is emptied.
 
+use openpath_abi::fcntl::O_RDONLY;
 use std::ffi::CStr;
 
 use openpath_vfs::{Fd, Task};
@@ -35,7 +36,7 @@ trait Table {
 
 impl Table for Task {
     fn open(&self) -> Option<Fd> {
-        Task::open(self, FILE.to_bytes(), 0, 0).ok()
+        Task::open(self, FILE.to_bytes(), O_RDONLY, 0).ok()
     }
 
     fn dup(&self, fd: Fd) -> Option<Fd> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times very many tasks, each with 64 descriptors of files that all of them open.
 
+use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::{Fd, Task, Vfs};
 
 use super::clock::{Clock, Times};
@@ -115,7 +116,7 @@ fn wrong() -> Error {
 }
 
 fn open(task: &Task, file: &[u8]) -> Result<Fd, Error> {
-    task.open(file, 0, 0).map_err(|_| wrong())
+    task.open(file, O_RDONLY, 0).map_err(|_| wrong())
 }
 
 /// Makes the tasks; the control is a task that is made and dropped.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures a directory's rename and chmod when many names below it are cached.
 
+use openpath_abi::{AtFlags, RenameFlags};
 use std::cell::Cell;
 
-use openpath_abi::fcntl::AT_FDCWD;
+use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_vfs::Task;
 
 use super::Options;
@@ -108,16 +109,21 @@ impl Dir {
                     self.names[name],
                     AT_FDCWD,
                     self.names[1 - name],
-                    0,
+                    RenameFlags::empty(),
                 )
             }
             Change::Chmod => {
                 self.mode.set(self.mode.get() ^ 0o055);
-                task.fchmodat2(AT_FDCWD, self.names[name], self.mode.get(), 0)
+                task.fchmodat2(
+                    AT_FDCWD,
+                    self.names[name],
+                    self.mode.get(),
+                    AtFlags::empty(),
+                )
             }
         };
         let deep = &self.deep[self.name.get()];
-        let opened = !open || ours::open_close(task, deep, 0);
+        let opened = !open || ours::open_close(task, deep, O_RDONLY);
         u64::from(changed.is_err() || !opened)
     }
 }

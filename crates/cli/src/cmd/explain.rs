@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use openpath_abi::fcntl::{self as f, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::resolve as r;
-use openpath_abi::{Errno, OpenHow, access};
+use openpath_abi::{AtFlags, Errno, OpenHow, ResolveFlags, access};
 use openpath_vfs::{Cred, ExplainOp, Explanation, Field, Value};
 use serde_json::{Map, Value as Json, json};
 
@@ -69,34 +69,34 @@ enum Call {
 
 /// The flags of an open by their names.
 const OPEN_FLAGS: &[(&str, u32)] = &[
-    ("RDONLY", f::O_RDONLY),
-    ("WRONLY", f::O_WRONLY),
-    ("RDWR", f::O_RDWR),
-    ("CREAT", f::O_CREAT),
-    ("EXCL", f::O_EXCL),
-    ("NOCTTY", f::O_NOCTTY),
-    ("TRUNC", f::O_TRUNC),
-    ("APPEND", f::O_APPEND),
-    ("NONBLOCK", f::O_NONBLOCK),
-    ("DSYNC", f::O_DSYNC),
-    ("SYNC", f::O_SYNC),
-    ("DIRECT", f::O_DIRECT),
-    ("DIRECTORY", f::O_DIRECTORY),
-    ("NOFOLLOW", f::O_NOFOLLOW),
-    ("NOATIME", f::O_NOATIME),
-    ("CLOEXEC", f::O_CLOEXEC),
-    ("PATH", f::O_PATH),
-    ("TMPFILE", f::O_TMPFILE),
+    ("RDONLY", f::O_RDONLY.bits()),
+    ("WRONLY", f::O_WRONLY.bits()),
+    ("RDWR", f::O_RDWR.bits()),
+    ("CREAT", f::O_CREAT.bits()),
+    ("EXCL", f::O_EXCL.bits()),
+    ("NOCTTY", f::O_NOCTTY.bits()),
+    ("TRUNC", f::O_TRUNC.bits()),
+    ("APPEND", f::O_APPEND.bits()),
+    ("NONBLOCK", f::O_NONBLOCK.bits()),
+    ("DSYNC", f::O_DSYNC.bits()),
+    ("SYNC", f::O_SYNC.bits()),
+    ("DIRECT", f::O_DIRECT.bits()),
+    ("DIRECTORY", f::O_DIRECTORY.bits()),
+    ("NOFOLLOW", f::O_NOFOLLOW.bits()),
+    ("NOATIME", f::O_NOATIME.bits()),
+    ("CLOEXEC", f::O_CLOEXEC.bits()),
+    ("PATH", f::O_PATH.bits()),
+    ("TMPFILE", f::O_TMPFILE.bits()),
 ];
 
 /// `RESOLVE_*` by their names.
 const RESOLVE_FLAGS: &[(&str, u64)] = &[
-    ("NO_XDEV", r::RESOLVE_NO_XDEV),
-    ("NO_MAGICLINKS", r::RESOLVE_NO_MAGICLINKS),
-    ("NO_SYMLINKS", r::RESOLVE_NO_SYMLINKS),
-    ("BENEATH", r::RESOLVE_BENEATH),
-    ("IN_ROOT", r::RESOLVE_IN_ROOT),
-    ("CACHED", r::RESOLVE_CACHED),
+    ("NO_XDEV", r::RESOLVE_NO_XDEV.bits()),
+    ("NO_MAGICLINKS", r::RESOLVE_NO_MAGICLINKS.bits()),
+    ("NO_SYMLINKS", r::RESOLVE_NO_SYMLINKS.bits()),
+    ("BENEATH", r::RESOLVE_BENEATH.bits()),
+    ("IN_ROOT", r::RESOLVE_IN_ROOT.bits()),
+    ("CACHED", r::RESOLVE_CACHED.bits()),
 ];
 
 fn open_flags(text: &str) -> Result<u64, String> {
@@ -205,17 +205,17 @@ fn asked<'a>(args: &Args, path: &'a [u8]) -> ExplainOp<'a> {
             let how = OpenHow {
                 flags: args.flags,
                 mode: if creates { args.mode } else { 0 },
-                resolve: args.resolve,
+                resolve: ResolveFlags::from_bits_retain(args.resolve),
             };
             ExplainOp::Openat2 { dirfd, path, how }
         }
-        Call::Stat => stat(0),
+        Call::Stat => stat(AtFlags::empty()),
         Call::Lstat => stat(AT_SYMLINK_NOFOLLOW),
         Call::Access => ExplainOp::Access {
             dirfd,
             path,
             want: args.want,
-            at_flags: 0,
+            at_flags: AtFlags::empty(),
         },
     }
 }

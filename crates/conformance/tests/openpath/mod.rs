@@ -5,7 +5,7 @@
 
 use openpath_abi::fcntl as f;
 use openpath_abi::rename::RENAME_EXCHANGE;
-use openpath_abi::{OpenHow, TimeSet, Timespec};
+use openpath_abi::{AtFlags, OpenHow, RenameFlags, ResolveFlags, TimeSet, Timespec, UmountFlags};
 use openpath_conformance::{
     At, Errno, Host, How, Knowledge, Need, Node, RESOLVE_CACHED, Verdict, run, suite,
 };
@@ -128,10 +128,12 @@ impl<B: Backend> Openpath<B> {
 
     /// openat2(2) with the planted fault.
     fn faulty(&self, at: i32, path: &[u8], how: OpenHow) -> Result<i32, openpath_abi::Errno> {
-        let tries = how.resolve & RESOLVE_CACHED != 0;
+        let tries = how
+            .resolve
+            .contains(ResolveFlags::from_bits_retain(RESOLVE_CACHED));
         let makes = how.flags & u64::from(f::O_CREAT) != 0;
         let plain = OpenHow {
-            resolve: how.resolve & !RESOLVE_CACHED,
+            resolve: how.resolve & ResolveFlags::from_bits_retain(!RESOLVE_CACHED),
             ..how
         };
         match self.fault {
@@ -142,7 +144,7 @@ impl<B: Backend> Openpath<B> {
         }
         let done = self.task.openat2(at, path, &how);
         if tries && done.is_err() && self.fault == Fault::LooksUp {
-            let _ = self.task.fstatat(at, path, 0);
+            let _ = self.task.fstatat(at, path, AtFlags::empty());
         }
         if tries && done.is_err() && self.fault == Fault::Keeps {
             let parent = path
@@ -213,7 +215,7 @@ impl<B: Backend> Host for Openpath<B> {
             let _ = self.task.close(fd);
         }
         while let Some(path) = self.mounts.pop() {
-            if let Err(why) = self.task.umount(&path, 0) {
+            if let Err(why) = self.task.umount(&path, UmountFlags::empty()) {
                 left.push(format!("{}: {why}", path.escape_ascii()));
             }
         }
@@ -245,7 +247,7 @@ impl<B: Backend> Host for Openpath<B> {
         let how = OpenHow {
             flags: how.flags,
             mode: how.mode,
-            resolve: how.resolve,
+            resolve: ResolveFlags::from_bits_retain(how.resolve),
         };
         let path = path.ok_or(Errno(38))?;
         let fd = self.faulty(dirfd, path, how).map_err(told)?;
@@ -293,7 +295,11 @@ impl<B: Backend> Host for Openpath<B> {
     }
 
     fn rename(&mut self, old: &[u8], new: &[u8], exchange: bool) -> Result<(), Errno> {
-        let flags = if exchange { RENAME_EXCHANGE } else { 0 };
+        let flags = if exchange {
+            RENAME_EXCHANGE
+        } else {
+            RenameFlags::empty()
+        };
         let cwd = f::AT_FDCWD;
         self.task.renameat2(cwd, old, cwd, new, flags).map_err(told)
     }
@@ -329,7 +335,7 @@ impl<B: Backend> Host for Openpath<B> {
     }
 
     fn umount(&mut self, path: &[u8]) -> Result<(), Errno> {
-        self.task.umount(path, 0).map_err(told)?;
+        self.task.umount(path, UmountFlags::empty()).map_err(told)?;
         if let Some(last) = self.mounts.iter().rposition(|mounted| mounted == path) {
             self.mounts.remove(last);
         }

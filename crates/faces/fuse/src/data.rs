@@ -14,7 +14,7 @@ use openpath_abi::fcntl::{
     AT_EMPTY_PATH, F_GETFL, O_ACCMODE, O_APPEND, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK,
     O_RDONLY, O_RDWR, O_SYNC, O_WRONLY, SEEK_CUR, SEEK_HOLE,
 };
-use openpath_abi::{Errno, StatFs};
+use openpath_abi::{Errno, OFlags, StatFs, XattrFlags};
 use openpath_vfs::Fd;
 use openpath_vfs::fileattr::{FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS};
 use std::io::IoSlice;
@@ -44,7 +44,7 @@ impl FuseFs {
         &self,
         w: &mut Worker,
         (number, fd): OpenNode,
-        access: u32,
+        access: OFlags,
         work: impl FnOnce(&mut Worker, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let others = if access & O_ACCMODE == O_WRONLY && self.events.tracks_names {
@@ -67,7 +67,7 @@ impl FuseFs {
     }
 
     /// The flags for the server's own open when a caller opens with `flags`.
-    pub(crate) fn open_flags(&self, flags: u32) -> u32 {
+    pub(crate) fn open_flags(&self, flags: OFlags) -> OFlags {
         let access = if self.writeback && flags & O_ACCMODE == O_WRONLY {
             // Writeback writes whole pages, which the kernel has to read first.
             O_RDWR
@@ -80,12 +80,12 @@ impl FuseFs {
 
     /// `O_APPEND` if the caller opened the file so. It is left out with the writeback cache, which
     /// writes whole pages: all of them would go to the end.
-    fn append_flag(&self, flags: u32) -> u32 {
-        if self.writeback { 0 } else { flags & O_APPEND }
+    fn append_flag(&self, flags: OFlags) -> OFlags {
+        (flags & O_APPEND).only_if(!self.writeback)
     }
 
     /// `OPEN`; without a descriptor if the kernel is not to ask again.
-    pub(crate) fn open(&self, w: &Worker, number: u64, flags: u32) -> Result<Fd, Errno> {
+    pub(crate) fn open(&self, w: &Worker, number: u64, flags: OFlags) -> Result<Fd, Errno> {
         if self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
         }
@@ -114,7 +114,7 @@ impl FuseFs {
     pub(crate) fn release(&self, w: &Worker, (number, fd): OpenNode) -> Result<(), Errno> {
         let Some(fd) = fd else { return Ok(()) };
         let flags = w.task.fcntl(fd, F_GETFL, 0);
-        if flags.is_ok_and(|flags| flags as u32 & O_ACCMODE == O_RDWR) {
+        if flags.is_ok_and(|flags| OFlags::from_bits_retain(flags as u32) & O_ACCMODE == O_RDWR) {
             self.nodes.count_writable_open(number, false);
         }
         if let Some(locks) = &self.locks {
@@ -130,7 +130,7 @@ impl FuseFs {
         &self,
         w: &mut Worker,
         at: OpenNode,
-        (offset, size, status): (u64, usize, u32),
+        (offset, size, status): (u64, usize, OFlags),
         reply: &mut ReplyBuilder<'_>,
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
@@ -157,7 +157,7 @@ impl FuseFs {
         w: &mut Worker,
         actor: ActingAs,
         at: OpenNode,
-        (offset, kind, status): (u64, WriteKind, u32),
+        (offset, kind, status): (u64, WriteKind, OFlags),
         data: &[u8],
     ) -> Result<usize, Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
@@ -343,7 +343,7 @@ impl FuseFs {
         number: u64,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
     ) -> Result<(), Errno> {
         self.check_visible(name)?;
         let path_fd = self.nodes.path_fd(number)?;
@@ -425,10 +425,10 @@ mod tests {
         let made = fs.create(w, actor, (ROOT, b"file"), 0o600, O_RDWR);
         let at = (made.expect("made").0.number, None);
         let data = vec![1; 1 << 20];
-        let short = fs.write(w, actor, at, (0, WriteKind::Direct, 0), &data);
+        let short = fs.write(w, actor, at, (0, WriteKind::Direct, O_RDONLY), &data);
         assert!(short.is_ok_and(|n| n > 0 && n < data.len()), "{short:?}");
         assert_eq!(Stats::new(&fs.counts, 0).lost_writes(), 0);
-        let lost = fs.write(w, actor, at, (0, WriteKind::Writeback, 0), &data);
+        let lost = fs.write(w, actor, at, (0, WriteKind::Writeback, O_RDONLY), &data);
         assert_eq!(lost, Err(Errno::ENOSPC));
         assert_eq!(Stats::new(&fs.counts, 0).lost_writes(), 1);
     }
@@ -460,11 +460,13 @@ mod tests {
         let mode = |w: &Worker| fs.getattr(w, number).expect("attributes").mode & 0o7777;
         // The kernel says when setting a list strips the bit, and never when removing one does.
         w.act_as(ActingAs::Owner(1000, 1000));
-        fs.setxattr(w, number, name, &list, 0).expect("set");
+        fs.setxattr(w, number, name, &list, XattrFlags::empty())
+            .expect("set");
         fs.removexattr(w, number, name).expect("removed");
         assert_eq!(mode(w), 0o2640);
         w.act_as(ActingAs::Stripped(1000, 1000));
-        fs.setxattr(w, number, name, &list, 0).expect("set");
+        fs.setxattr(w, number, name, &list, XattrFlags::empty())
+            .expect("set");
         assert_eq!(mode(w), 0o640);
     }
 

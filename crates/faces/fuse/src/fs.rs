@@ -25,15 +25,17 @@ use openpath_abi::fcntl::{
 use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk, is_reg};
 use openpath_abi::rename::RENAME_NOREPLACE;
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID_UNIQUE};
-use openpath_abi::{Errno, Statx, TimeSet};
+use openpath_abi::{Errno, OFlags, RenameFlags, Statx, StatxMask, TimeSet};
 use openpath_sync::WriteOnce;
 use openpath_vfs::{Fd, Task};
 use std::sync::Arc;
 
 /// The attributes that a node is made of.
-const WANTED: u32 = STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID_UNIQUE;
+const WANTED: StatxMask = STATX_BASIC_STATS
+    .union(STATX_BTIME)
+    .union(STATX_MNT_ID_UNIQUE);
 /// Flags of a node's descriptor.
-const PATH_ONLY: u32 = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+const PATH_ONLY: OFlags = O_PATH.union(O_NOFOLLOW).union(O_CLOEXEC);
 
 /// A name in a directory, by the directory's node.
 pub(crate) type Name<'a> = (u64, &'a [u8]);
@@ -325,7 +327,7 @@ impl FuseFs {
         actor: ActingAs,
         (parent, name): Name<'_>,
         mode: u32,
-        flags: u32,
+        flags: OFlags,
     ) -> Result<(Entry, Option<Fd>), Errno> {
         let dir = self.nodes.path_fd(parent)?;
         let how = O_CREAT | O_NOFOLLOW | flags & (O_EXCL | O_TRUNC);
@@ -341,7 +343,7 @@ impl FuseFs {
         actor: ActingAs,
         parent: u64,
         mode: u32,
-        flags: u32,
+        flags: OFlags,
     ) -> Result<(Entry, Option<Fd>), Errno> {
         let dir = self.nodes.path_fd(parent)?;
         w.act_as(actor);
@@ -353,9 +355,9 @@ impl FuseFs {
         &self,
         w: &Worker,
         (dir, name): (Fd, &[u8]),
-        how: u32,
+        how: OFlags,
         mode: u32,
-        flags: u32,
+        flags: OFlags,
     ) -> Result<(Entry, Option<Fd>), Errno> {
         let keeps_open = self.opens == Opens::Each;
         let access = if keeps_open {
@@ -397,7 +399,7 @@ impl FuseFs {
         is_dir: bool,
     ) -> Result<(), Errno> {
         let dir = self.nodes.path_fd(parent)?;
-        let flags = if is_dir { AT_REMOVEDIR } else { 0 };
+        let flags = AT_REMOVEDIR.only_if(is_dir);
         self.check_sticky(w, dir, name)?;
         self.removing_name((parent, name), || w.task.unlinkat(dir, name, flags))
     }
@@ -427,7 +429,7 @@ impl FuseFs {
         actor: ActingAs,
         (from, name): Name<'_>,
         (to, new): Name<'_>,
-        flags: u32,
+        flags: RenameFlags,
     ) -> Result<(), Errno> {
         let (old, path_fd) = ((from, name), self.nodes.path_fd(to)?);
         let from = self.nodes.path_fd(from)?;
@@ -437,7 +439,7 @@ impl FuseFs {
         // The kernel moves its dentry to the new name.
         self.events.track_name(to, new);
         let rename = || w.task.renameat2(from, name, path_fd, new, flags);
-        if flags == 0 || flags == RENAME_NOREPLACE {
+        if flags.is_empty() || flags == RENAME_NOREPLACE {
             self.removing_name(old, rename)
         } else {
             rename()

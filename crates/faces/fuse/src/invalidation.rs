@@ -238,8 +238,14 @@ mod tests {
                 let made = fs.create(w, actor, (ROOT, &name), 0o600, O_RDWR);
                 let number = made.expect("made").0.number;
                 let moved = [&name[..], b"-moved"].concat();
-                fs.rename(w, actor, (ROOT, &name), (ROOT, &moved), 0)
-                    .expect("renamed");
+                fs.rename(
+                    w,
+                    actor,
+                    (ROOT, &name),
+                    (ROOT, &moved),
+                    openpath_abi::RenameFlags::empty(),
+                )
+                .expect("renamed");
                 fs.remove(w, (ROOT, &moved), false).expect("removed");
                 fs.forget(w, [(number, 1)]);
             }

@@ -7,8 +7,8 @@
 
 use crate::fs::{Entry, FuseFs};
 use crate::worker::Worker;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_DIRECTORY, O_NOATIME, O_RDONLY, SEEK_SET};
+use openpath_abi::{Errno, OFlags};
 use openpath_vfs::DirEntry;
 
 /// How many bytes of entries are read at once.
@@ -33,7 +33,7 @@ impl FuseFs {
         &self,
         w: &mut Worker,
         number: u64,
-        from: (u64, u32),
+        from: (u64, OFlags),
         mut show: impl FnMut(u64, &DirEntry) -> More,
     ) -> Result<(), Errno> {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
@@ -52,7 +52,7 @@ impl FuseFs {
         &self,
         w: &mut Worker,
         number: u64,
-        from: (u64, u32),
+        from: (u64, OFlags),
         mut show: impl FnMut(u64, &DirEntry, Option<&Entry>) -> More,
     ) -> Result<(), Errno> {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
@@ -83,7 +83,7 @@ impl FuseFs {
         &self,
         w: &mut Worker,
         number: u64,
-        (offset, status): (u64, u32),
+        (offset, status): (u64, OFlags),
         mut visit: impl FnMut(&Worker, &DirEntry) -> Result<More, Errno>,
     ) -> Result<(), Errno> {
         let path_fd = self.nodes.path_fd(number)?;

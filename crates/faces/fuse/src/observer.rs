@@ -18,7 +18,7 @@
 use crate::fs::{Entry, FuseFs, Name};
 use crate::worker::Worker;
 use openpath_abi::fcntl::{AT_EACCESS, AT_EMPTY_PATH};
-use openpath_abi::{Errno, Statx};
+use openpath_abi::{AtFlags, Errno, Mode, OFlags, Statx};
 use openpath_vfs::{Cred, ExplainOp, Explanation, Fd};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub trait Observer: Send + Sync {
         by: Requester,
         at: &ObservedFile<'_>,
         name: Option<&'a [u8]>,
-        flags: u32,
+        flags: OFlags,
     ) -> Option<OnOpened<'a>>;
 }
 
@@ -112,7 +112,7 @@ impl<'a> ObservedFile<'a> {
     ///
     /// # Errors
     /// `ESTALE`.
-    pub fn find(&self, path: &[u8], at_flags: u32) -> Result<Explanation, Errno> {
+    pub fn find(&self, path: &[u8], at_flags: AtFlags) -> Result<Explanation, Errno> {
         self.explain(Cred::root(), |dirfd| ExplainOp::Stat {
             dirfd,
             path,
@@ -124,12 +124,12 @@ impl<'a> ObservedFile<'a> {
     ///
     /// # Errors
     /// `ESTALE`.
-    pub fn open(&self, path: &[u8], flags: u32) -> Result<Explanation, Errno> {
+    pub fn open(&self, path: &[u8], flags: OFlags) -> Result<Explanation, Errno> {
         self.explain(Cred::root(), |dirfd| ExplainOp::Openat {
             dirfd,
             path,
             flags,
-            mode: 0,
+            mode: Mode::default(),
         })
     }
 
@@ -180,7 +180,7 @@ impl Observing {
         (fs, w): (&FuseFs, &mut Worker),
         by: Requester,
         (node, name): (u64, Option<&[u8]>),
-        flags: u32,
+        flags: OFlags,
         open: impl FnOnce(&mut Worker) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let observer = self.0.as_ref();

@@ -8,9 +8,9 @@
 //!     set-id bits that a change of data strips.
 
 use crate::in_flight::InFlight;
-use openpath_abi::Errno;
 use openpath_abi::caps::CAP_FSETID;
 use openpath_abi::fcntl::O_APPEND;
+use openpath_abi::{Errno, OFlags};
 use openpath_vfs::{Cred, Fd, Task};
 use std::sync::Arc;
 
@@ -80,9 +80,9 @@ impl Worker {
     ///
     /// # Errors
     /// Those of opening it.
-    pub(crate) fn reopen(&self, path_fd: Fd, flags: u32) -> Result<Fd, Errno> {
+    pub(crate) fn reopen(&self, path_fd: Fd, flags: OFlags) -> Result<Fd, Errno> {
         match self.task.reopen(path_fd, flags & !O_APPEND) {
-            Err(Errno::EPERM) if flags & O_APPEND != 0 => self.task.reopen(path_fd, flags),
+            Err(Errno::EPERM) if flags.contains(O_APPEND) => self.task.reopen(path_fd, flags),
             with_open => with_open,
         }
     }
@@ -94,7 +94,7 @@ impl Worker {
     pub(crate) fn with_open<T>(
         &mut self,
         path_fd: Fd,
-        flags: u32,
+        flags: OFlags,
         work: impl FnOnce(&mut Self, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let fd = self.reopen(path_fd, flags)?;

@@ -3,8 +3,8 @@
 
 mod test_mount;
 
-use openpath_abi::fcntl::{O_CREAT, O_NOATIME, O_WRONLY};
-use openpath_abi::{TimeSet, Timespec};
+use openpath_abi::fcntl::{O_CREAT, O_NOATIME, O_RDONLY, O_WRONLY};
+use openpath_abi::{AtFlags, TimeSet, Timespec};
 use openpath_fuse::{Opens, Options};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -334,7 +334,7 @@ fn the_time_of_birth_is_that_of_the_tree() {
         let ours = mount.task.statx(
             openpath_abi::fcntl::AT_FDCWD,
             b"/file",
-            0,
+            AtFlags::empty(),
             openpath_abi::statx::STATX_BTIME,
         );
         let ours = ours.expect("there").btime;
@@ -498,7 +498,7 @@ fn each_open_reaches_the_server_with_opens_each() {
 #[test]
 fn file_opened_with_noatime_keeps_its_access_time() {
     each(|mount| {
-        for (name, flags, moves) in [("quiet", O_NOATIME, false), ("plain", 0, true)] {
+        for (name, flags, moves) in [("quiet", O_NOATIME, false), ("plain", O_RDONLY, true)] {
             // Created beside the mount, so that the kernel has to read the data.
             let path = ["/", name].concat();
             let fd = mount.task.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o644);
@@ -508,7 +508,7 @@ fn file_opened_with_noatime_keeps_its_access_time() {
             mount.task.futimens(fd, [old, old]).expect("times");
             mount.task.close(fd).expect("closed");
             let mut options = File::options();
-            options.read(true).custom_flags(flags.cast_signed());
+            options.read(true).custom_flags(flags.bits().cast_signed());
             let mut file = options.open(mount.at(name)).expect("opened");
             let mut text = String::new();
             file.read_to_string(&mut text).expect("read");

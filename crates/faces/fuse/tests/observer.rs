@@ -61,7 +61,7 @@ impl Observer for Notes {
         by: Requester,
         at: &ObservedFile<'_>,
         name: Option<&'a [u8]>,
-        _: u32,
+        _: openpath_abi::OFlags,
     ) -> Option<OnOpened<'a>> {
         assert!(by.thread > 0);
         let name = String::from_utf8_lossy(name.unwrap_or_default());

@@ -180,7 +180,7 @@ impl Observer for Slow {
         _: Requester,
         _: &ObservedFile<'_>,
         _: Option<&'a [u8]>,
-        _: u32,
+        _: openpath_abi::OFlags,
     ) -> Option<OnOpened<'a>> {
         None
     }

@@ -23,9 +23,9 @@ use crate::plan::{Cover, PathBytes, Plan};
 use crate::signals::End;
 use crate::view::{How, View};
 use crate::{Refusal, guard};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mount::MOUNT_ATTR_RDONLY;
+use openpath_abi::{AtFlags, Errno};
 use openpath_host::Crossing;
 use openpath_overlay::Copying;
 use openpath_vfs::{Cred, MountAttr, MountFlags, Task};
@@ -168,7 +168,7 @@ fn protect(task: &Task, path: &PathBytes) -> Result<(), Errno> {
         attr_set: MOUNT_ATTR_RDONLY,
         ..MountAttr::default()
     };
-    task.mount_setattr(AT_FDCWD, path.bytes(), 0, &attr)
+    task.mount_setattr(AT_FDCWD, path.bytes(), AtFlags::empty(), &attr)
 }
 
 fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {

@@ -16,6 +16,7 @@
 
 use crate::plan::{PathBytes, Plan, Source};
 use crate::{Refusal, links};
+use openpath_abi::MountAttrFlags;
 use openpath_host::{HELD, HeldFlags};
 use rustix::fd::OwnedFd;
 use rustix::fs::StatVfsMountFlags;
@@ -57,7 +58,7 @@ pub(crate) fn places(plan: &Plan) -> Result<Vec<HeldPlace>, Refusal> {
     let failed = |why| Refusal::step("cannot read /proc/self/mountinfo", why);
     let text = std::fs::read("/proc/self/mountinfo").map_err(failed)?;
     let root = rustix::fs::statvfs("/").map_err(|why| Refusal::step("cannot read /", why))?;
-    let mounts = Mounts::parse(&text, root.f_flag.bits() & HELD)?;
+    let mounts = Mounts::parse(&text, root.f_flag.bits() & HELD.bits())?;
     Ok(mounts.places(plan))
 }
 
@@ -169,9 +170,9 @@ impl Line {
         let path = fields.nth(2)?;
         let options = fields.next()?;
         let flags = options.split(|b| *b == b',').map(|option| match option {
-            b"nosuid" => openpath_abi::mount::MOUNT_ATTR_NOSUID,
-            b"nodev" => openpath_abi::mount::MOUNT_ATTR_NODEV,
-            b"noexec" => openpath_abi::mount::MOUNT_ATTR_NOEXEC,
+            b"nosuid" => openpath_abi::mount::MOUNT_ATTR_NOSUID.bits(),
+            b"nodev" => openpath_abi::mount::MOUNT_ATTR_NODEV.bits(),
+            b"noexec" => openpath_abi::mount::MOUNT_ATTR_NOEXEC.bits(),
             _ => 0,
         });
         Some(Line {
@@ -250,13 +251,14 @@ pub(crate) fn held_in(plan: &Plan, top: &PathBytes) -> HeldFlags {
     let around = around.map(|held| (Vec::new(), held.flags));
     let held = plan.held.iter().map(|held| (&held.place, held.flags));
     // R4
-    let passed = plan.pass.iter().map(|place| (place, HELD));
+    let passed = plan.pass.iter().map(|place| (place, HELD.bits()));
     let below = held.chain(passed).filter_map(|(place, flags)| {
         let rest = place.path().strip_prefix(top.path()).ok()?;
         let is_below = !rest.as_os_str().is_empty();
         is_below.then(|| (rest.as_os_str().as_bytes().to_vec(), flags))
     });
-    HeldFlags::new(around.into_iter().chain(below))
+    let held = around.into_iter().chain(below);
+    HeldFlags::new(held.map(|(path, flags)| (path, MountAttrFlags::from_bits_retain(flags))))
 }
 
 /// Puts the flags in force: the places that could not be bound.
@@ -291,7 +293,7 @@ pub(crate) fn enforce_below(plan: &Plan, top: &Path, more: MountFlags) -> Vec<Pa
 
 /// The flags for mount(2).
 fn mount_flags(flags: u64) -> MountFlags {
-    MountFlags::from_bits_truncate(u32::try_from(flags & HELD).unwrap_or(0))
+    MountFlags::from_bits_truncate(u32::try_from(flags & HELD.bits()).unwrap_or(0))
 }
 
 /// Binds a directory or file to itself, with these flags, and with what is mounted below.
@@ -329,7 +331,7 @@ pub(crate) fn bind_at(place: &OwnedFd, path: &Path, flags: MountFlags) -> rustix
 /// The flags of the mount that a place is in, for one that is bound there.
 pub(crate) fn flags_at(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
     let flags = rustix::fs::fstatvfs(place)?.f_flag;
-    let kept = StatVfsMountFlags::RDONLY.bits() | HELD;
+    let kept = StatVfsMountFlags::RDONLY.bits() | HELD.bits();
     let bits = u32::try_from(flags.bits() & kept).unwrap_or(0);
     Ok(MountFlags::from_bits_truncate(bits))
 }

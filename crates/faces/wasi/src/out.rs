@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The errno of a path that leads out: `EPERM`, where the walk says `EXDEV`.
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
+use openpath_abi::{AtFlags, Errno};
 use openpath_vfs::{Beneath, Fd};
 
 /// The errno of a confined walk that failed.
@@ -20,7 +20,7 @@ pub(crate) fn two_paths_errno(
     beneath: Beneath<'_>,
     errno: Errno,
     [first, second]: [(Fd, &[u8]); 2],
-    at_flags: u32,
+    at_flags: AtFlags,
 ) -> Errno {
     let leads_out = |(dir, path): (Fd, &[u8]), at_flags| {
         beneath.fstatat(dir, path, at_flags) == Err(Errno::EXDEV)

@@ -5,7 +5,7 @@ use super::ops::{Change, Close, List, Open, PathRef, Read, StatAt, StatxAt, Writ
 use super::{AsyncTask, Call, Local};
 use crate::op::OpenCall;
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
-use openpath_abi::{Errno, OpenHow, Stat, Statx};
+use openpath_abi::{AtFlags, Errno, Mode, OFlags, OpenHow, RenameFlags, Stat, Statx, StatxMask};
 use openpath_vfs::{DirEntry, Fd};
 
 /// Makes the same methods for both.
@@ -47,14 +47,14 @@ calls! {
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::open`]; `EAGAIN`, `ENOMEM`: there is no worker to be had.
-    fn open(path: &'a [u8], flags: u32, mode: u32) -> Fd
-        = Open(PathRef(AT_FDCWD, path), OpenCall::Openat(flags, mode));
+    fn open(path: &'a [u8], flags: OFlags, mode: impl Into<Mode>) -> Fd
+        = Open(PathRef(AT_FDCWD, path), OpenCall::Openat(flags, mode.into()));
     /// openat(2).
     ///
     /// # Errors
     /// As [`AsyncTask::open`].
-    fn openat(dir: Fd, path: &'a [u8], flags: u32, mode: u32) -> Fd
-        = Open(PathRef(dir, path), OpenCall::Openat(flags, mode));
+    fn openat(dir: Fd, path: &'a [u8], flags: OFlags, mode: impl Into<Mode>) -> Fd
+        = Open(PathRef(dir, path), OpenCall::Openat(flags, mode.into()));
     /// openat2(2). With `RESOLVE_CACHED` no worker is asked.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ calls! {
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::stat`].
-    fn stat(path: &'a [u8]) -> Stat = StatAt(PathRef(AT_FDCWD, path), 0);
+    fn stat(path: &'a [u8]) -> Stat = StatAt(PathRef(AT_FDCWD, path), AtFlags::empty());
     /// lstat(2).
     ///
     /// # Errors
@@ -80,13 +80,13 @@ calls! {
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::fstatat`].
-    fn fstatat(dir: Fd, path: &'a [u8], at_flags: u32) -> Stat
+    fn fstatat(dir: Fd, path: &'a [u8], at_flags: AtFlags) -> Stat
         = StatAt(PathRef(dir, path), at_flags);
     /// statx(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::statx`].
-    fn statx(dir: Fd, path: &'a [u8], at_flags: u32, mask: u32) -> Statx
+    fn statx(dir: Fd, path: &'a [u8], at_flags: AtFlags, mask: StatxMask) -> Statx
         = StatxAt(PathRef(dir, path), at_flags, mask);
     /// pread(2), or read(2) with offset -1.
     ///
@@ -138,19 +138,20 @@ calls! {
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::unlinkat`].
-    fn unlinkat(dir: Fd, path: &'a [u8], flags: u32) -> ()
+    fn unlinkat(dir: Fd, path: &'a [u8], flags: AtFlags) -> ()
         = Change::Unlink(PathRef(dir, path), flags);
     /// renameat2(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::renameat2`].
-    fn renameat2(dir: Fd, old: &'a [u8], new_dir: Fd, new: &'a [u8], flags: u32) -> ()
+    fn renameat2(dir: Fd, old: &'a [u8], new_dir: Fd, new: &'a [u8], flags: RenameFlags) -> ()
         = Change::Rename(PathRef(dir, old), PathRef(new_dir, new), flags);
     /// mkdirat(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::mkdirat`].
-    fn mkdirat(dir: Fd, path: &'a [u8], mode: u32) -> () = Change::Mkdir(PathRef(dir, path), mode);
+    fn mkdirat(dir: Fd, path: &'a [u8], mode: impl Into<Mode>) -> ()
+        = Change::Mkdir(PathRef(dir, path), mode.into());
     /// symlinkat(2).
     ///
     /// # Errors
@@ -161,6 +162,6 @@ calls! {
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::linkat`].
-    fn linkat(dir: Fd, old: &'a [u8], new_dir: Fd, new: &'a [u8], flags: u32) -> ()
+    fn linkat(dir: Fd, old: &'a [u8], new_dir: Fd, new: &'a [u8], flags: AtFlags) -> ()
         = Change::Link(PathRef(dir, old), PathRef(new_dir, new), flags);
 }

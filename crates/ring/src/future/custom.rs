@@ -63,7 +63,7 @@ impl AsyncTask {
     /// dropped, the result of `work` is dropped.
     ///
     /// ```
-    /// # use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
+    /// # use openpath_abi::{AtFlags, fcntl::{O_DIRECTORY, O_RDONLY}};
     /// # use openpath_mem::{MemFs, MemOptions};
     /// # use openpath_ring::{AsyncTask, Pool, PoolOptions, RingOptions};
     /// # use openpath_vfs::{Cred, Vfs};
@@ -75,7 +75,7 @@ impl AsyncTask {
     /// let dir = task.open(b"/", O_RDONLY | O_DIRECTORY, 0).await?;
     /// let made = task.work([Some(dir), None], |task, [dir, _]| {
     ///     task.beneath().mkdirat(dir, b"d", 0o755)?;
-    ///     task.beneath().fstatat(dir, b"d", 0)
+    ///     task.beneath().fstatat(dir, b"d", AtFlags::empty())
     /// });
     /// assert_eq!(made.await?.nlink, 2);
     /// # Ok(())

@@ -5,7 +5,7 @@ use crate::attempt::{self, Attempted};
 use crate::op::{Done, File, Op, OpenCall, Outcome, Output, PathArg, Where};
 use crate::perform;
 use openpath_abi::fcntl::O_CLOEXEC;
-use openpath_abi::{Errno, Stat, Statx};
+use openpath_abi::{AtFlags, Errno, Mode, RenameFlags, Stat, Statx, StatxMask};
 use openpath_vfs::{Bytes, DirEntry, Fd, Task};
 
 /// A call.
@@ -64,11 +64,11 @@ impl AsyncOp for Open<'_> {
     fn answer(&mut self, task: &Task, outcome: Outcome) -> Result<Fd, Errno> {
         let opened = done(outcome)?.opened;
         let (file, cloexec) = opened.ok_or(Errno::EIO)?;
-        task.install(&file, if cloexec { O_CLOEXEC } else { 0 })
+        task.install(&file, O_CLOEXEC.only_if(cloexec))
     }
 }
 
-pub(super) struct StatAt<'a>(pub(super) PathRef<'a>, pub(super) u32);
+pub(super) struct StatAt<'a>(pub(super) PathRef<'a>, pub(super) AtFlags);
 
 impl AsyncOp for StatAt<'_> {
     type Out = Stat;
@@ -91,7 +91,11 @@ impl AsyncOp for StatAt<'_> {
     }
 }
 
-pub(super) struct StatxAt<'a>(pub(super) PathRef<'a>, pub(super) u32, pub(super) u32);
+pub(super) struct StatxAt<'a>(
+    pub(super) PathRef<'a>,
+    pub(super) AtFlags,
+    pub(super) StatxMask,
+);
 
 impl AsyncOp for StatxAt<'_> {
     type Out = Statx;
@@ -215,11 +219,11 @@ pub(super) enum Change<'a> {
     Sync(Fd, bool),
     Truncate(Fd, i64),
     Allocate(Fd, u32, i64, i64),
-    Unlink(PathRef<'a>, u32),
-    Rename(PathRef<'a>, PathRef<'a>, u32),
-    Mkdir(PathRef<'a>, u32),
+    Unlink(PathRef<'a>, AtFlags),
+    Rename(PathRef<'a>, PathRef<'a>, RenameFlags),
+    Mkdir(PathRef<'a>, Mode),
     Symlink(&'a [u8], PathRef<'a>),
-    Link(PathRef<'a>, PathRef<'a>, u32),
+    Link(PathRef<'a>, PathRef<'a>, AtFlags),
 }
 
 impl AsyncOp for Change<'_> {

@@ -156,7 +156,7 @@ fn is_wrong(sqe: &Sqe, watched: &mut bool) -> bool {
         Work::Call(Op::Open(_, how, into)) if *into != Where::Fd => {
             how.flags() & u64::from(O_CLOEXEC) != 0
         }
-        Work::Call(Op::Unlink(_, flags)) => flags & !AT_REMOVEDIR != 0,
+        Work::Call(Op::Unlink(_, flags)) => flags.intersects(!AT_REMOVEDIR),
         _ => false,
     }
 }

@@ -50,7 +50,11 @@ impl Ring {
         let acting = &proxy.task;
         let borrowed = match at.dir {
             AT_FDCWD => Some(AT_FDCWD),
-            fd => self.task.file(fd).and_then(|f| acting.install(&f, 0)).ok(),
+            fd => self
+                .task
+                .file(fd)
+                .and_then(|f| acting.install(&f, O_RDONLY))
+                .ok(),
         };
         let attempted = attempt::open(acting, borrowed.unwrap_or(-1), &at.path, how);
         let attempted = attempted.map(|fd| acting.take_file(fd));

@@ -13,7 +13,7 @@ use crate::perform::buffers_of;
 use crate::sqe::{Work, sflag};
 use crate::trace;
 use openpath_abi::Errno;
-use openpath_abi::fcntl::O_CLOEXEC;
+use openpath_abi::fcntl::{O_CLOEXEC, O_RDONLY};
 use openpath_vfs::{Fd, Reason, Task};
 
 /// The result of an inline attempt.
@@ -53,7 +53,7 @@ impl Ring {
             }
             Work::Install(slot, cloexec) => {
                 let file = self.direct.file(slot);
-                let flags = if cloexec { O_CLOEXEC } else { 0 };
+                let flags = if cloexec { O_CLOEXEC } else { O_RDONLY };
                 let fd = file.and_then(|file| self.task.install(&file, flags));
                 self.finish(id, fd.map(Done::installed).map_err(Into::into));
             }
@@ -243,7 +243,7 @@ impl Ring {
         if into != Where::Fd {
             return answer(self.store_opened(into, &file));
         }
-        let flags = if cloexec { O_CLOEXEC } else { 0 };
+        let flags = if cloexec { O_CLOEXEC } else { O_RDONLY };
         Ok(self.task.install(&file, flags).map(Done::installed)?)
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A tree of one file, `/f`, with data that the back end moves when the test says so.
 
-use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions};
 use openpath_vfs::{
     Attr, Cargo, Carried, Carrier, Clock, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr,
@@ -149,7 +149,7 @@ impl InodeOps for FileNode {
     fn open(
         &self,
         _inode: &Inode,
-        _flags: u32,
+        _flags: OFlags,
         _patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         Ok(Some(Box::new(Opening(Arc::clone(&self.0)))))

@@ -178,7 +178,7 @@ fn own_root(ground: Option<Ground>) -> Result<i32, Errno> {
     sys::chdir(b"/")?;
     sys::umask(0o022)?;
     let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
-    fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))
+    fd(sys::openat(f::AT_FDCWD, b"/", flags.bits(), 0))
 }
 
 /// The state inside an actor.

@@ -63,7 +63,7 @@ pub(super) fn device() -> Result<i32, Errno> {
     fd(sys::openat(
         f::AT_FDCWD,
         b"/dev/fuse",
-        f::O_PATH | f::O_CLOEXEC,
+        (f::O_PATH | f::O_CLOEXEC).bits(),
         0,
     ))
 }

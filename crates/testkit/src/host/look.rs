@@ -44,7 +44,11 @@ impl Look {
         flags: u32,
         work: impl FnOnce(i32) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let flags = flags | f::O_RDONLY | f::O_NOATIME | f::O_NOFOLLOW | f::O_NONBLOCK;
+        let flags = flags
+            | f::O_RDONLY.bits()
+            | f::O_NOATIME.bits()
+            | f::O_NOFOLLOW.bits()
+            | f::O_NONBLOCK.bits();
         let fd = super::fd(sys::openat(self.root, relative(path), flags, 0))?;
         let done = work(fd);
         sys::close(fd)?;
@@ -61,11 +65,15 @@ impl Look {
 
 impl TreeReader for Look {
     fn lstat(&mut self, path: &[u8]) -> Result<Stat, Errno> {
-        sys::fstatat(self.root, path, f::AT_SYMLINK_NOFOLLOW | f::AT_EMPTY_PATH)
+        sys::fstatat(
+            self.root,
+            path,
+            (f::AT_SYMLINK_NOFOLLOW | f::AT_EMPTY_PATH).bits(),
+        )
     }
 
     fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, Errno> {
-        self.with(path, f::O_DIRECTORY, |fd| {
+        self.with(path, f::O_DIRECTORY.bits(), |fd| {
             let mut all = Vec::new();
             loop {
                 let raw = sys::getdents64(fd, LIST)?;

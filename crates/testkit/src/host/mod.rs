@@ -87,7 +87,7 @@ impl HostWorld {
         sys::unshare(CLONE_NEWNS)?;
         sys::ignore_signals();
         let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
-        let proc = fd(sys::openat(f::AT_FDCWD, b"/proc", flags, 0))?;
+        let proc = fd(sys::openat(f::AT_FDCWD, b"/proc", flags.bits(), 0))?;
         let own = crate::plain::own_descriptors()?;
         let device = fuse::device();
         sys::mount(b"none", b"/", b"", m::MS_REC | m::MS_PRIVATE, b"")?;
@@ -95,9 +95,9 @@ impl HostWorld {
         sys::mount(b"none", place, b"", m::MS_REMOUNT | m::MS_BIND, b"")?;
         sys::chdir(place)?;
         sys::pivot_root(b".", b".")?;
-        sys::umount2(b".", m::MNT_DETACH)?;
+        sys::umount2(b".", m::MNT_DETACH.bits())?;
         sys::chdir(b"/")?;
-        let base = fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))?;
+        let base = fd(sys::openat(f::AT_FDCWD, b"/", flags.bits(), 0))?;
         let clock = fd(sys::memfd_create())?;
         Ok(HostWorld {
             base,
@@ -132,7 +132,7 @@ impl HostWorld {
         stamps.start(self.tick());
         let below = sys::fstat(self.base)?;
         let (first, root) = actor::first(below.dev, ground).ok_or(Errno::EAGAIN)?;
-        let there = sys::fstatat(root, b"", f::AT_EMPTY_PATH)?;
+        let there = sys::fstatat(root, b"", f::AT_EMPTY_PATH.bits())?;
         assert_ne!(
             there.dev, below.dev,
             "the case did not get a root of its own"
@@ -181,7 +181,7 @@ impl HostWorld {
             for entry in here.unwrap_or_default() {
                 let path = [b"./", &entry.name[..]].concat();
                 let _ = sys::unlinkat(self.base, &path, 0);
-                let _ = sys::unlinkat(self.base, &path, f::AT_REMOVEDIR);
+                let _ = sys::unlinkat(self.base, &path, f::AT_REMOVEDIR.bits());
             }
             let _ = sys::mount(b"none", b".", b"", m::MS_REMOUNT | m::MS_RDONLY, b"");
             let _ = sys::mount(b"none", b".", b"", m::MS_REMOUNT | m::MS_BIND, b"");

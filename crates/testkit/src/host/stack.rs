@@ -17,7 +17,7 @@ pub(super) fn stack() -> Result<(), Errno> {
     // Open descriptors would refer to the lower tree.
     sys::close_range(0, u32::MAX, 0)?;
     let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
-    let lower = aside(fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))?)?;
+    let lower = aside(fd(sys::openat(f::AT_FDCWD, b"/", flags.bits(), 0))?)?;
     let was = sys::fstat(lower)?;
     sys::mount(b"upper", b"/", b"tmpfs", 0, TMPFS_OPTIONS)?;
     enter()?;

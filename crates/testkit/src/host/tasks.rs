@@ -115,7 +115,7 @@ impl Host<'_> {
         let table = fd(sys::openat(
             self.world.proc,
             &path(tid, "mountinfo"),
-            flags,
+            flags.bits(),
             0,
         ));
         let text = table.and_then(|fd| {
@@ -137,7 +137,7 @@ impl Host<'_> {
         let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
         let open = move |task: &Task| {
             let path = path(task.actor.tid, "root");
-            fd(sys::openat(self.world.proc, &path, flags, 0)).ok()
+            fd(sys::openat(self.world.proc, &path, flags.bits(), 0)).ok()
         };
         self.tasks.iter().flatten().filter_map(open)
     }
@@ -159,7 +159,7 @@ pub(super) fn adds_mounts(op: &Op) -> bool {
 /// A descriptor of a thread's namespace.
 pub(super) fn namespace(proc: i32, tid: i64) -> Result<i32, Errno> {
     let flags = f::O_RDONLY | f::O_CLOEXEC;
-    fd(sys::openat(proc, &path(tid, "ns/mnt"), flags, 0))
+    fd(sys::openat(proc, &path(tid, "ns/mnt"), flags.bits(), 0))
 }
 
 fn slot_of(slot: i64) -> Option<usize> {

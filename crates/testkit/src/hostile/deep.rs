@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_DIRECTORY, O_PATH};
+use openpath_abi::{AtFlags, Errno};
 use openpath_sync::Word;
 use openpath_vfs::{Limits, Task, TenantLimits};
 
@@ -59,7 +59,7 @@ pub(super) fn tree(f: &mut Context) -> Result<(), Errno> {
         ));
         f.refused("getcwd", guest.getcwd(), Errno::ENAMETOOLONG);
         let up = "../".repeat(1000);
-        guest.fstatat(AT_FDCWD, up.as_bytes(), 0)?;
+        guest.fstatat(AT_FDCWD, up.as_bytes(), AtFlags::empty())?;
         f.refused(
             "a path of 4096 bytes",
             guest.stat(&[b'a'; 4096]),

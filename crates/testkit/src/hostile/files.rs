@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Attacks the tenant's limits with files, data and attributes.
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
+use openpath_abi::{AtFlags, Errno, XattrFlags};
 use openpath_vfs::{Limits, TenantLimits};
 
 use super::context::{Context, Host, mib, resident};
@@ -56,7 +56,7 @@ pub(super) fn bytes_and_inodes(f: &mut Context) -> Result<(), Errno> {
         let made = match inodes.0 % 3 {
             0 => guest.mknodat(AT_FDCWD, path.as_bytes(), 0o100_600, 0),
             1 => guest.symlinkat(&[b'x'; 127], AT_FDCWD, path.as_bytes()),
-            _ => guest.linkat(AT_FDCWD, b"/sparse", AT_FDCWD, path.as_bytes(), 0),
+            _ => guest.link(b"/sparse", path.as_bytes()),
         };
         match made {
             Ok(()) => inodes.0 += 1,
@@ -80,9 +80,9 @@ pub(super) fn bytes_and_inodes(f: &mut Context) -> Result<(), Errno> {
     });
     host.task.mkdirat(AT_FDCWD, b"/other", 0o755)?;
     for i in 1..inodes.0 {
-        guest.unlinkat(AT_FDCWD, format!("/{i}").as_bytes(), 0)?;
+        guest.unlinkat(AT_FDCWD, format!("/{i}").as_bytes(), AtFlags::empty())?;
     }
-    guest.unlinkat(AT_FDCWD, b"/sparse", 0)?;
+    guest.unlinkat(AT_FDCWD, b"/sparse", AtFlags::empty())?;
     host.settle();
     let (left, charged) = (resident().saturating_sub(before), host.tenant.stats());
     f.must((charged.bytes, charged.inodes) == (0, 0), || {
@@ -110,7 +110,12 @@ pub(super) fn attributes(f: &mut Context) -> Result<(), Errno> {
     while len > 0 {
         let (file, value) = (format!("/{}", number % FILES), vec![1; len]);
         let name = format!("user.{number}");
-        match guest.setxattr(file.as_bytes(), name.as_bytes(), &value, 0) {
+        match guest.setxattr(
+            file.as_bytes(),
+            name.as_bytes(),
+            &value,
+            XattrFlags::empty(),
+        ) {
             Ok(()) => number += 1,
             Err(Errno::EDQUOT) => len /= 16,
             Err(e) => return Err(e),
@@ -129,11 +134,11 @@ pub(super) fn attributes(f: &mut Context) -> Result<(), Errno> {
     });
     f.refused(
         "a value that is too long",
-        guest.setxattr(b"/0", b"user.x", &[0; 65537], 0),
+        guest.setxattr(b"/0", b"user.x", &[0; 65537], XattrFlags::empty()),
         Errno::E2BIG,
     );
     for i in 0..FILES {
-        guest.unlinkat(AT_FDCWD, format!("/{i}").as_bytes(), 0)?;
+        guest.unlinkat(AT_FDCWD, format!("/{i}").as_bytes(), AtFlags::empty())?;
     }
     host.settle();
     let charged = host.tenant.stats();

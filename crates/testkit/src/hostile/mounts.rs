@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use openpath_abi::fcntl::AT_FDCWD;
-use openpath_abi::{Errno, mount as m};
+use openpath_abi::{Errno, UmountFlags, mount as m};
 use openpath_vfs::{Limits, Sysctl, TenantLimits};
 
 use super::context::{Context, Host, mib, resident};
@@ -44,7 +44,7 @@ pub(super) fn bombs(f: &mut Context) -> Result<(), Errno> {
         });
         // The host's own namespace has all of its room.
         host.task.bind(b"/", b"/other")?;
-        host.task.umount(b"/other", 0)?;
+        host.task.umount(b"/other", UmountFlags::empty())?;
         while host.guest.umount(b"/m", m::MNT_DETACH).is_ok() {}
         host.settle();
         let end = host.vfs.usage();

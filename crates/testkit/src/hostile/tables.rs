@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Attacks the limits of descriptors, open files, pipes and watches.
 
-use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_NONBLOCK, O_RDWR};
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR};
+use openpath_abi::{AtFlags, Errno};
 use openpath_vfs::{Limits, Task, TenantLimits};
 
 use super::context::{Context, Host, mib, resident};
@@ -43,7 +43,8 @@ pub(super) fn descriptors(f: &mut Context) -> Result<(), Errno> {
     let second = host.task.fork()?;
     second.set_rlimit_nofile(u64::MAX);
     second.set_cred(openpath_vfs::Cred::user(1000, 1000, &[]));
-    host.task.fchmodat2(AT_FDCWD, b"/f", 0o666, 0)?;
+    host.task
+        .fchmodat2(AT_FDCWD, b"/f", 0o666, AtFlags::empty())?;
     let (more, refused) = open_all(&second, b"/f");
     f.refused("one more file", Err::<(), _>(refused), Errno::ENFILE);
     let full = resident().saturating_sub(before.0);
@@ -78,7 +79,7 @@ pub(super) fn pipes(f: &mut Context) -> Result<(), Errno> {
     guest.set_rlimit_nofile(u64::MAX);
     guest.set_cred(openpath_vfs::Cred::user(1000, 1000, &[]));
     // The mount of pipes stays.
-    guest.pipe2(0)?;
+    guest.pipe2(O_RDONLY)?;
     guest.close_range(0, u32::MAX, 0)?;
     let before = (resident(), host.vfs.usage());
     let (mut made, mut bytes) = (0, 0);
@@ -113,7 +114,7 @@ pub(super) fn pipes(f: &mut Context) -> Result<(), Errno> {
     // Other users' pipes work: what is written to one can be read.
     guest.close_range(0, u32::MAX, 0)?;
     host.task.close_range(0, u32::MAX, 0)?;
-    let (from, to) = guest.pipe2(0)?;
+    let (from, to) = guest.pipe2(O_RDONLY)?;
     let mut byte = [0];
     guest.write(to, b"x")?;
     guest.read(from, &mut byte)?;

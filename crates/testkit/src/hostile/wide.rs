@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
+use openpath_abi::{AtFlags, Errno};
 use openpath_vfs::{Limits, TenantLimits};
 
 use super::context::{Context, Host, mib, resident};
@@ -54,7 +54,7 @@ pub(super) fn directory(f: &mut Context) -> Result<(), Errno> {
         begun.elapsed()
     ));
     for i in 0..entries {
-        guest.unlinkat(AT_FDCWD, i.to_string().as_bytes(), 0)?;
+        guest.unlinkat(AT_FDCWD, i.to_string().as_bytes(), AtFlags::empty())?;
     }
     host.settle();
     let left = resident().saturating_sub(before);

@@ -82,7 +82,7 @@ pub fn circle(seed: u64) -> Circle {
         let thread = at * 3;
         setup.extend((0..FILES).map(|file| Step {
             thread,
-            op: Op::Open(file, O_RDWR),
+            op: Op::Open(file, O_RDWR.bits()),
         }));
         let ask = Flock::new(l::F_WRLCK, at as i64 * BYTES, BYTES);
         setup.push(Step {

@@ -169,7 +169,7 @@ fn afresh(common: bool) -> Vec<Op> {
             [Op::Dup2(kept, file), end, Op::Flock(kept, l::LOCK_UN)]
         }));
     } else {
-        ops.extend(files.map(|file| Op::Open(file, O_RDWR)));
+        ops.extend(files.map(|file| Op::Open(file, O_RDWR.bits())));
     }
     ops
 }

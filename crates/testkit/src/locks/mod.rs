@@ -217,7 +217,7 @@ fn hidden(layout: &Layout) -> Vec<Step> {
             // The lowest free number in a table that begins with three.
             let low = if layout.common { FILES } else { 0 };
             let ops = [
-                Op::Open(file, openpath_abi::fcntl::O_RDWR),
+                Op::Open(file, openpath_abi::fcntl::O_RDWR.bits()),
                 Op::Dup2(low, HIDDEN + file),
                 Op::Close(low),
             ];

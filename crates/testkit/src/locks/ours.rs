@@ -3,9 +3,9 @@
 
 use super::turns::Caller;
 use super::{Answer, FILES, Layout, Op, SIZE, Told};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_RDWR, SEEK_SET};
 use openpath_abi::lock as l;
+use openpath_abi::{Errno, OFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Task, Vfs};
 
@@ -27,7 +27,9 @@ impl Caller for Task {
     fn call(&self, op: &Op) -> Answer {
         let number = |fd: i32| Told::Number(fd.into());
         match *op {
-            Op::Open(file, flags) => self.open(&path(file), flags, 0).map(number),
+            Op::Open(file, flags) => self
+                .open(&path(file), OFlags::from_bits_retain(flags), 0)
+                .map(number),
             Op::Close(fd) => self.close(fd).map(nothing),
             Op::CloseRange(first, last) => self.close_range(first, last, 0).map(nothing),
             Op::Dup(fd) => self.dup(fd).map(number),

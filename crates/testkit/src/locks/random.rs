@@ -5,9 +5,9 @@
 use super::both::{self, Both};
 use super::{HIDDEN, Layout, Look, Op, Script, Step, hidden};
 use crate::rng::Rng;
-use openpath_abi::Flock;
 use openpath_abi::fcntl::{O_PATH, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_abi::lock as l;
+use openpath_abi::{Flock, OFlags};
 use std::io;
 
 /// How many calls a script has.
@@ -30,7 +30,7 @@ pub fn script(seed: u64) -> Script {
         for file in 0..super::FILES {
             setup.push(Step {
                 thread,
-                op: Op::Open(file, O_RDWR),
+                op: Op::Open(file, O_RDWR.bits()),
             });
         }
     }
@@ -68,8 +68,19 @@ fn op(rng: &mut Rng) -> Op {
         62..66 => Op::Fcntl(fd, l::F_OFD_GETLK, ask(rng, true)),
         66..80 => Op::Flock(fd, whole(rng)),
         80..88 => {
-            let flags = [O_RDWR, O_RDWR, O_RDWR, O_RDONLY, O_WRONLY, 3, O_PATH];
-            Op::Open(i32::try_from(rng.below(3)).unwrap_or(0), *rng.pick(&flags))
+            let flags = [
+                O_RDWR,
+                O_RDWR,
+                O_RDWR,
+                O_RDONLY,
+                O_WRONLY,
+                OFlags::from_bits_retain(3),
+                O_PATH,
+            ];
+            Op::Open(
+                i32::try_from(rng.below(3)).unwrap_or(0),
+                (*rng.pick(&flags)).bits(),
+            )
         }
         88..92 => Op::Close(fd),
         92..94 => Op::Dup(fd),

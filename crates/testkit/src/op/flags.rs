@@ -84,30 +84,35 @@ macro_rules! flags {
 flags! {
     /// `O_*`.
     OFlags {
-        "ACC3" = f::O_ACCMODE, "WRONLY" = f::O_WRONLY, "RDWR" = f::O_RDWR, "RDONLY" = 0,
-        "TMPFILE" = f::O_TMPFILE, "TMPFILE_ONLY" = f::O_TMPFILE_ONLY,
-        "CREAT" = f::O_CREAT, "EXCL" = f::O_EXCL, "TRUNC" = f::O_TRUNC, "PATH" = f::O_PATH,
-        "DIRECTORY" = f::O_DIRECTORY, "NOFOLLOW" = f::O_NOFOLLOW, "APPEND" = f::O_APPEND,
-        "NONBLOCK" = f::O_NONBLOCK, "NOATIME" = f::O_NOATIME, "CLOEXEC" = f::O_CLOEXEC,
-        "SYNC" = f::O_SYNC, "DSYNC" = f::O_DSYNC, "DIRECT" = f::O_DIRECT, "ASYNC" = f::O_ASYNC,
-        "NOCTTY" = f::O_NOCTTY, "LARGEFILE" = f::O_LARGEFILE,
+        "ACC3" = f::O_ACCMODE.bits(), "WRONLY" = f::O_WRONLY.bits(), "RDWR" = f::O_RDWR.bits(),
+        "RDONLY" = 0,
+        "TMPFILE" = f::O_TMPFILE.bits(), "TMPFILE_ONLY" = f::O_TMPFILE_ONLY.bits(),
+        "CREAT" = f::O_CREAT.bits(), "EXCL" = f::O_EXCL.bits(), "TRUNC" = f::O_TRUNC.bits(),
+        "PATH" = f::O_PATH.bits(),
+        "DIRECTORY" = f::O_DIRECTORY.bits(), "NOFOLLOW" = f::O_NOFOLLOW.bits(),
+        "APPEND" = f::O_APPEND.bits(),
+        "NONBLOCK" = f::O_NONBLOCK.bits(), "NOATIME" = f::O_NOATIME.bits(),
+        "CLOEXEC" = f::O_CLOEXEC.bits(),
+        "SYNC" = f::O_SYNC.bits(), "DSYNC" = f::O_DSYNC.bits(), "DIRECT" = f::O_DIRECT.bits(),
+        "ASYNC" = f::O_ASYNC.bits(),
+        "NOCTTY" = f::O_NOCTTY.bits(), "LARGEFILE" = f::O_LARGEFILE.bits(),
     }
     /// `RESOLVE_*`.
     Resolve {
-        "NO_XDEV" = r::RESOLVE_NO_XDEV, "NO_MAGICLINKS" = r::RESOLVE_NO_MAGICLINKS,
-        "NO_SYMLINKS" = r::RESOLVE_NO_SYMLINKS, "BENEATH" = r::RESOLVE_BENEATH,
-        "IN_ROOT" = r::RESOLVE_IN_ROOT, "CACHED" = r::RESOLVE_CACHED,
+        "NO_XDEV" = r::RESOLVE_NO_XDEV.bits(), "NO_MAGICLINKS" = r::RESOLVE_NO_MAGICLINKS.bits(),
+        "NO_SYMLINKS" = r::RESOLVE_NO_SYMLINKS.bits(), "BENEATH" = r::RESOLVE_BENEATH.bits(),
+        "IN_ROOT" = r::RESOLVE_IN_ROOT.bits(), "CACHED" = r::RESOLVE_CACHED.bits(),
     }
     /// `AT_*`; `REMOVEDIR` and `EACCESS` are the same bit.
     AtFlags {
-        "NOFOLLOW" = f::AT_SYMLINK_NOFOLLOW, "REMOVEDIR" = f::AT_REMOVEDIR,
-        "EACCESS" = f::AT_EACCESS, "FOLLOW" = f::AT_SYMLINK_FOLLOW,
-        "NO_AUTOMOUNT" = f::AT_NO_AUTOMOUNT, "EMPTY" = f::AT_EMPTY_PATH,
+        "NOFOLLOW" = f::AT_SYMLINK_NOFOLLOW.bits(), "REMOVEDIR" = f::AT_REMOVEDIR.bits(),
+        "EACCESS" = f::AT_EACCESS.bits(), "FOLLOW" = f::AT_SYMLINK_FOLLOW.bits(),
+        "NO_AUTOMOUNT" = f::AT_NO_AUTOMOUNT.bits(), "EMPTY" = f::AT_EMPTY_PATH.bits(),
     }
     /// `RENAME_*`.
     RFlags {
-        "NOREPLACE" = rn::RENAME_NOREPLACE, "EXCHANGE" = rn::RENAME_EXCHANGE,
-        "WHITEOUT" = rn::RENAME_WHITEOUT,
+        "NOREPLACE" = rn::RENAME_NOREPLACE.bits(), "EXCHANGE" = rn::RENAME_EXCHANGE.bits(),
+        "WHITEOUT" = rn::RENAME_WHITEOUT.bits(),
     }
     /// `R_OK`, `W_OK`, `X_OK`.
     Access { "R" = a::R_OK, "W" = a::W_OK, "X" = a::X_OK }
@@ -121,8 +126,9 @@ flags! {
     }
     /// Flags of open_tree(2) and mount_setattr(2).
     TreeFlags {
-        "CLONE" = 1, "CLOEXEC" = f::O_CLOEXEC, "NOFOLLOW" = f::AT_SYMLINK_NOFOLLOW,
-        "NO_AUTOMOUNT" = f::AT_NO_AUTOMOUNT, "EMPTY" = f::AT_EMPTY_PATH, "RECURSIVE" = 0x8000,
+        "CLONE" = 1, "CLOEXEC" = f::O_CLOEXEC.bits(), "NOFOLLOW" = f::AT_SYMLINK_NOFOLLOW.bits(),
+        "NO_AUTOMOUNT" = f::AT_NO_AUTOMOUNT.bits(), "EMPTY" = f::AT_EMPTY_PATH.bits(),
+        "RECURSIVE" = 0x8000,
     }
     /// `MOVE_MOUNT_*`.
     MoveFlags {
@@ -136,8 +142,9 @@ flags! {
     }
     /// `MNT_*` and `UMOUNT_NOFOLLOW`.
     UFlags {
-        "FORCE" = m::MNT_FORCE, "DETACH" = m::MNT_DETACH, "EXPIRE" = m::MNT_EXPIRE,
-        "NOFOLLOW" = m::UMOUNT_NOFOLLOW,
+        "FORCE" = m::MNT_FORCE.bits(), "DETACH" = m::MNT_DETACH.bits(),
+        "EXPIRE" = m::MNT_EXPIRE.bits(),
+        "NOFOLLOW" = m::UMOUNT_NOFOLLOW.bits(),
     }
     /// `XATTR_CREATE` and `XATTR_REPLACE`.
     XFlags { "CREATE" = 1, "REPLACE" = 2 }

@@ -6,7 +6,7 @@
 //!   memory back end returns one in these calls only when a case exhausts something.
 
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{AtFlags, Errno, OFlags, OpenHow, ResolveFlags};
 use openpath_vfs::{ExplainOp, Explanation, Task};
 
 use super::low;
@@ -36,8 +36,8 @@ pub(super) fn explain(task: &Task, op: &Op) -> Option<Explanation> {
         } => ExplainOp::Openat {
             dirfd: at.0,
             path: &path.0,
-            flags: flags.low(),
-            mode: low(mode.0),
+            flags: OFlags::from_bits_retain(flags.low()),
+            mode: low(mode.0).into(),
         },
         Op::Openat2 {
             at,
@@ -52,17 +52,17 @@ pub(super) fn explain(task: &Task, op: &Op) -> Option<Explanation> {
             how: OpenHow {
                 flags: flags.0,
                 mode: mode.0,
-                resolve: resolve.0,
+                resolve: ResolveFlags::from_bits_retain(resolve.0),
             },
         },
         Op::Stat { path } => stat(here, &path.0, 0),
-        Op::Lstat { path } => stat(here, &path.0, AT_SYMLINK_NOFOLLOW),
+        Op::Lstat { path } => stat(here, &path.0, AT_SYMLINK_NOFOLLOW.bits()),
         Op::Fstatat { at, path, flags } => stat(at.0, &path.0, flags.low()),
         Op::Access { path, mode } => ExplainOp::Access {
             dirfd: here,
             path: &path.0,
             want: mode.low(),
-            at_flags: 0,
+            at_flags: AtFlags::empty(),
         },
         Op::Faccessat2 {
             at,
@@ -73,7 +73,7 @@ pub(super) fn explain(task: &Task, op: &Op) -> Option<Explanation> {
             dirfd: at.0,
             path: &path.0,
             want: mode.low(),
-            at_flags: flags.low(),
+            at_flags: AtFlags::from_bits_retain(flags.low()),
         },
         _ => return None,
     };
@@ -84,7 +84,7 @@ fn stat(dirfd: i32, path: &[u8], at_flags: u32) -> ExplainOp<'_> {
     ExplainOp::Stat {
         dirfd,
         path,
-        at_flags,
+        at_flags: AtFlags::from_bits_retain(at_flags),
     }
 }
 

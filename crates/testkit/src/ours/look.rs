@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inspects our trees and tasks for a snapshot.
 
-use openpath_abi::{Errno, Stat, dirent, fcntl as f, mode};
+use openpath_abi::fcntl::O_RDONLY;
+use openpath_abi::{Errno, OFlags, Stat, dirent, fcntl as f, mode};
 use openpath_vfs::{Cred, Task};
 
 use super::Reader;
@@ -55,7 +56,7 @@ pub(super) fn descriptor(task: &Task, fd: i32) -> RawDesc {
 /// All entries of a directory that a task has open, read as root, without changing its times or its
 /// position.
 pub(super) fn list(task: &Task, inspector: &Task, fd: i32) -> Result<Vec<Entry>, Errno> {
-    let dir = inspector.install(&task.file(fd)?, 0)?;
+    let dir = inspector.install(&task.file(fd)?, O_RDONLY)?;
     let again = inspector.openat(dir, b".", f::O_DIRECTORY | f::O_NOATIME, 0);
     inspector.close(dir)?;
     let again = again?;
@@ -94,8 +95,17 @@ impl<'t> Look<'t> {
         flags: u32,
         work: impl FnOnce(i32) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let flags = flags | f::O_RDONLY | f::O_NOATIME | f::O_NOFOLLOW | f::O_NONBLOCK;
-        let fd = self.task.openat(self.root.0, relative(path), flags, 0)?;
+        let flags = flags
+            | f::O_RDONLY.bits()
+            | f::O_NOATIME.bits()
+            | f::O_NOFOLLOW.bits()
+            | f::O_NONBLOCK.bits();
+        let fd = self.task.openat(
+            self.root.0,
+            relative(path),
+            OFlags::from_bits_retain(flags),
+            0,
+        )?;
         let done = work(fd);
         self.task.close(fd)?;
         done
@@ -109,7 +119,7 @@ impl TreeReader for Look<'_> {
     }
 
     fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, Errno> {
-        self.with(path, f::O_DIRECTORY, |fd| entries(self.task, fd))
+        self.with(path, f::O_DIRECTORY.bits(), |fd| entries(self.task, fd))
     }
 
     fn data(&mut self, path: &[u8], max: usize) -> Result<Vec<u8>, Errno> {

@@ -128,24 +128,24 @@ impl Guess {
     }
 
     fn opened(&mut self, keep: Keep, path: Vec<u8>, flags: u32) {
-        let creates = flags & f::O_CREAT != 0 && flags & f::O_PATH == 0;
-        let tmp = flags & f::O_TMPFILE == f::O_TMPFILE;
+        let creates = flags & f::O_CREAT.bits() != 0 && flags & f::O_PATH.bits() == 0;
+        let tmp = flags & f::O_TMPFILE.bits() == f::O_TMPFILE.bits();
         let was_there = self.kind(&path).is_some();
         if creates && !tmp {
             self.add(path.clone(), Kind::File);
         }
         let held = self.kind(&path).map(|kind| {
-            let usable = flags & f::O_PATH == 0;
-            let acc = flags & f::O_ACCMODE;
+            let usable = flags & f::O_PATH.bits() == 0;
+            let acc = flags & f::O_ACCMODE.bits();
             Held {
                 kind: if tmp { Kind::File } else { kind },
                 path,
                 reads: usable && (acc == 0 || acc == 2),
                 writes: usable && (acc == 1 || acc == 2),
-                cloexec: flags & f::O_CLOEXEC != 0,
+                cloexec: flags & f::O_CLOEXEC.bits() != 0,
             }
         });
-        let there = !creates || flags & f::O_EXCL == 0 || !was_there;
+        let there = !creates || flags & f::O_EXCL.bits() == 0 || !was_there;
         match (keep, held) {
             (Keep::Open, Some(held)) if there => self.tables.put(held),
             (Keep::At(n), held) if there => self.tables.put_at(n, held),

@@ -295,11 +295,11 @@ impl Gen {
     fn umount(&mut self) -> Op {
         let flags = self.rng.weighted(&[
             (10, 0),
-            (8, m::MNT_DETACH),
-            (3, m::MNT_EXPIRE),
-            (1, m::MNT_FORCE),
-            (1, m::UMOUNT_NOFOLLOW),
-            (1, m::MNT_EXPIRE | m::MNT_DETACH),
+            (8, m::MNT_DETACH.bits()),
+            (3, m::MNT_EXPIRE.bits()),
+            (1, m::MNT_FORCE.bits()),
+            (1, m::UMOUNT_NOFOLLOW.bits()),
+            (1, m::MNT_EXPIRE.bits() | m::MNT_DETACH.bits()),
         ]);
         Op::Umount {
             path: self.mounted(),

@@ -80,10 +80,9 @@ impl Gen {
     fn link(&mut self) -> Op {
         let (at2, new) = self.new_of();
         if self.rng.one_in(4) {
-            let acc = self
-                .rng
-                .pick(&[f::O_WRONLY, f::O_RDWR, f::O_RDWR | f::O_EXCL]);
-            let flags = OFlags(u64::from(*acc));
+            let ways = [f::O_WRONLY, f::O_RDWR, f::O_RDWR | f::O_EXCL];
+            let acc = self.rng.pick(&ways).bits();
+            let flags = OFlags(u64::from(acc));
             let (at, dir) = self.old_of(Some(Kind::Dir));
             return Op::Tmplink {
                 at,

@@ -128,32 +128,37 @@ impl Gen {
         let acc = self.rng.weighted(&[(9, 0), (3, 1), (8, 2), (1, 3)]);
         let kind = self.rng.weighted(&[
             (10, 0),
-            (9, f::O_CREAT),
-            (4, f::O_CREAT | f::O_EXCL),
-            (2, f::O_CREAT | f::O_TRUNC),
-            (3, f::O_TRUNC),
-            (3, f::O_PATH),
-            (2, f::O_PATH | f::O_NOFOLLOW),
-            (4, f::O_DIRECTORY),
-            (1, f::O_TMPFILE),
-            (1, f::O_TMPFILE | f::O_EXCL),
+            (9, f::O_CREAT.bits()),
+            (4, f::O_CREAT.bits() | f::O_EXCL.bits()),
+            (2, f::O_CREAT.bits() | f::O_TRUNC.bits()),
+            (3, f::O_TRUNC.bits()),
+            (3, f::O_PATH.bits()),
+            (2, f::O_PATH.bits() | f::O_NOFOLLOW.bits()),
+            (4, f::O_DIRECTORY.bits()),
+            (1, f::O_TMPFILE.bits()),
+            (1, f::O_TMPFILE.bits() | f::O_EXCL.bits()),
         ]);
-        let more = [f::O_NOFOLLOW, f::O_APPEND, f::O_NONBLOCK, f::O_CLOEXEC];
+        let more = [
+            f::O_NOFOLLOW.bits(),
+            f::O_APPEND.bits(),
+            f::O_NONBLOCK.bits(),
+            f::O_CLOEXEC.bits(),
+        ];
         let rare = [
-            f::O_NOATIME,
-            f::O_SYNC,
-            f::O_DSYNC,
-            f::O_DIRECT,
-            f::O_EXCL,
-            f::O_NOCTTY,
-            f::O_DIRECTORY,
-            f::O_TMPFILE_ONLY,
-            f::O_CREAT,
-            f::O_TRUNC,
+            f::O_NOATIME.bits(),
+            f::O_SYNC.bits(),
+            f::O_DSYNC.bits(),
+            f::O_DIRECT.bits(),
+            f::O_EXCL.bits(),
+            f::O_NOCTTY.bits(),
+            f::O_DIRECTORY.bits(),
+            f::O_TMPFILE_ONLY.bits(),
+            f::O_CREAT.bits(),
+            f::O_TRUNC.bits(),
             1 << 26,
         ];
         // Directories are mostly opened for reading, because other opens fail.
-        let acc = if kind == f::O_DIRECTORY && !self.rng.one_in(8) {
+        let acc = if kind == f::O_DIRECTORY.bits() && !self.rng.one_in(8) {
             0
         } else {
             acc
@@ -173,10 +178,12 @@ impl Gen {
     /// A start, and a path that suits the flags.
     fn path_for(&mut self, flags: OFlags) -> (Dir, Path) {
         let flags = flags.low();
-        if flags & f::O_CREAT != 0 && (flags & f::O_EXCL != 0 || self.rng.below(3) > 0) {
+        if flags & f::O_CREAT.bits() != 0
+            && (flags & f::O_EXCL.bits() != 0 || self.rng.below(3) > 0)
+        {
             return self.new_of();
         }
-        let wants_dir = flags & f::O_DIRECTORY != 0;
+        let wants_dir = flags & f::O_DIRECTORY.bits() != 0;
         let likely = match self.rng.below(8) {
             _ if wants_dir => Some(Kind::Dir),
             0..5 => Some(Kind::File),
@@ -204,14 +211,14 @@ impl Gen {
 
     fn openat2(&mut self, keep: Keep, at: Dir, path: Path, flags: OFlags, mode: Mode) -> Op {
         let resolve = self.resolve();
-        let made = flags.low() & (f::O_CREAT | f::O_TMPFILE_ONLY) != 0;
+        let made = flags.low() & (f::O_CREAT.bits() | f::O_TMPFILE_ONLY.bits()) != 0;
         let mode = if made || self.rng.one_in(30) {
             mode
         } else {
             Mode(0)
         };
-        let path_only = f::O_PATH | f::O_DIRECTORY | f::O_NOFOLLOW | f::O_CLOEXEC;
-        let clean = flags.low() & f::O_PATH != 0 && !self.rng.one_in(10);
+        let path_only = (f::O_PATH | f::O_DIRECTORY | f::O_NOFOLLOW | f::O_CLOEXEC).bits();
+        let clean = flags.low() & f::O_PATH.bits() != 0 && !self.rng.one_in(10);
         let flags = if clean {
             flags.low() & path_only
         } else {
@@ -251,11 +258,11 @@ impl Gen {
     fn look(&mut self) -> Op {
         let (at, path) = self.old_of(None);
         let (all, rare) = (
-            [f::AT_SYMLINK_NOFOLLOW, f::AT_EMPTY_PATH],
-            [f::AT_NO_AUTOMOUNT, 1],
+            [f::AT_SYMLINK_NOFOLLOW.bits(), f::AT_EMPTY_PATH.bits()],
+            [f::AT_NO_AUTOMOUNT.bits(), 1],
         );
         let flags = AtFlags(u64::from(self.some(&all, 3) | self.some(&rare, 30)));
-        let (at, path) = if flags.low() & f::AT_EMPTY_PATH != 0 && self.rng.below(2) == 0 {
+        let (at, path) = if flags.low() & f::AT_EMPTY_PATH.bits() != 0 && self.rng.below(2) == 0 {
             (Dir(self.any_fd().0), Path(Vec::new()))
         } else {
             (at, path)
@@ -266,9 +273,10 @@ impl Gen {
             1 => Op::Lstat { path: self.old() },
             2 | 3 => Op::Fstatat { at, path, flags },
             4 => {
-                let mask = *self
-                    .rng
-                    .pick(&[x::STATX_BASIC_STATS, 0xfff, 0, x::STATX_MODE]);
+                let mask =
+                    *self
+                        .rng
+                        .pick(&[x::STATX_BASIC_STATS.bits(), 0xfff, 0, x::STATX_MODE.bits()]);
                 Op::Statx {
                     at,
                     path,

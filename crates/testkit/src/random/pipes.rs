@@ -2,6 +2,7 @@
 //! Makes random operations on pipes, FIFOs and devices. Nothing waits: see [`super::tame`].
 
 use openpath_abi::fcntl as f;
+use openpath_abi::fcntl::O_RDONLY;
 
 use super::Gen;
 use super::guess::Kind;
@@ -88,7 +89,7 @@ impl Gen {
         }
         let flags = self
             .rng
-            .weighted(&[(4, f::O_DIRECT), (3, 0), (1, f::O_APPEND)]);
+            .weighted(&[(4, f::O_DIRECT), (3, O_RDONLY), (1, f::O_APPEND)]);
         Op::SetFl {
             fd,
             flags: OFlags(u64::from(flags)),
@@ -107,12 +108,12 @@ impl Gen {
         if self.rng.one_in(3) {
             let more = self.rng.weighted(&[
                 (6, 0),
-                (2, f::O_DIRECT),
-                (1, f::O_CLOEXEC),
-                (1, f::O_APPEND),
+                (2, f::O_DIRECT.bits()),
+                (1, f::O_CLOEXEC.bits()),
+                (1, f::O_APPEND.bits()),
             ]);
             return Op::Pipe2 {
-                flags: OFlags(u64::from(f::O_NONBLOCK | more)),
+                flags: OFlags(u64::from(f::O_NONBLOCK.bits() | more)),
             };
         }
         let kind = *self.rng.pick(&[Kind::Pipe, Kind::Pipe, Kind::Other]);
@@ -122,7 +123,7 @@ impl Gen {
             keep: self.keep(),
             at,
             path,
-            flags: OFlags(u64::from(f::O_NONBLOCK | access)),
+            flags: OFlags(u64::from(f::O_NONBLOCK.bits() | access)),
             mode: Mode(0),
         }
     }

@@ -16,9 +16,11 @@ impl Gen {
             5..8 => Op::Dup { fd },
             8..12 => Op::Dup2 { fd, new },
             12..14 => {
-                let flags = self
-                    .rng
-                    .weighted(&[(4, 0), (4, f::O_CLOEXEC), (1, f::O_NONBLOCK)]);
+                let flags = self.rng.weighted(&[
+                    (4, 0),
+                    (4, f::O_CLOEXEC.bits()),
+                    (1, f::O_NONBLOCK.bits()),
+                ]);
                 Op::Dup3 {
                     fd,
                     new,
@@ -56,11 +58,11 @@ impl Gen {
             return Vec::new();
         }
         let kinds = [
-            (Kind::File, f::O_RDWR),
-            (Kind::Dir, f::O_DIRECTORY),
-            (Kind::File, f::O_RDWR | f::O_APPEND),
-            (Kind::File, f::O_RDONLY),
-            (Kind::File, f::O_WRONLY | f::O_CLOEXEC),
+            (Kind::File, f::O_RDWR.bits()),
+            (Kind::Dir, f::O_DIRECTORY.bits()),
+            (Kind::File, f::O_RDWR.bits() | f::O_APPEND.bits()),
+            (Kind::File, f::O_RDONLY.bits()),
+            (Kind::File, f::O_WRONLY.bits() | f::O_CLOEXEC.bits()),
         ];
         let some = kinds[..2 + self.rng.below(4)].iter();
         let open = |(kind, flags): &(Kind, u32)| Op::Open {
@@ -132,15 +134,15 @@ impl Gen {
 
     fn settable(&mut self) -> OFlags {
         let all = [
-            f::O_APPEND,
-            f::O_NONBLOCK,
-            f::O_NOATIME,
-            f::O_DIRECT,
-            f::O_ASYNC,
-            f::O_SYNC,
-            f::O_RDWR,
-            f::O_TRUNC,
-            f::O_CLOEXEC,
+            f::O_APPEND.bits(),
+            f::O_NONBLOCK.bits(),
+            f::O_NOATIME.bits(),
+            f::O_DIRECT.bits(),
+            f::O_ASYNC.bits(),
+            f::O_SYNC.bits(),
+            f::O_RDWR.bits(),
+            f::O_TRUNC.bits(),
+            f::O_CLOEXEC.bits(),
         ];
         let mut flags = 0;
         for (n, flag) in all.into_iter().enumerate() {

@@ -228,7 +228,7 @@ impl Tables {
                         kind: Kind::Pipe,
                         reads: !writes,
                         writes,
-                        cloexec: flags.low() & f::O_CLOEXEC != 0,
+                        cloexec: flags.low() & f::O_CLOEXEC.bits() != 0,
                     });
                 }
             }

@@ -4,8 +4,9 @@
 use super::Report;
 use super::world::World;
 use crate::rng::Rng;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC};
+use openpath_abi::statx::STATX_BASIC_STATS;
+use openpath_abi::{AtFlags, Errno, RenameFlags};
 use openpath_ring::{Cancel, Cqe, File, Pool, Ring, RingOptions, Sqe, Where};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -87,13 +88,18 @@ impl Use<'_> {
             7..9 => Sqe::openat(AT_FDCWD, format!("/bad/x{n}"), O_RDONLY, 0),
             9 => Sqe::openat(AT_FDCWD, format!("/bad/x{n}"), O_RDONLY, 0).into_slot(into),
             10 => Sqe::openat(AT_FDCWD, new, O_CREAT | O_TRUNC | O_RDWR, 0o644),
-            11 => Sqe::stat(AT_FDCWD, format!("/bad/a{n}"), 0),
-            12 => Sqe::statx(AT_FDCWD, format!("/d/f{n}"), 0, 0x7ff),
+            11 => Sqe::stat(AT_FDCWD, format!("/bad/a{n}"), AtFlags::empty()),
+            12 => Sqe::statx(
+                AT_FDCWD,
+                format!("/d/f{n}"),
+                AtFlags::empty(),
+                STATX_BASIC_STATS,
+            ),
             13..15 => Sqe::read(file, vec![0; 50 * (n + 1)], 0),
             15 => Sqe::write(file, b"yyy", 5),
             16 => Sqe::fsync(file),
-            17 => Sqe::unlinkat(AT_FDCWD, new, 0),
-            18 => Sqe::renameat2(AT_FDCWD, new, AT_FDCWD, "/new/other", 0),
+            17 => Sqe::unlinkat(AT_FDCWD, new, AtFlags::empty()),
+            18 => Sqe::renameat2(AT_FDCWD, new, AT_FDCWD, "/new/other", RenameFlags::empty()),
             19 => Sqe::mkdirat(AT_FDCWD, format!("/new/d{n}"), 0o755),
             20 => Sqe::read(self.fifo, vec![0; 10], -1),
             21 => Sqe::read_multishot(self.fifo, 3),

@@ -4,6 +4,7 @@
 
 use super::Report;
 use crate::scratch::Scratch;
+use openpath_abi::fcntl::O_RDONLY;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
@@ -65,7 +66,7 @@ impl InodeOps for File {
     fn open(
         &self,
         _inode: &Inode,
-        _flags: u32,
+        _flags: openpath_abi::OFlags,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         if patience == Patience::Cached {
@@ -181,7 +182,7 @@ impl World {
     /// Checks that every open was closed, and that nothing is held.
     pub(super) fn check(self, report: &mut Report) -> Result<(), Errno> {
         let task = self.task()?;
-        let dir = task.open(b"/new", 0, 0)?;
+        let dir = task.open(b"/new", O_RDONLY, 0)?;
         loop {
             let names = task.getdents64(dir, 1 << 16)?;
             if names.is_empty() {

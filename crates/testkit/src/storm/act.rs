@@ -2,7 +2,7 @@
 //! Changes the tree of the storm: names, links, mounts and modes.
 
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_RDWR, O_TMPFILE};
-use openpath_abi::{Errno, mount as m, rename as r};
+use openpath_abi::{AtFlags, Errno, RenameFlags, UmountFlags, mount as m, rename as r};
 use openpath_vfs::{Cred, MountFlags, Task};
 
 use super::Place;
@@ -84,17 +84,28 @@ fn write_once(p: &mut Place<'_>, task: &Task, what: u64) {
     let (one, two) = (one.as_bytes(), two.as_bytes());
     match what {
         0..4 => p.fine("make", make_file(task, one, &format!("j{jail}"), family)),
-        4..7 => p.fine("unlink", task.unlinkat(AT_FDCWD, one, 0)),
+        4..7 => p.fine("unlink", task.unlinkat(AT_FDCWD, one, AtFlags::empty())),
         7..10 => {
-            let flags = *p.rng.pick(&[0, 0, r::RENAME_NOREPLACE, r::RENAME_EXCHANGE]);
+            let flags = *p
+                .rng
+                .pick(&[0, 0, r::RENAME_NOREPLACE.bits(), r::RENAME_EXCHANGE.bits()]);
             p.fine(
                 "rename",
-                task.renameat2(AT_FDCWD, one, AT_FDCWD, two, flags),
+                task.renameat2(
+                    AT_FDCWD,
+                    one,
+                    AT_FDCWD,
+                    two,
+                    RenameFlags::from_bits_retain(flags),
+                ),
             );
         }
         10..13 => rename_dir(p, task, jail),
         13 | 14 => move_chain(p, task, jail),
-        15 => p.fine("link", task.linkat(AT_FDCWD, one, AT_FDCWD, two, 0)),
+        15 => p.fine(
+            "link",
+            task.linkat(AT_FDCWD, one, AT_FDCWD, two, AtFlags::empty()),
+        ),
         16 => link_tmpfile(p, task, jail, family, one),
         17 | 18 => links(p, task, jail),
         _ => {
@@ -120,8 +131,16 @@ fn rename_dir(p: &mut Place<'_>, task: &Task, jail: usize) {
         }
     };
     let (one, two) = (path(p), path(p));
-    let flags = *p.rng.pick(&[0, r::RENAME_EXCHANGE, r::RENAME_EXCHANGE]);
-    let done = task.renameat2(AT_FDCWD, one.as_bytes(), AT_FDCWD, two.as_bytes(), flags);
+    let flags = *p
+        .rng
+        .pick(&[0, r::RENAME_EXCHANGE.bits(), r::RENAME_EXCHANGE.bits()]);
+    let done = task.renameat2(
+        AT_FDCWD,
+        one.as_bytes(),
+        AT_FDCWD,
+        two.as_bytes(),
+        RenameFlags::from_bits_retain(flags),
+    );
     p.fine("rename of a directory", done);
     // Makes the replaced object again; otherwise the tree would soon be empty.
     if p.rng.one_in(4) {
@@ -186,7 +205,7 @@ fn links(p: &mut Place<'_>, task: &Task, jail: usize) {
     } else {
         p.fine(
             "unlink of a link",
-            task.unlinkat(AT_FDCWD, at.as_bytes(), 0),
+            task.unlinkat(AT_FDCWD, at.as_bytes(), AtFlags::empty()),
         );
     }
 }
@@ -217,8 +236,8 @@ pub(super) fn mount(p: &mut Place<'_>) -> Result<(), Errno> {
             }
             4 => p.fine("remount", task.remount_bind(mq, MountFlags::READ_ONLY)),
             5 => p.fine("remount", task.remount_bind(mq, MountFlags::default())),
-            6 => p.fine("umount", task.umount(mp, 0)),
-            7 => p.fine("umount", task.umount(mq, 0)),
+            6 => p.fine("umount", task.umount(mp, UmountFlags::empty())),
+            7 => p.fine("umount", task.umount(mq, UmountFlags::empty())),
             _ => {
                 let at = if what == 8 { mp } else { mq };
                 p.fine("umount", task.umount(at, m::MNT_DETACH));
@@ -252,7 +271,10 @@ pub(super) fn mode(p: &mut Place<'_>) -> Result<(), Errno> {
             p.dir(jail)
         };
         let mode = *p.rng.pick(&[0o755, 0o755, 0o700, 0o711]);
-        p.fine("chmod", task.fchmodat2(AT_FDCWD, path.as_bytes(), mode, 0));
+        p.fine(
+            "chmod",
+            task.fchmodat2(AT_FDCWD, path.as_bytes(), mode, AtFlags::empty()),
+        );
         std::thread::yield_now();
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! interrupted.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY, O_WRONLY};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 use openpath_vfs::{Cred, Task};
 
 use super::Place;
@@ -28,7 +28,7 @@ pub(super) fn write(p: &mut Place<'_>) -> Result<(), Errno> {
     p.can_be_interrupted(&task);
     while !p.shared.over() {
         p.step(0);
-        let Some(end) = open(p, &task, O_WRONLY)? else {
+        let Some(end) = open(p, &task, O_WRONLY.bits())? else {
             continue;
         };
         for _ in 0..p.rng.below(20) {
@@ -59,7 +59,7 @@ pub(super) fn read(p: &mut Place<'_>) -> Result<(), Errno> {
     let mut body = [0; MESSAGE];
     while !p.shared.over() {
         p.step(0);
-        let Some(end) = open(p, &task, O_RDONLY)? else {
+        let Some(end) = open(p, &task, O_RDONLY.bits())? else {
             continue;
         };
         loop {
@@ -90,7 +90,7 @@ pub(super) fn read_calls(doing: u64) -> &'static str {
 }
 
 fn open<'t>(p: &Place<'_>, task: &'t Task, how: u32) -> Result<Option<Held<'t>>, Errno> {
-    match task.open(FIFO, how, 0) {
+    match task.open(FIFO, OFlags::from_bits_retain(how), 0) {
         Ok(fd) => Ok(Some(Held(task, fd))),
         Err(Errno::EINTR) => Ok(None),
         Err(e) => {

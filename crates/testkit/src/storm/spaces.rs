@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use openpath_abi::fcntl::{AT_FDCWD, AT_RECURSIVE};
-use openpath_abi::{Errno, mount as m};
+use openpath_abi::{AtFlags, Errno, UmountFlags, mount as m};
 use openpath_vfs::{Cred, MountFlags, Task};
 
 use super::Place;
@@ -91,10 +91,10 @@ fn change(p: &mut Place<'_>, task: &Task) {
         }
         4 => p.fine("move_mount_to", task.move_mount_to(one, two)),
         5 => {
-            let flags = m::OPEN_TREE_CLONE | *p.rng.pick(&[0, AT_RECURSIVE]);
+            let flags = m::OPEN_TREE_CLONE.bits() | *p.rng.pick(&[0, AT_RECURSIVE.bits()]);
             let from = p.dir(jail);
             let moved = task
-                .open_tree(AT_FDCWD, from.as_bytes(), flags)
+                .open_tree(AT_FDCWD, from.as_bytes(), AtFlags::from_bits_retain(flags))
                 .and_then(|fd| {
                     let copy = Held(task, fd);
                     let to = m::MOVE_MOUNT_F_EMPTY_PATH;
@@ -102,7 +102,7 @@ fn change(p: &mut Place<'_>, task: &Task) {
                 });
             p.fine("move_mount", moved);
         }
-        6 => p.fine("umount", task.umount(one, 0)),
+        6 => p.fine("umount", task.umount(one, UmountFlags::empty())),
         7 => p.fine("umount", task.umount(one, m::MNT_DETACH)),
         _ => {
             let path = format!("/j{jail}/d0/f0");

@@ -3,7 +3,7 @@
 
 use openpath_abi::fcntl::{F_GETFL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY};
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT};
-use openpath_abi::{Errno, OpenHow, mode};
+use openpath_abi::{AtFlags, Errno, OpenHow, ResolveFlags, mode};
 use openpath_vfs::{Cred, Fd, Task};
 
 use super::Place;
@@ -91,7 +91,7 @@ impl Place<'_> {
                 self.shared
                     .wrong(format!("{}: {path} is a directory", self.progress.name));
             }
-            if task.fstatat(file.1, MARK, 0).is_ok() {
+            if task.fstatat(file.1, MARK, AtFlags::empty()).is_ok() {
                 self.shared.wrong(format!(
                     "{}: ESCAPE: {jail} {path} is outside",
                     self.progress.name
@@ -190,7 +190,7 @@ fn scoped_once(p: &mut Place<'_>, task: &Task, base: Fd, jail: &str) -> Result<(
     if what >= 8 {
         resolve |= RESOLVE_CACHED;
     }
-    if resolve & RESOLVE_IN_ROOT != 0 && p.rng.below(3) == 0 {
+    if resolve & RESOLVE_IN_ROOT != ResolveFlags::empty() && p.rng.below(3) == 0 {
         path.insert(0, '/');
     }
     let kind = *p

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_DIRECTORY, O_EXCL, O_WRONLY};
-use openpath_abi::{Errno, dirent, mount as m};
+use openpath_abi::{AtFlags, Errno, dirent, mount as m};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, Limits, SuperBlock, Task, Tenant, TenantLimits, Tuning, Vfs};
 
@@ -181,7 +181,7 @@ fn remove_below(task: &Task, dir: &[u8]) -> Result<(), Errno> {
             remove_below(task, &path)?;
             task.unlinkat(AT_FDCWD, &path, AT_REMOVEDIR)?;
         } else {
-            task.unlinkat(AT_FDCWD, &path, 0)?;
+            task.unlinkat(AT_FDCWD, &path, AtFlags::empty())?;
         }
     }
     Ok(())

@@ -63,7 +63,7 @@ fn leaf(path: &Path) -> Option<Leaf> {
 /// Makes and opens the first files of a scene.
 fn set_up() -> Result<(), String> {
     must("mknod", sys::mknodat(CWD, b"fifo", S_IFIFO | 0o644, 0))?;
-    let fifo = must("open", sys::openat(CWD, b"fifo", O_RDWR, 0))?;
+    let fifo = must("open", sys::openat(CWD, b"fifo", O_RDWR.bits(), 0))?;
     if fifo != i64::from(SHIFT) {
         return Err(format!("the FIFO has descriptor {fifo}"));
     }
@@ -71,7 +71,10 @@ fn set_up() -> Result<(), String> {
         let (dir, file) = (format!("k{k}"), format!("k{k}/f"));
         must("mkdir", sys::mkdirat(CWD, dir.as_bytes(), 0o755))?;
         let flags = O_RDWR | openpath_abi::fcntl::O_CREAT;
-        let fd = must("open", sys::openat(CWD, file.as_bytes(), flags, 0o644))?;
+        let fd = must(
+            "open",
+            sys::openat(CWD, file.as_bytes(), flags.bits(), 0o644),
+        )?;
         // A descriptor.
         must("write", sys::pwrite(fd as i32, b"0123456789", 0))?;
     }

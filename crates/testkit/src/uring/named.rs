@@ -2,7 +2,7 @@
 //! Defines scenes with a name: shrunk findings of random scenes.
 
 use super::{Act, Entry, Scene, Step, flag};
-use openpath_abi::fcntl::{O_CREAT, O_PATH, O_RDWR, O_WRONLY};
+use openpath_abi::fcntl::{O_CLOEXEC, O_CREAT, O_PATH, O_RDWR, O_WRONLY};
 use openpath_ring::{Cancel, File, Where};
 
 const LINK: u8 = flag::LINK;
@@ -73,14 +73,14 @@ fn of_files() -> Vec<Named> {
             one(vec![
                 (open("f", 0, Where::Slot(1)), HARD),
                 (Act::Write(File::Slot(1), b'x', 1, -2), HARD),
-                (open("f", O_WRONLY, Where::Slot(2)), HARD),
+                (open("f", O_WRONLY.bits(), Where::Slot(2)), HARD),
                 (Act::Read(File::Slot(2), 1, -2), 0),
             ]),
         ),
         (
             "a slot is looked at when the file is open",
             one(vec![
-                (open("a", O_CREAT | O_RDWR, Where::Slot(9)), HARD),
+                (open("a", (O_CREAT | O_RDWR).bits(), Where::Slot(9)), HARD),
                 (open("none", 0, Where::Slot(9)), HARD),
                 (Act::Close(File::Slot(9)), HARD),
                 (Act::Close(File::Slot(1)), 0),
@@ -93,7 +93,7 @@ fn of_files() -> Vec<Named> {
                 (Act::Keep(23, Where::Slot(1)), HARD),
                 (Act::Read(File::Slot(1), 1, 0), HARD),
                 (Act::Keep(23, Where::Slot(9)), HARD),
-                (open("f", O_PATH, Where::Fd), HARD),
+                (open("f", O_PATH.bits(), Where::Fd), HARD),
                 (Act::Keep(5, Where::Slot(0)), 0),
             ]),
         ),
@@ -108,8 +108,11 @@ fn of_chains() -> Vec<Named> {
             one(vec![
                 (Act::Nop, LINK),
                 (wrong(), LINK),
-                (open("a", O_CREAT, Where::Fd), HARD),
-                (open("b", O_CREAT | 0o2_000_000, Where::AnySlot), LINK),
+                (open("a", O_CREAT.bits(), Where::Fd), HARD),
+                (
+                    open("b", (O_CREAT | O_CLOEXEC).bits(), Where::AnySlot),
+                    LINK,
+                ),
                 (Act::Nop, 0),
                 (Act::Nop, 0),
             ]),
@@ -145,7 +148,7 @@ fn of_chains() -> Vec<Named> {
                     (FIFO, LINK),
                     (Act::LinkTimeout(LONG), LINK),
                     (Act::Rename(file("f"), file("a"), 0), LINK),
-                    (open("a", O_RDWR, Where::Fd), LINK),
+                    (open("a", O_RDWR.bits(), Where::Fd), LINK),
                     (Act::Write(File::Fd(5), b'y', 3, -1), 0),
                     (Act::Nop, flag::DRAIN),
                 ]])

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::scratch::Scratch;
 use openpath_abi::fcntl::{AT_FDCWD, F_GETFD, F_GETFL, O_CREAT, O_NOFOLLOW, O_RDWR, SEEK_CUR};
-use openpath_abi::{Errno, OpenHow, mode};
+use openpath_abi::{AtFlags, Errno, OFlags, OpenHow, RenameFlags, ResolveFlags, mode};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Bytes, Cqe, Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
@@ -197,12 +197,13 @@ fn build(act: &Act) -> Sqe {
     match act {
         Act::Nop => Sqe::nop(),
         Act::Open(path, flags, mode, into) => {
-            Sqe::openat(AT_FDCWD, &path[..], *flags, *mode).into_slot(*into)
+            Sqe::openat(AT_FDCWD, &path[..], OFlags::from_bits_retain(*flags), *mode)
+                .into_slot(*into)
         }
         Act::Open2(path, flags, resolve, into) => {
             let how = OpenHow {
                 flags: *flags,
-                resolve: *resolve,
+                resolve: ResolveFlags::from_bits_retain(*resolve),
                 ..OpenHow::default()
             };
             Sqe::openat2(AT_FDCWD, &path[..], how).into_slot(*into)
@@ -222,14 +223,31 @@ fn build(act: &Act) -> Sqe {
         Act::Sync(file, true) => Sqe::fdatasync(*file),
         Act::Truncate(file, len) => Sqe::ftruncate(*file, *len),
         Act::Allocate(file, how, offset, len) => Sqe::fallocate(*file, *how, *offset, *len),
-        Act::Statx(path, flags) => Sqe::statx(AT_FDCWD, &path[..], *flags, 0x7ff),
-        Act::Unlink(path, flags) => Sqe::unlinkat(AT_FDCWD, &path[..], *flags),
-        Act::Rename(old, new, flags) => {
-            Sqe::renameat2(AT_FDCWD, &old[..], AT_FDCWD, &new[..], *flags)
+        Act::Statx(path, flags) => Sqe::statx(
+            AT_FDCWD,
+            &path[..],
+            AtFlags::from_bits_retain(*flags),
+            openpath_abi::statx::STATX_BASIC_STATS,
+        ),
+        Act::Unlink(path, flags) => {
+            Sqe::unlinkat(AT_FDCWD, &path[..], AtFlags::from_bits_retain(*flags))
         }
+        Act::Rename(old, new, flags) => Sqe::renameat2(
+            AT_FDCWD,
+            &old[..],
+            AT_FDCWD,
+            &new[..],
+            RenameFlags::from_bits_retain(*flags),
+        ),
         Act::Mkdir(path, mode) => Sqe::mkdirat(AT_FDCWD, &path[..], *mode),
         Act::Symlink(target, path) => Sqe::symlinkat(&target[..], AT_FDCWD, &path[..]),
-        Act::Link(old, new, flags) => Sqe::linkat(AT_FDCWD, &old[..], AT_FDCWD, &new[..], *flags),
+        Act::Link(old, new, flags) => Sqe::linkat(
+            AT_FDCWD,
+            &old[..],
+            AT_FDCWD,
+            &new[..],
+            AtFlags::from_bits_retain(*flags),
+        ),
         Act::Timeout(after, 0) => Sqe::timeout(ms(after)),
         Act::Timeout(after, count) => Sqe::timeout_or(ms(after), *count),
         Act::Ticks(every, times) => Sqe::timeout_multishot(ms(every), *times),

@@ -194,7 +194,7 @@ impl Maker {
         if rng.one_in(if into == Where::Fd { 4 } else { 20 }) {
             flags |= O_CLOEXEC;
         }
-        flags
+        flags.bits()
     }
 
     /// An entry that does not wait.
@@ -212,12 +212,12 @@ impl Maker {
                 let into = self.place(k);
                 let resolve = *self.rng.pick(&[
                     0,
-                    RESOLVE_BENEATH,
-                    RESOLVE_IN_ROOT,
-                    RESOLVE_NO_SYMLINKS,
+                    RESOLVE_BENEATH.bits(),
+                    RESOLVE_IN_ROOT.bits(),
+                    RESOLVE_NO_SYMLINKS.bits(),
                     1 << 40,
                 ]);
-                let flags = self.flags(into) & !O_CREAT;
+                let flags = self.flags(into) & !O_CREAT.bits();
                 Act::Open2(self.path(k), u64::from(flags), resolve, into)
             }
             // The kernel returns 0 for an empty read of a directory.
@@ -237,10 +237,13 @@ impl Maker {
                 )
             }
             21..23 => {
-                let flags = *self.rng.pick(&[0, AT_SYMLINK_NOFOLLOW, 1 << 20]);
+                let flags = *self.rng.pick(&[0, AT_SYMLINK_NOFOLLOW.bits(), 1 << 20]);
                 Act::Statx(self.path(k), flags)
             }
-            23..25 => Act::Unlink(self.path(k), *self.rng.pick(&[0, 0, AT_REMOVEDIR, 1])),
+            23..25 => Act::Unlink(
+                self.path(k),
+                *self.rng.pick(&[0, 0, AT_REMOVEDIR.bits(), 1]),
+            ),
             25..28 => {
                 let flags = *self.rng.pick(&[0, 0, 0, 1, 2, 3]);
                 Act::Rename(self.path(k), self.path(k), flags)
@@ -468,8 +471,8 @@ impl Maker {
 fn is_odd(act: &Act) -> bool {
     match act {
         Act::Cancel(_) => true,
-        Act::Unlink(_, flags) => flags & !AT_REMOVEDIR != 0,
-        Act::Open(_, flags, _, into) => *into != Where::Fd && flags & O_CLOEXEC != 0,
+        Act::Unlink(_, flags) => flags & !AT_REMOVEDIR.bits() != 0,
+        Act::Open(_, flags, _, into) => *into != Where::Fd && flags & O_CLOEXEC.bits() != 0,
         Act::Open2(_, flags, _, into) => *into != Where::Fd && flags & u64::from(O_CLOEXEC) != 0,
         _ => false,
     }

@@ -26,7 +26,7 @@ use crate::cred::Cred;
 use crate::file_ops::FileOps;
 use crate::inode::{Inode, shield};
 use openpath_abi::fcntl::O_NONBLOCK;
-use openpath_abi::{Errno, mode, stat};
+use openpath_abi::{Errno, OFlags, mode, stat};
 use openpath_sync::Sleeper;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Opening<'a> {
     /// Minor number of the node.
     pub minor: u32,
     /// `O_*`.
-    pub flags: u32,
+    pub flags: OFlags,
     /// Who opens it.
     pub cred: &'a Cred,
     /// Who waits if the device has to be waited for; `None`: nobody (`O_NONBLOCK`).
@@ -122,7 +122,7 @@ impl Devices {
     pub(crate) fn open(
         &self,
         inode: &Inode,
-        flags: u32,
+        flags: OFlags,
         cred: &Cred,
         sleeper: &Sleeper,
     ) -> Result<Box<dyn FileOps>, Errno> {
@@ -132,7 +132,7 @@ impl Devices {
             minor: stat::minor(inode.rdev()),
             flags,
             cred,
-            wait: (flags & O_NONBLOCK == 0).then_some(sleeper),
+            wait: (!flags.contains(O_NONBLOCK)).then_some(sleeper),
         };
         shield(|| driver.open(&opening))
     }

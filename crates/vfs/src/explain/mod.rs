@@ -27,7 +27,7 @@ use crate::story::{Check, Step};
 use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::fcntl::O_CREAT;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{AtFlags, Errno, Mode, OFlags, OpenHow};
 
 /// A call that can be explained.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +40,9 @@ pub enum ExplainOp<'a> {
         /// The path.
         path: &'a [u8],
         /// `O_*`.
-        flags: u32,
+        flags: OFlags,
         /// Permission bits of a new file.
-        mode: u32,
+        mode: Mode,
     },
     /// openat2(2).
     Openat2 {
@@ -60,7 +60,7 @@ pub enum ExplainOp<'a> {
         /// The path.
         path: &'a [u8],
         /// `AT_*`.
-        at_flags: u32,
+        at_flags: AtFlags,
     },
     /// faccessat2(2).
     Access {
@@ -71,7 +71,7 @@ pub enum ExplainOp<'a> {
         /// `R_OK`, `W_OK`, `X_OK`.
         want: u32,
         /// `AT_*`.
-        at_flags: u32,
+        at_flags: AtFlags,
     },
 }
 
@@ -108,9 +108,11 @@ impl Task {
     ///
     /// ```
     /// # fn main() -> Result<(), openpath_abi::Errno> {
+    /// # use openpath_abi::AtFlags;
     /// # use openpath_vfs::{Check, ExplainOp, Task};
     /// # fn explained(task: &Task) {
-    /// let why = task.explain(&ExplainOp::Stat { dirfd: -100, path: b"/no/such", at_flags: 0 });
+    /// let at_flags = AtFlags::empty();
+    /// let why = task.explain(&ExplainOp::Stat { dirfd: -100, path: b"/no/such", at_flags });
     /// assert_eq!(why.refused_by(), Some(Check::Absent));
     /// print!("{why}");
     /// # }
@@ -126,7 +128,7 @@ impl Task {
                 flags,
                 mode,
             } => {
-                let asked = open::lenient_op(&self.core, flags, mode);
+                let asked = open::lenient_op(&self.core, flags, mode.bits());
                 self.explain_open("openat", dirfd, path, asked)
             }
             ExplainOp::Openat2 { dirfd, path, how } => {

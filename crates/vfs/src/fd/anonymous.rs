@@ -9,8 +9,8 @@ use crate::file_ops::{Fd, FileOps};
 use crate::inode::{Inode, InodeOps, SetAttr};
 use crate::mount::Inner;
 use crate::task::Core;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::O_CLOEXEC;
+use openpath_abi::{Errno, OFlags};
 use std::sync::Arc;
 
 const ANONYMOUS: Inner = Inner {
@@ -40,8 +40,12 @@ impl Core {
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`, `ENOSPC` (no more mounts).
-    pub(crate) fn install_anonymous(&self, ops: Box<dyn FileOps>, flags: u32) -> Result<Fd, Errno> {
-        let reserved = self.reserve_fd(flags & O_CLOEXEC != 0)?;
+    pub(crate) fn install_anonymous(
+        &self,
+        ops: Box<dyn FileOps>,
+        flags: OFlags,
+    ) -> Result<Fd, Errno> {
+        let reserved = self.reserve_fd(flags.contains(O_CLOEXEC))?;
         self.check_files_max()?;
         let tree = |now| ANONYMOUS.tree(Box::new(Nowhere), now);
         let mount = self.vfs.inner_mount(&self.vfs.anonymous, tree)?;

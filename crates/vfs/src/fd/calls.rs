@@ -9,8 +9,8 @@ use crate::file::{Filp, OpenFile};
 use crate::file_ops::Fd;
 use crate::inode::shield;
 use crate::task::{Core, Task};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::O_CLOEXEC;
+use openpath_abi::{Errno, OFlags};
 use openpath_sync::{FileRef, unfailing};
 use std::sync::Arc;
 
@@ -134,11 +134,11 @@ impl Task {
     ///
     /// # Errors
     /// `EINVAL` (flags, `old` is `new`), then as [`Task::dup2`].
-    pub fn dup3(&self, old: Fd, new: Fd, flags: u32) -> Result<Fd, Errno> {
-        if flags & !O_CLOEXEC != 0 || old == new {
+    pub fn dup3(&self, old: Fd, new: Fd, flags: OFlags) -> Result<Fd, Errno> {
+        if flags.intersects(!O_CLOEXEC) || old == new {
             return Err(Errno::EINVAL);
         }
-        self.dup_onto(old, new, flags & O_CLOEXEC != 0)
+        self.dup_onto(old, new, flags.contains(O_CLOEXEC))
     }
 
     fn dup_onto(&self, old: Fd, new: Fd, cloexec: bool) -> Result<Fd, Errno> {
@@ -202,9 +202,9 @@ impl Task {
     ///
     /// # Errors
     /// `EXDEV` (a file of another `Vfs`), `EMFILE`.
-    pub fn install(&self, file: &OpenFile, flags: u32) -> Result<Fd, Errno> {
+    pub fn install(&self, file: &OpenFile, flags: OFlags) -> Result<Fd, Errno> {
         let core = &self.core;
-        core.add_fd(file.lend(core)?, flags & O_CLOEXEC != 0)
+        core.add_fd(file.lend(core)?, flags.contains(O_CLOEXEC))
     }
 
     /// The open descriptors, ascending (`/proc/self/fd`).

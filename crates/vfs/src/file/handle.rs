@@ -4,7 +4,7 @@
 use crate::instance::Shared;
 use crate::path::VfsPath;
 use crate::task::Core;
-use openpath_abi::Errno;
+use openpath_abi::{Errno, OFlags};
 use openpath_sync::{FileRef, LastRef};
 use std::sync::Arc;
 
@@ -35,8 +35,9 @@ impl OpenFile {
 
     /// The flags it was opened with (`F_GETFL`).
     #[must_use]
-    pub fn flags(&self) -> u32 {
-        self.vfs.dcache.store.file(self.file.id()).flags.get()
+    pub fn flags(&self) -> OFlags {
+        let file = self.vfs.dcache.store.file(self.file.id());
+        OFlags::from_bits_retain(file.flags.get())
     }
 
     /// Whether both are one open file description (`F_DUPFD_QUERY`).

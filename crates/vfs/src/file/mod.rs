@@ -40,15 +40,16 @@ use crate::object::{FileBody, MountData, fbit};
 use crate::path::Spot;
 use crate::task::Core;
 use openpath_abi::fcntl::{
-    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NONBLOCK, O_PATH, O_TRUNC,
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NONBLOCK, O_PATH, O_RDONLY,
+    O_RDWR, O_TRUNC, O_WRONLY,
 };
-use openpath_abi::{Errno, caps, mode};
+use openpath_abi::{Errno, OFlags, caps, mode};
 use openpath_sync::{FileRef, Pin, RawGuard, Sleeper};
 
 /// What an open makes a file with.
 #[derive(Clone, Copy)]
 pub(crate) struct Making {
-    pub(crate) flags: u32,
+    pub(crate) flags: OFlags,
     pub(crate) created: bool,
     /// Other tasks will reach it.
     pub(crate) shared: bool,
@@ -121,34 +122,34 @@ impl<'t> Filp<'t> {
 
     /// The flags it was opened with, less those that only concern opening (`F_GETFL`).
     #[inline(always)]
-    pub(crate) fn flags(&self) -> u32 {
-        self.body().flags.get()
+    pub(crate) fn flags(&self) -> OFlags {
+        OFlags::from_bits_retain(self.body().flags.get())
     }
 
     /// Whether it is only a place (`O_PATH`): nothing can be done to the file through it.
     #[inline(always)]
     pub(crate) fn is_path(&self) -> bool {
-        self.flags() & O_PATH != 0
+        self.flags().contains(O_PATH)
     }
 
     /// Whether it may be read: access mode 0 or 2.
     pub(crate) fn readable(&self) -> bool {
-        !self.is_path() && matches!(self.flags() & O_ACCMODE, 0 | 2)
+        !self.is_path() && matches!(self.flags() & O_ACCMODE, O_RDONLY | O_RDWR)
     }
 
     /// Whether it may be written: access mode 1 or 2.
     pub(crate) fn writable(&self) -> bool {
-        !self.is_path() && matches!(self.flags() & O_ACCMODE, 1 | 2)
+        !self.is_path() && matches!(self.flags() & O_ACCMODE, O_WRONLY | O_RDWR)
     }
 
     /// Whether it writes at the end (`O_APPEND`).
     pub(crate) fn appends(&self) -> bool {
-        self.flags() & O_APPEND != 0
+        self.flags().contains(O_APPEND)
     }
 
     /// Who waits in its calls; `None`: nobody (`O_NONBLOCK`).
     pub(crate) fn waiter(&self) -> Option<&'t Sleeper> {
-        (self.flags() & O_NONBLOCK == 0).then_some(&self.core.sleeper)
+        (!self.flags().contains(O_NONBLOCK)).then_some(&self.core.sleeper)
     }
 
     /// Where the next read or write begins.
@@ -204,10 +205,11 @@ impl Core {
         if self.vfs.config.limits.files_max != u64::MAX {
             self.vfs.files.add(1);
         }
-        const OPENING: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC | QUICK | TRIED;
+        const OPENING: OFlags =
+            OFlags::union_of(&[O_CREAT, O_EXCL, O_NOCTTY, O_TRUNC, O_CLOEXEC, QUICK, TRIED]);
         let flags = making.flags & !OPENING;
         self.pins.open_file(pin, making.shared, |body| {
-            body.flags.poke(flags);
+            body.flags.poke(flags.bits());
             body.bits.poke(u32::from(making.created) * fbit::CREATED);
             body.pos.poke(0);
             body.cred.poke(self.cred_serial());

@@ -7,7 +7,7 @@ use crate::file_ops::FileOps;
 use crate::lock_call::LockCall;
 use crate::path::VfsPath;
 use crate::tenant::TenantRef;
-use openpath_abi::{Errno, Timespec};
+use openpath_abi::{Errno, OFlags, Timespec, XattrFlags};
 use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -303,7 +303,7 @@ pub trait InodeOps: Send + Sync + 'static {
     fn open(
         &self,
         inode: &Inode,
-        flags: u32,
+        flags: OFlags,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         Ok(None)
@@ -461,7 +461,7 @@ pub trait InodeOps: Send + Sync + 'static {
         inode: &Inode,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
         now: Timespec,
     ) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)

@@ -146,7 +146,7 @@ impl Filp<'_> {
     fn reads_plainly(&self, len: usize, offset: i64) -> bool {
         let moves_time = || {
             let due = self.target().map(|target| target.is_atime_due());
-            self.flags() & O_NOATIME == 0 && due != Ok(false)
+            !self.flags().contains(O_NOATIME) && due != Ok(false)
         };
         self.readable() && is_plain(len, offset) && !moves_time()
     }
@@ -159,7 +159,7 @@ impl Filp<'_> {
         offset: i64,
     ) -> Option<Hold<Inode, (), InodeNames>> {
         let target = self.target().ok()?;
-        let plain = self.writable() && is_plain(len, offset) && self.flags() & O_DSYNC == 0;
+        let plain = self.writable() && is_plain(len, offset) && !self.flags().contains(O_DSYNC);
         if !plain || self.at_end(&target, 0) != Ok(false) {
             return None;
         }

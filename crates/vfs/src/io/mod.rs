@@ -151,7 +151,7 @@ impl Filp<'_> {
 
     /// Moves the access time after reading through this file (`file_accessed`).
     pub(crate) fn accessed(&self, target: &Target<'_>) {
-        if self.flags() & O_NOATIME == 0 {
+        if !self.flags().contains(O_NOATIME) {
             target.touch_atime();
         }
     }

@@ -11,7 +11,7 @@ use crate::inode::shield;
 use crate::task::Task;
 use openpath_abi::fcntl::{O_ASYNC, O_NONBLOCK};
 use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 
 /// Close the descriptor on exec (`FIOCLEX`).
 const FIOCLEX: u32 = 0x5451;
@@ -90,7 +90,7 @@ fn write_int(arg: &mut [u8], value: i32) -> Result<i64, Errno> {
 impl Filp<'_> {
     /// Of what cannot signal, only a flag that is so already can be asked for.
     fn set_async(&self, on: bool) -> Result<i64, Errno> {
-        if on == (self.flags() & O_ASYNC != 0) {
+        if on == self.flags().contains(O_ASYNC) {
             return Ok(0);
         }
         if !signals(self.inode()?.kind()) {
@@ -110,12 +110,12 @@ impl Filp<'_> {
         Ok(0)
     }
 
-    fn set_flag(&self, flag: u32, on: bool) -> Result<i64, Errno> {
+    fn set_flag(&self, flag: OFlags, on: bool) -> Result<i64, Errno> {
         let flags = &self.body().flags;
         if on {
-            flags.set_bits(flag);
+            flags.set_bits(flag.bits());
         } else {
-            flags.clear_bits(flag);
+            flags.clear_bits(flag.bits());
         }
         Ok(0)
     }

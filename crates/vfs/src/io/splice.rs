@@ -30,7 +30,7 @@ impl End {
         count: usize,
         wait: Option<&Sleeper>,
     ) -> Result<usize, Errno> {
-        let pages = from.inode()?.kind() == mode::S_IFREG && from.flags() & O_DIRECT == 0;
+        let pages = from.inode()?.kind() == mode::S_IFREG && !from.flags().contains(O_DIRECT);
         let skip = if pages { start as usize % SLOT } else { 0 };
         let wanted = (skip + count).div_ceil(SLOT);
         let mut reserved = self.reserve(wanted, wait)?;

@@ -49,7 +49,7 @@ impl Task {
 
 impl Filp<'_> {
     fn data_wait(&self) -> DataWait {
-        let nonblocking = self.flags() & O_NONBLOCK != 0;
+        let nonblocking = self.flags().contains(O_NONBLOCK);
         if let Some(own) = self.own_ops() {
             return match own.rw_flags(false) & own.rw_flags(true) & RWF_NOWAIT {
                 0 if nonblocking => DataWait::Never,

@@ -148,9 +148,9 @@ impl Filp<'_> {
         }
         // Neither a pipe nor a device has anything to bring anywhere.
         let regular = self.inode()?.kind() == mode::S_IFREG;
-        let syncs = self.flags() & O_DSYNC != 0 || flags & (RWF_DSYNC | RWF_SYNC) != 0;
+        let syncs = self.flags().contains(O_DSYNC) || flags & (RWF_DSYNC | RWF_SYNC) != 0;
         if syncs && done > 0 && regular {
-            let whole = self.flags() & O_SYNC_ONLY != 0 || flags & RWF_SYNC != 0;
+            let whole = self.flags().contains(O_SYNC_ONLY) || flags & RWF_SYNC != 0;
             self.sync(!whole)?;
         }
         Ok(done)

@@ -3,7 +3,7 @@
 
 use super::mflag;
 use core::ops::BitOr;
-use openpath_abi::{Errno, mount as ms};
+use openpath_abi::{Errno, MountAttrFlags, mount as ms};
 
 /// What can differ between two mounts of one tree (`MNT_*`).
 ///
@@ -43,7 +43,7 @@ const FROM_MS: [(u64, u64); 7] = [
 ];
 
 /// Attributes of mount_setattr(2) and what they mean for a mount, but for access times.
-const FROM_ATTR: [(u64, u64); 6] = [
+const FROM_ATTR: [(MountAttrFlags, u64); 6] = [
     (ms::MOUNT_ATTR_RDONLY, mflag::READ_ONLY),
     (ms::MOUNT_ATTR_NOSUID, mflag::NO_SUID),
     (ms::MOUNT_ATTR_NODEV, mflag::NO_DEV),
@@ -113,7 +113,7 @@ impl MountFlags {
     ///
     /// # Errors
     /// `EINVAL`: unknown attributes, or more than one choice about access times.
-    pub fn from_attr(attr: u64) -> Result<Self, Errno> {
+    pub fn from_attr(attr: MountAttrFlags) -> Result<Self, Errno> {
         let mut bits = match attr & ms::MOUNT_ATTR__ATIME {
             ms::MOUNT_ATTR_RELATIME => mflag::REL_ATIME,
             ms::MOUNT_ATTR_NOATIME => mflag::NO_ATIME,
@@ -122,12 +122,12 @@ impl MountFlags {
         };
         let mut rest = attr & !ms::MOUNT_ATTR__ATIME;
         for (from, to) in FROM_ATTR {
-            if rest & from != 0 {
+            if rest.contains(from) {
                 bits |= to;
             }
             rest &= !from;
         }
-        if rest == 0 {
+        if rest.is_empty() {
             Ok(Self(bits))
         } else {
             Err(Errno::EINVAL)

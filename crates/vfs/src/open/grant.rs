@@ -18,9 +18,9 @@ use crate::task::{Core, Writing};
 use crate::walk::lflag;
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY,
-    O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC,
+    O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
 };
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 use openpath_sync::{FileRef, Pin, Sample};
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ pub(super) fn place<'t>(core: &'t Core, pin: Pin, op: &OpenOp) -> Filp<'t> {
 }
 
 #[inline(always)]
-fn make(core: &Core, pin: Pin, flags: u32, created: bool) -> FileRef {
+fn make(core: &Core, pin: Pin, flags: OFlags, created: bool) -> FileRef {
     let making = Making {
         flags,
         created,
@@ -132,14 +132,22 @@ fn make(core: &Core, pin: Pin, flags: u32, created: bool) -> FileRef {
 }
 
 /// Flags that change nothing about whether a regular file may be opened for reading.
-const IDLE: u32 =
-    O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC | QUICK | TRIED;
+const IDLE: OFlags = OFlags::union_of(&[
+    O_LARGEFILE,
+    O_NONBLOCK,
+    O_APPEND,
+    O_NOFOLLOW,
+    O_NOCTTY,
+    O_CLOEXEC,
+    QUICK,
+    TRIED,
+]);
 
 /// The answer for a regular file opened only for reading, which needs no more than its permissions.
 #[inline(always)]
 fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Result<(), Errno>> {
     // Where someone watches, opens go by all the rules, which tell of them.
-    if core.vfs.notify.is_active() || op.flags & !IDLE != 0 || walked & lflag::DIRECTORY != 0 {
+    if core.vfs.notify.is_active() || op.flags.intersects(!IDLE) || walked & lflag::DIRECTORY != 0 {
         return None;
     }
     let inode = core.vfs.dcache.store.dentry_payload(pin)?;
@@ -166,7 +174,7 @@ fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errn
     const SPECIAL: u64 =
         flag::OPEN_HOOK | flag::WRITE_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY | flag::LEASED;
     let access = op.flags & O_ACCMODE;
-    let ruled = op.flags & !(IDLE | O_ACCMODE | O_CREAT) != 0
+    let ruled = op.flags.intersects(!(IDLE | O_ACCMODE | O_CREAT))
         || op.lookup & (lflag::DIRECTORY | lflag::REGULAR) != 0;
     if ruled || access == O_ACCMODE || core.vfs.notify.is_active() {
         return None;
@@ -282,7 +290,7 @@ pub(super) fn may_open(
     mount_flags: Sample,
     inode: &Inode,
     access: u32,
-    flags: u32,
+    flags: OFlags,
 ) -> Result<(), Errno> {
     match inode.kind() {
         mode::S_IFREG => {}
@@ -299,11 +307,11 @@ pub(super) fn may_open(
     perm::inode_permission(&cred, &mount.sb, inode, access)
         .map_err(|errno| core.denied(inode, access, errno))?;
     if inode.flags() & flag::APPEND_ONLY != 0
-        && (flags & O_ACCMODE != O_RDONLY && flags & O_APPEND == 0 || flags & O_TRUNC != 0)
+        && (flags & O_ACCMODE != O_RDONLY && !flags.contains(O_APPEND) || flags.contains(O_TRUNC))
     {
         return Err(core.refused(Check::AppendOnly, Errno::EPERM));
     }
-    if flags & O_NOATIME != 0 && !cred.owner_or_capable(inode.ids().0) {
+    if flags.contains(O_NOATIME) && !cred.owner_or_capable(inode.ids().0) {
         return Err(core.refused(Check::NoAccessTime, Errno::EPERM));
     }
     Ok(())
@@ -314,7 +322,12 @@ pub(super) fn may_open(
 ///
 /// # Errors
 /// Those of [`open_inode`]; `EINVAL` (`O_DIRECT` where there is none).
-pub(super) fn open_at(core: &Core, pin: Pin, flags: u32, created: bool) -> Result<Filp<'_>, Errno> {
+pub(super) fn open_at(
+    core: &Core,
+    pin: Pin,
+    flags: OFlags,
+    created: bool,
+) -> Result<Filp<'_>, Errno> {
     let own = match open_inode(core, &pin, flags) {
         Ok(own) => own,
         Err(errno) => {
@@ -328,7 +341,7 @@ pub(super) fn open_at(core: &Core, pin: Pin, flags: u32, created: bool) -> Resul
         let _none = core.vfs.dcache.store.set_file_payload(file.file(), own);
     }
     // From here on a failure releases an open file.
-    if flags & O_DIRECT != 0 && file.inode()?.kind() != mode::S_IFREG {
+    if flags.contains(O_DIRECT) && file.inode()?.kind() != mode::S_IFREG {
         return Err(Errno::EINVAL);
     }
     file.tell_opened();
@@ -351,9 +364,9 @@ pub(super) fn write_access(
     pin: &Pin,
     mount: &MountData,
     inode: &Inode,
-    flags: u32,
+    flags: OFlags,
 ) -> Result<(), Errno> {
-    if matches!(flags & O_ACCMODE, 1 | 2) && !is_special(inode) {
+    if matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR) && !is_special(inode) {
         core.get_write_access(pin, mount, inode)?;
     }
     Ok(())
@@ -368,7 +381,7 @@ type Own = Option<Arc<Box<dyn FileOps>>>;
 /// `ETXTBSY`, `EROFS` (mount), `EAGAIN` or `EINTR` (somebody has a lease), `ENXIO` (socket), what
 /// the backend meets, or the FIFO ([`open_fifo`]) or device (`Devices::open`).
 #[inline(always)]
-fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
+fn open_inode(core: &Core, pin: &Pin, flags: OFlags) -> Result<Own, Errno> {
     let store = &core.vfs.dcache.store;
     let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
         return Err(Errno::ENOENT);
@@ -381,9 +394,9 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     if !hooked && !is_special(inode) {
         return Ok(None);
     }
-    let quick = flags & QUICK != 0;
+    let quick = flags.contains(QUICK);
     let asked = flags;
-    let flags = if flags & TRIED != 0 {
+    let flags = if flags.contains(TRIED) {
         flags & !(QUICK | TRIED) | O_NONBLOCK
     } else {
         flags & !QUICK
@@ -408,20 +421,20 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
 ///
 /// # Errors
 /// Those of [`open_fifo`]; `EAGAIN` (it would wait, and is only tried).
-fn open_end(core: &Core, inode: &Inode, flags: u32) -> Result<End, Errno> {
+fn open_end(core: &Core, inode: &Inode, flags: OFlags) -> Result<End, Errno> {
     let cred = core.cred();
     let opener = Opener {
         books: &core.vfs.pipes,
         limits: &core.vfs.config.limits,
         cred: &cred,
-        sleeper: (flags & TRIED == 0).then_some(&core.sleeper),
+        sleeper: (!flags.contains(TRIED)).then_some(&core.sleeper),
     };
     let end = open_fifo(&inode.rare().pipe, flags, opener)?;
     end.ok_or_else(|| core.give_up(Reason::Peer))
 }
 
 /// The flags of an inode whose backend is asked at an open with these flags.
-pub(super) fn hooks(flags: u32) -> u64 {
+pub(super) fn hooks(flags: OFlags) -> u64 {
     if flags & O_ACCMODE == O_RDONLY {
         flag::OPEN_HOOK
     } else {
@@ -438,7 +451,7 @@ fn ask_hook(
     core: &Core,
     inode: &Inode,
     sb: &SuperBlock,
-    flags: u32,
+    flags: OFlags,
     quick: bool,
 ) -> Result<Option<Box<dyn FileOps>>, Errno> {
     if !quick {

@@ -17,36 +17,38 @@ use openpath_abi::resolve::{
     RESOLVE_ALL, RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS,
     RESOLVE_NO_SYMLINKS, RESOLVE_NO_XDEV,
 };
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{Errno, OFlags, OpenHow, ResolveFlags};
 
 /// Flags that mean something in every profile (`VALID_OPEN_FLAGS`).
-const VALID: u32 = O_ACCMODE
-    | O_CREAT
-    | O_EXCL
-    | O_NOCTTY
-    | O_TRUNC
-    | O_APPEND
-    | O_NONBLOCK
-    | O_SYNC
-    | O_DSYNC
-    | O_ASYNC
-    | O_DIRECT
-    | O_LARGEFILE
-    | O_DIRECTORY
-    | O_NOFOLLOW
-    | O_NOATIME
-    | O_CLOEXEC
-    | O_PATH
-    | O_TMPFILE;
+const VALID: OFlags = OFlags::union_of(&[
+    O_ACCMODE,
+    O_CREAT,
+    O_EXCL,
+    O_NOCTTY,
+    O_TRUNC,
+    O_APPEND,
+    O_NONBLOCK,
+    O_SYNC,
+    O_DSYNC,
+    O_ASYNC,
+    O_DIRECT,
+    O_LARGEFILE,
+    O_DIRECTORY,
+    O_NOFOLLOW,
+    O_NOATIME,
+    O_CLOEXEC,
+    O_PATH,
+    O_TMPFILE,
+]);
 
 /// Flags that mean something with `O_PATH`.
-const VALID_WITH_PATH: u32 = O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
+const VALID_WITH_PATH: OFlags = OFlags::union_of(&[O_DIRECTORY, O_NOFOLLOW, O_PATH, O_CLOEXEC]);
 
 /// An open, decided as far as its arguments decide it (`struct open_flags`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OpenOp {
     /// `O_*`, as the opened file will keep them but for what is dropped after the open.
-    pub(crate) flags: u32,
+    pub(crate) flags: OFlags,
     /// Type and permission bits of a file to be made.
     pub(crate) mode: u32,
     /// Which access must be allowed.
@@ -67,20 +69,22 @@ impl OpenOp {
 
     /// Whether all bits of `flag` are asked for.
     #[inline(always)]
-    pub(crate) fn has(&self, flag: u32) -> bool {
-        self.flags & flag == flag
+    pub(crate) fn has(&self, flag: OFlags) -> bool {
+        self.flags.contains(flag)
     }
 }
 
 /// Flags that ask for nothing that could be refused by itself.
-const PLAIN: u32 = O_ACCMODE
-    | O_NOCTTY
-    | O_NONBLOCK
-    | O_LARGEFILE
-    | O_DIRECTORY
-    | O_NOFOLLOW
-    | O_NOATIME
-    | O_CLOEXEC;
+const PLAIN: OFlags = OFlags::union_of(&[
+    O_ACCMODE,
+    O_NOCTTY,
+    O_NONBLOCK,
+    O_LARGEFILE,
+    O_DIRECTORY,
+    O_NOFOLLOW,
+    O_NOATIME,
+    O_CLOEXEC,
+]);
 
 /// The access that each access mode asks for.
 const ACCESS: [u32; 4] = [
@@ -92,13 +96,13 @@ const ACCESS: [u32; 4] = [
 
 /// What plain flags of open(2) ask for, without going through the rules.
 #[inline(always)]
-pub(super) fn plain(flags: u32) -> Option<OpenOp> {
-    if flags & !PLAIN != 0 {
+pub(super) fn plain(flags: OFlags) -> Option<OpenOp> {
+    if flags.intersects(!PLAIN) {
         return None;
     }
     // Directory and no-follow are neighbours in both words.
-    let lookup = flags >> 15 & lflag::DIRECTORY | !flags >> 17 & lflag::FOLLOW;
-    let access = ACCESS[(flags & O_ACCMODE) as usize];
+    let lookup = flags.bits() >> 15 & lflag::DIRECTORY | !flags.bits() >> 17 & lflag::FOLLOW;
+    let access = ACCESS[(flags & O_ACCMODE).bits() as usize];
     Some(OpenOp {
         flags: flags | O_LARGEFILE,
         mode: 0,
@@ -112,11 +116,7 @@ const OPENAT2_REGULAR: u64 = 1 << 32;
 
 /// Flags valid under `profile`.
 fn valid(profile: Profile) -> u64 {
-    let more = if profile >= Profile::V7_2 {
-        O_EMPTYPATH
-    } else {
-        0
-    };
+    let more = O_EMPTYPATH.only_if(profile >= Profile::V7_2);
     let regular = if profile >= Profile::V7_2 {
         OPENAT2_REGULAR
     } else {
@@ -126,7 +126,7 @@ fn valid(profile: Profile) -> u64 {
 }
 
 /// What open(2), openat(2) and creat(2) mean by their flags: unknown ones are dropped.
-pub(crate) fn lenient(flags: u32, mode: u32, profile: Profile) -> OpenHow {
+pub(crate) fn lenient(flags: OFlags, mode: u32, profile: Profile) -> OpenHow {
     let mut flags = u64::from(flags | O_LARGEFILE) & valid(profile);
     if flags & u64::from(O_PATH) != 0 {
         flags &= u64::from(VALID_WITH_PATH);
@@ -140,7 +140,7 @@ pub(crate) fn lenient(flags: u32, mode: u32, profile: Profile) -> OpenHow {
     OpenHow {
         flags,
         mode,
-        resolve: 0,
+        resolve: ResolveFlags::empty(),
     }
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn from_bytes(bytes: &[u8], size: usize) -> Result<OpenHow, Errno> {
     Ok(OpenHow {
         flags: word(0),
         mode: word(8),
-        resolve: word(16),
+        resolve: ResolveFlags::from_bits_retain(word(16)),
     })
 }
 
@@ -195,15 +195,15 @@ pub(crate) fn from_bytes(bytes: &[u8], size: usize) -> Result<OpenHow, Errno> {
 /// cache.
 #[inline(always)]
 pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
-    if how.flags & !valid(profile) != 0 || how.resolve & !RESOLVE_ALL != 0 {
+    if how.flags & !valid(profile) != 0 || how.resolve.intersects(!RESOLVE_ALL) {
         return Err(Errno::EINVAL);
     }
     let both = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
-    if how.resolve & both == both {
+    if how.resolve.contains(both) {
         return Err(Errno::EINVAL);
     }
-    let mut flags = (how.flags & u64::from(u32::MAX)) as u32;
-    let mode = if flags & (O_CREAT | O_TMPFILE_ONLY) != 0 {
+    let mut flags = OFlags::from_bits_retain((how.flags & u64::from(u32::MAX)) as u32);
+    let mode = if flags.intersects(O_CREAT | O_TMPFILE_ONLY) {
         if how.mode & !u64::from(S_IALLUGO) != 0 {
             return Err(Errno::EINVAL);
         }
@@ -213,39 +213,35 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
     } else {
         0
     };
-    if flags & (O_DIRECTORY | O_CREAT) == O_DIRECTORY | O_CREAT {
+    if flags.contains(O_DIRECTORY | O_CREAT) {
         return Err(Errno::EINVAL);
     }
     let regular = how.flags & OPENAT2_REGULAR != 0;
-    if regular && flags & O_DIRECTORY != 0 {
+    if regular && flags.contains(O_DIRECTORY) {
         return Err(Errno::EINVAL);
     }
-    let mut access = ACCESS[(flags & O_ACCMODE) as usize];
-    if flags & O_TMPFILE_ONLY != 0
+    let mut access = ACCESS[(flags & O_ACCMODE).bits() as usize];
+    if flags.contains(O_TMPFILE_ONLY)
         && (flags & (O_TMPFILE | O_CREAT) != O_TMPFILE || access & MAY_WRITE == 0)
     {
         return Err(Errno::EINVAL);
     }
-    if flags & O_PATH != 0 {
-        if flags & !VALID_WITH_PATH != 0 {
+    if flags.contains(O_PATH) {
+        if flags.intersects(!VALID_WITH_PATH) {
             return Err(Errno::EINVAL);
         }
         access = 0;
     }
-    if flags & O_SYNC_ONLY != 0 {
+    if flags.contains(O_SYNC_ONLY) {
         flags |= O_DSYNC;
     }
-    if flags & O_TRUNC != 0 {
+    if flags.contains(O_TRUNC) {
         access |= MAY_WRITE;
     }
-    if flags & O_APPEND != 0 {
+    if flags.contains(O_APPEND) {
         access |= MAY_APPEND;
     }
-    let quick = if how.resolve & RESOLVE_CACHED != 0 {
-        QUICK
-    } else {
-        0
-    };
+    let quick = QUICK.only_if(how.resolve.contains(RESOLVE_CACHED));
     Ok(OpenOp {
         flags: flags | quick,
         mode,
@@ -254,25 +250,28 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
     })
 }
 
-fn lookup_flags(flags: u32, resolve: u64) -> Result<u32, Errno> {
+fn lookup_flags(flags: OFlags, resolve: ResolveFlags) -> Result<u32, Errno> {
     // What must be absent is not followed, but the file does not remember that as a flag.
-    let exclusive = flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
+    let exclusive = flags.contains(O_CREAT | O_EXCL);
     let mut lookup = 0;
     let mut map = |on: bool, flag: u32| lookup |= if on { flag } else { 0 };
-    map(flags & O_DIRECTORY != 0, lflag::DIRECTORY);
-    map(flags & O_NOFOLLOW == 0 && !exclusive, lflag::FOLLOW);
-    map(flags & O_EMPTYPATH != 0, lflag::EMPTY);
-    map(resolve & RESOLVE_NO_XDEV != 0, lflag::NO_XDEV);
-    map(resolve & RESOLVE_NO_MAGICLINKS != 0, lflag::NO_MAGICLINKS);
+    map(flags.contains(O_DIRECTORY), lflag::DIRECTORY);
+    map(!flags.contains(O_NOFOLLOW) && !exclusive, lflag::FOLLOW);
+    map(flags.contains(O_EMPTYPATH), lflag::EMPTY);
+    map(resolve.contains(RESOLVE_NO_XDEV), lflag::NO_XDEV);
     map(
-        resolve & RESOLVE_NO_SYMLINKS != 0,
+        resolve.contains(RESOLVE_NO_MAGICLINKS),
+        lflag::NO_MAGICLINKS,
+    );
+    map(
+        resolve.contains(RESOLVE_NO_SYMLINKS),
         lflag::NO_SYMLINKS | lflag::NO_MAGICLINKS,
     );
-    map(resolve & RESOLVE_BENEATH != 0, lflag::BENEATH);
-    map(resolve & RESOLVE_IN_ROOT != 0, lflag::IN_ROOT);
-    if resolve & RESOLVE_CACHED != 0 {
+    map(resolve.contains(RESOLVE_BENEATH), lflag::BENEATH);
+    map(resolve.contains(RESOLVE_IN_ROOT), lflag::IN_ROOT);
+    if resolve.contains(RESOLVE_CACHED) {
         // Making or cutting a file may always wait.
-        if flags & (O_TRUNC | O_CREAT | O_TMPFILE_ONLY) != 0 {
+        if flags.intersects(O_TRUNC | O_CREAT | O_TMPFILE_ONLY) {
             return Err(Errno::EAGAIN);
         }
         map(true, lflag::CACHED);
@@ -283,13 +282,14 @@ fn lookup_flags(flags: u32, resolve: u64) -> Result<u32, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use openpath_abi::fcntl::{O_RDONLY, O_RDWR, O_WRONLY};
 
     #[test]
     fn plain_flags_mean_the_same_with_and_without_the_rules() {
         for bits in 0..1u32 << 10 {
             let pick = [
-                1,
-                2,
+                O_WRONLY,
+                O_RDWR,
                 O_NOCTTY,
                 O_NONBLOCK,
                 O_LARGEFILE,
@@ -300,25 +300,25 @@ mod tests {
                 O_CREAT,
             ];
             let flags = pick.iter().enumerate().filter(|(i, _)| bits >> i & 1 != 0);
-            let flags = flags.fold(0, |all, (_, flag)| all | flag);
+            let flags = flags.fold(O_RDONLY, |all, (_, flag)| all | *flag);
             let ruled = build(&lenient(flags, 0o600, Profile::V6_18), Profile::V6_18);
             match plain(flags) {
                 Some(op) => assert_eq!(Ok(op), ruled),
-                None => assert!(flags & O_CREAT != 0),
+                None => assert!(flags.contains(O_CREAT)),
             }
         }
     }
 
     #[test]
     fn regular_files_alone_can_be_asked_for_from_7_2_on() {
-        let how = |flags: u32| OpenHow {
+        let how = |flags: OFlags| OpenHow {
             flags: u64::from(flags) | OPENAT2_REGULAR,
             mode: 0,
-            resolve: 0,
+            resolve: ResolveFlags::empty(),
         };
-        assert_eq!(build(&how(0), Profile::V6_18), Err(Errno::EINVAL));
+        assert_eq!(build(&how(O_RDONLY), Profile::V6_18), Err(Errno::EINVAL));
         assert_eq!(build(&how(O_DIRECTORY), Profile::V7_2), Err(Errno::EINVAL));
-        let op = build(&how(0), Profile::V7_2);
+        let op = build(&how(O_RDONLY), Profile::V7_2);
         assert!(op.is_ok_and(|op| op.lookup & lflag::REGULAR != 0));
     }
 }

@@ -34,7 +34,7 @@ use openpath_abi::fcntl::{
     AT_FDCWD, O_CLOEXEC, O_CREAT, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::limits::PATH_MAX;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{Errno, OFlags, OpenHow};
 use openpath_sync::Pin;
 
 /// Checks a path as it comes from a caller (`getname`).
@@ -59,7 +59,12 @@ impl Task {
     /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
     #[doc(alias = "O_CREAT")]
     #[inline]
-    pub fn open(&self, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
+    pub fn open(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        mode: impl Into<openpath_abi::Mode>,
+    ) -> Result<Fd, Errno> {
         self.openat(AT_FDCWD, path, flags, mode)
     }
 
@@ -68,16 +73,22 @@ impl Task {
     /// # Errors
     /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
     #[inline]
-    pub fn openat(&self, dirfd: Fd, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
+    pub fn openat(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        flags: OFlags,
+        mode: impl Into<openpath_abi::Mode>,
+    ) -> Result<Fd, Errno> {
         if let Some(op) = how::plain(flags) {
             return do_open(&self.core, dirfd, path, &op);
         }
-        self.openat_ruled(dirfd, path, flags, mode)
+        self.openat_ruled(dirfd, path, flags, mode.into().bits())
     }
 
     /// As [`Task::openat`] with flags that need their rules read.
     #[inline(never)]
-    fn openat_ruled(&self, dirfd: Fd, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
+    fn openat_ruled(&self, dirfd: Fd, path: &[u8], flags: OFlags, mode: u32) -> Result<Fd, Errno> {
         let profile = self.core.vfs.config.profile;
         let op = how::build(&how::lenient(flags, mode, profile), profile)?;
         do_open(&self.core, dirfd, path, &op)
@@ -87,7 +98,7 @@ impl Task {
     ///
     /// # Errors
     /// As [`Task::openat`].
-    pub fn creat(&self, path: &[u8], mode: u32) -> Result<Fd, Errno> {
+    pub fn creat(&self, path: &[u8], mode: impl Into<openpath_abi::Mode>) -> Result<Fd, Errno> {
         self.open(path, O_CREAT | O_WRONLY | O_TRUNC, mode)
     }
 
@@ -163,7 +174,7 @@ fn do_open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno
 #[inline(always)]
 fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
     let base = core.base(dirfd);
-    if op.flags & LASTING == 0 {
+    if !op.flags.intersects(LASTING) {
         match plain::walk(core, base.at(), path, op.lookup) {
             Plain::Absent if !op.has(O_CREAT) => {
                 core.count(count::NEGATIVE_HITS);
@@ -184,7 +195,7 @@ fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Err
 }
 
 /// What an open with one of these does is not undone by closing it again, or is no plain open.
-const LASTING: u32 = O_TRUNC | O_TMPFILE_ONLY | O_PATH;
+const LASTING: OFlags = O_TRUNC.union(O_TMPFILE_ONLY).union(O_PATH);
 
 /// Opens by a full walk, with the descriptor reserved: what is not cached, not plain, or to be
 /// made.

@@ -9,7 +9,7 @@ use super::{OpenOp, do_open, how};
 use crate::file_ops::Fd;
 use crate::task::Task;
 use crate::walk::lflag;
-use openpath_abi::Errno;
+use openpath_abi::{Errno, OFlags};
 
 impl Task {
     /// Opens the file at `fd` once more, as a file of its own: also what has no name any more, and
@@ -29,7 +29,7 @@ impl Task {
     /// # Errors
     /// Those of the flags, `EMFILE`, `ENFILE`, `EBADF`, `ELOOP` (a link), then those of any open
     /// from the permissions on.
-    pub fn reopen(&self, fd: Fd, flags: u32) -> Result<Fd, Errno> {
+    pub fn reopen(&self, fd: Fd, flags: OFlags) -> Result<Fd, Errno> {
         let profile = self.core.vfs.config.profile;
         let op = how::build(&how::lenient(flags, 0, profile), profile)?;
         let op = OpenOp {

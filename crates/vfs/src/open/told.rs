@@ -14,7 +14,7 @@ use crate::story::{Check, Step, Would};
 use crate::task::Core;
 use crate::walk::{self, Fail, Mode};
 use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
-use openpath_abi::{Errno, OpenHow, mode as kinds};
+use openpath_abi::{Errno, OFlags, OpenHow, mode as kinds};
 use openpath_sync::Pin;
 
 /// What open(2) and openat(2) make of their flags.
@@ -22,7 +22,7 @@ use openpath_sync::Pin;
 /// # Errors
 /// `EINVAL`, `EAGAIN`.
 #[cold]
-pub(crate) fn lenient_op(core: &Core, flags: u32, mode: u32) -> Result<OpenOp, Errno> {
+pub(crate) fn lenient_op(core: &Core, flags: OFlags, mode: u32) -> Result<OpenOp, Errno> {
     let profile = core.vfs.config.profile;
     how::build(&how::lenient(flags, mode, profile), profile)
 }
@@ -108,7 +108,7 @@ fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Resul
         .map_err(|errno| core.refused(Check::of_writing(errno), errno))?;
     let breaks = core.would_break(inode, op.flags)?;
     let hooked = inode.flags() & flag::OPEN_HOOK != 0;
-    if hooked && op.flags & QUICK != 0 && !mount.sb.options().tries {
+    if hooked && op.flags.contains(QUICK) && !mount.sb.options().tries {
         return Err(core.give_up(Reason::OpenHook));
     }
     let waits = breaks
@@ -133,7 +133,7 @@ fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Resul
 ///
 /// # Errors
 /// `ENXIO`, `ENODEV`, `EINVAL`, as for an open; a driver is not asked.
-fn would_wait(core: &Core, inode: &Inode, flags: u32) -> Result<bool, Errno> {
+fn would_wait(core: &Core, inode: &Inode, flags: OFlags) -> Result<bool, Errno> {
     match inode.kind() {
         kinds::S_IFIFO => would_meet(&inode.rare().pipe, flags),
         kinds::S_IFCHR | kinds::S_IFBLK => core.vfs.devices.driver_of(inode).map(|_| false),

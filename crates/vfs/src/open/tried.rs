@@ -13,10 +13,10 @@ use crate::reason::Reason;
 use crate::task::Task;
 use crate::tried::TryError;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_TMPFILE_ONLY, O_TRUNC};
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{Errno, Mode, OFlags, OpenHow};
 
 /// What waits for a lock at least (R1).
-const CHANGING: u32 = O_CREAT | O_TRUNC | O_TMPFILE_ONLY;
+const CHANGING: OFlags = O_CREAT.union(O_TRUNC).union(O_TMPFILE_ONLY);
 
 impl Task {
     /// As [`Task::open`], but without a wait.
@@ -24,7 +24,12 @@ impl Task {
     /// # Errors
     /// As [`Task::try_openat`].
     #[inline]
-    pub fn try_open(&self, path: &[u8], flags: u32, mode: u32) -> Result<Fd, TryError> {
+    pub fn try_open(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        mode: impl Into<Mode>,
+    ) -> Result<Fd, TryError> {
         self.try_openat(AT_FDCWD, path, flags, mode)
     }
 
@@ -37,9 +42,10 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        flags: u32,
-        mode: u32,
+        flags: OFlags,
+        mode: impl Into<Mode>,
     ) -> Result<Fd, TryError> {
+        let mode = mode.into().bits();
         self.tried(|| {
             let op = match how::plain(flags) {
                 Some(op) => op,
@@ -84,7 +90,7 @@ impl Task {
 
     #[inline(always)]
     fn try_op(&self, dirfd: Fd, path: &[u8], op: how::OpenOp) -> Result<Fd, Errno> {
-        if op.flags & CHANGING != 0 {
+        if op.flags.intersects(CHANGING) {
             return Err(self.core.give_up(Reason::Change));
         }
         do_open(&self.core, dirfd, path, &op.tried())

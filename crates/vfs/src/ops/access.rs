@@ -12,7 +12,7 @@ use crate::task::Task;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::fcntl::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{AtFlags, Errno, mode};
 
 impl Task {
     /// Whether the real user may access `path` in the ways of `want` (`R_OK`, `W_OK`, `X_OK`; 0: it
@@ -21,7 +21,7 @@ impl Task {
     /// # Errors
     /// As [`Task::faccessat2`].
     pub fn access(&self, path: &[u8], want: u32) -> Result<(), Errno> {
-        self.faccessat2(AT_FDCWD, path, want, 0)
+        self.faccessat2(AT_FDCWD, path, want, AtFlags::empty())
     }
 
     /// Whether the real user (`AT_EACCESS`: the effective one) may access `path`, relative to
@@ -38,7 +38,7 @@ impl Task {
         dirfd: Fd,
         path: &[u8],
         want: u32,
-        at_flags: u32,
+        at_flags: AtFlags,
     ) -> Result<(), Errno> {
         self.faccessat2_by(dirfd, path, (want, at_flags), 0)
     }
@@ -49,7 +49,7 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        (want, at_flags): (u32, u32),
+        (want, at_flags): (u32, AtFlags),
         lookup: u32,
     ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
@@ -57,13 +57,13 @@ impl Task {
         if want & !(R_OK | W_OK | X_OK) != 0 {
             return Err(Errno::EINVAL);
         }
-        if at_flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        if at_flags.intersects(!(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) {
             return Err(Errno::EINVAL);
         }
         let core = &self.core;
         let real = {
             let cred = core.cred();
-            (at_flags & AT_EACCESS == 0 && !is_real(&cred)).then(|| cred.as_real())
+            (!at_flags.contains(AT_EACCESS) && !is_real(&cred)).then(|| cred.as_real())
         };
         let _acting = real.map(|cred| core.act_as(cred));
         let held = resolve(core, at, path, at_lookup(at_flags) | lookup)?;

@@ -20,15 +20,15 @@ use crate::target::Target;
 use crate::task::Task;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::mode::{S_IALLUGO, S_IFLNK, S_ISGID, S_ISUID, S_IXGRP};
-use openpath_abi::{Errno, caps};
+use openpath_abi::{AtFlags, Errno, Mode, caps};
 
 impl Task {
     /// Sets the permission bits of `path`. Linux: chmod(2).
     ///
     /// # Errors
     /// As [`Task::fchmodat2`].
-    pub fn chmod(&self, path: &[u8], mode: u32) -> Result<(), Errno> {
-        self.fchmodat2(AT_FDCWD, path, mode, 0)
+    pub fn chmod(&self, path: &[u8], mode: impl Into<Mode>) -> Result<(), Errno> {
+        self.fchmodat2(AT_FDCWD, path, mode, AtFlags::empty())
     }
 
     /// Sets the permission bits of `path`, relative to `dirfd`. Linux: fchmodat2(2).
@@ -39,14 +39,20 @@ impl Task {
     /// `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`, `EPERM`
     /// (immutable or append-only), `EOPNOTSUPP` (a link), `EPERM` (not the owner), what the backend
     /// meets.
-    pub fn fchmodat2(&self, dirfd: Fd, path: &[u8], mode: u32, at_flags: u32) -> Result<(), Errno> {
+    pub fn fchmodat2(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        mode: impl Into<Mode>,
+        at_flags: AtFlags,
+    ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
-        if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        if at_flags.intersects(!(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) {
             return Err(Errno::EINVAL);
         }
         let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
-        held.target()?.chmod(mode)
+        held.target()?.chmod(mode.into().bits())
     }
 
     /// Sets owner and group of `path`; `u32::MAX` leaves one as it is. Linux: chown(2).
@@ -54,7 +60,7 @@ impl Task {
     /// # Errors
     /// As [`Task::fchownat`].
     pub fn chown(&self, path: &[u8], uid: u32, gid: u32) -> Result<(), Errno> {
-        self.fchownat(AT_FDCWD, path, uid, gid, 0)
+        self.fchownat(AT_FDCWD, path, uid, gid, AtFlags::empty())
     }
 
     /// As [`Task::chown`], but a link in the last place is the file itself. Linux: lchown(2).
@@ -80,11 +86,11 @@ impl Task {
         path: &[u8],
         uid: u32,
         gid: u32,
-        at_flags: u32,
+        at_flags: AtFlags,
     ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
-        if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        if at_flags.intersects(!(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) {
             return Err(Errno::EINVAL);
         }
         let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
@@ -97,11 +103,11 @@ impl Task {
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), then as [`Task::fchmodat2`] from `EROFS` on.
-    pub fn fchmod(&self, fd: Fd, mode: u32) -> Result<(), Errno> {
+    pub fn fchmod(&self, fd: Fd, mode: impl Into<Mode>) -> Result<(), Errno> {
         let file = self.core.fdget_full(fd)?;
         let target = file.target()?;
         target.confirm()?;
-        target.chmod(mode)
+        target.chmod(mode.into().bits())
     }
 
     /// Sets owner and group of the file at `fd`; `u32::MAX` leaves one as it is. Linux: fchown(2).

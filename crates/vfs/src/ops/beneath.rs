@@ -15,7 +15,7 @@ use crate::task::Task;
 use crate::tried::TryError;
 use crate::walk::lflag;
 use openpath_abi::resolve::RESOLVE_BENEATH;
-use openpath_abi::{Errno, OpenHow, Stat, TimeSet};
+use openpath_abi::{AtFlags, Errno, Mode, OFlags, OpenHow, RenameFlags, Stat, TimeSet};
 
 /// How paths are walked here.
 const BENEATH: u32 = lflag::BENEATH | lflag::STEADFAST;
@@ -24,10 +24,11 @@ const BENEATH: u32 = lflag::BENEATH | lflag::STEADFAST;
 /// lead out are `EXDEV`; else each answers as the call of the same name.
 ///
 /// ```no_run
+/// # use openpath_abi::AtFlags;
 /// # fn example(task: &openpath_vfs::Task, dir: i32) -> Result<(), openpath_abi::Errno> {
 /// let guest = task.beneath();
 /// guest.mkdirat(dir, b"work", 0o755)?;
-/// assert!(guest.fstatat(dir, b"work/../../etc", 0).is_err());
+/// assert!(guest.fstatat(dir, b"work/../../etc", AtFlags::empty()).is_err());
 /// # Ok(())
 /// # }
 /// ```
@@ -49,7 +50,13 @@ impl Beneath<'_> {
     /// # Errors
     /// Those of [`Task::openat2`].
     #[inline]
-    pub fn openat(&self, dirfd: Fd, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
+    pub fn openat(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        flags: OFlags,
+        mode: impl Into<Mode>,
+    ) -> Result<Fd, Errno> {
         self.0.openat2_by(dirfd, path, &how(flags, mode), BENEATH)
     }
 
@@ -62,8 +69,8 @@ impl Beneath<'_> {
         &self,
         dirfd: Fd,
         path: &[u8],
-        flags: u32,
-        mode: u32,
+        flags: OFlags,
+        mode: impl Into<Mode>,
     ) -> Result<Fd, TryError> {
         self.0
             .try_openat2_by(dirfd, path, &how(flags, mode), BENEATH)
@@ -74,7 +81,7 @@ impl Beneath<'_> {
     /// # Errors
     /// `EXDEV`, those of [`Task::fstatat`].
     #[inline]
-    pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
+    pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: AtFlags) -> Result<Stat, Errno> {
         self.0.fstatat_by(dirfd, path, at_flags, BENEATH)
     }
 
@@ -83,7 +90,7 @@ impl Beneath<'_> {
     /// # Errors
     /// [`TryError::WouldBlock`]; those of [`Beneath::fstatat`].
     #[inline]
-    pub fn try_fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, TryError> {
+    pub fn try_fstatat(&self, dirfd: Fd, path: &[u8], at_flags: AtFlags) -> Result<Stat, TryError> {
         let lookup = BENEATH | lflag::CACHED;
         self.0
             .tried(|| self.0.fstatat_by(dirfd, path, at_flags, lookup))
@@ -115,7 +122,7 @@ impl Beneath<'_> {
         dirfd: Fd,
         path: &[u8],
         times: [TimeSet; 2],
-        at_flags: u32,
+        at_flags: AtFlags,
     ) -> Result<(), Errno> {
         let flags = (at_flags, BENEATH);
         self.0.utimensat_by(dirfd, Some(path), times, flags)
@@ -125,8 +132,8 @@ impl Beneath<'_> {
     ///
     /// # Errors
     /// `EXDEV`, those of [`Task::mkdirat`].
-    pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: u32) -> Result<(), Errno> {
-        self.0.mkdirat_by(dirfd, path, mode, BENEATH)
+    pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: impl Into<Mode>) -> Result<(), Errno> {
+        self.0.mkdirat_by(dirfd, path, mode.into().bits(), BENEATH)
     }
 
     /// As [`Task::symlinkat`]; what the link says is not looked at.
@@ -141,7 +148,7 @@ impl Beneath<'_> {
     ///
     /// # Errors
     /// `EXDEV`, those of [`Task::unlinkat`].
-    pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<(), Errno> {
+    pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: AtFlags) -> Result<(), Errno> {
         self.0.unlinkat_by(dirfd, path, flags, BENEATH)
     }
 
@@ -155,7 +162,7 @@ impl Beneath<'_> {
         old: &[u8],
         new_dirfd: Fd,
         new: &[u8],
-        flags: u32,
+        flags: AtFlags,
     ) -> Result<(), Errno> {
         let new = (new_dirfd, new);
         self.0.linkat_by(dirfd, old, new, flags, BENEATH)
@@ -171,13 +178,13 @@ impl Beneath<'_> {
         old: &[u8],
         new_dirfd: Fd,
         new: &[u8],
-        flags: u32,
+        flags: RenameFlags,
     ) -> Result<(), Errno> {
         let new = (new_dirfd, new);
         self.0.renameat2_by(dirfd, old, new, flags, BENEATH)
     }
 }
 
-fn how(flags: u32, mode: u32) -> OpenHow {
-    OpenHow::new(u64::from(flags), u64::from(mode)).resolve(RESOLVE_BENEATH)
+fn how(flags: OFlags, mode: impl Into<Mode>) -> OpenHow {
+    OpenHow::new(flags, mode).resolve(RESOLVE_BENEATH)
 }

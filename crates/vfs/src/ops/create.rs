@@ -21,7 +21,7 @@ use crate::task::{Core, Task, Writing};
 use crate::walk::{Last, LastKind};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mode::{S_IALLUGO, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
-use openpath_abi::{Errno, caps, mode};
+use openpath_abi::{Errno, Mode, caps, mode};
 use std::sync::Arc;
 
 /// Whether a slash may follow the new name.
@@ -171,7 +171,7 @@ impl Task {
     ///
     /// # Errors
     /// As [`Task::mkdirat`].
-    pub fn mkdir(&self, path: &[u8], mode: u32) -> Result<(), Errno> {
+    pub fn mkdir(&self, path: &[u8], mode: impl Into<Mode>) -> Result<(), Errno> {
         self.mkdirat(AT_FDCWD, path, mode)
     }
 
@@ -182,8 +182,8 @@ impl Task {
     /// is there, `.`, `..` and `/` included); `ENAMETOOLONG` (name); `EROFS`; `ENOENT` (removed
     /// directory), `EPERM` (immutable directory), `EACCES`; `EINTR` (while a delegation was asked
     /// for); `EMLINK`, `ENOSPC` and what else the backend meets.
-    pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: u32) -> Result<(), Errno> {
-        self.mkdirat_by(dirfd, path, mode, 0)
+    pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: impl Into<Mode>) -> Result<(), Errno> {
+        self.mkdirat_by(dirfd, path, mode.into().bits(), 0)
     }
 
     /// As [`Task::mkdirat`], walking with these flags besides.
@@ -209,7 +209,7 @@ impl Task {
     ///
     /// # Errors
     /// As [`Task::mknodat`].
-    pub fn mknod(&self, path: &[u8], mode: u32, dev: u64) -> Result<(), Errno> {
+    pub fn mknod(&self, path: &[u8], mode: impl Into<Mode>, dev: u64) -> Result<(), Errno> {
         self.mknodat(AT_FDCWD, path, mode, dev)
     }
 
@@ -221,10 +221,16 @@ impl Task {
     /// In this order: `EPERM` (a directory), `EINVAL` (a link, an unknown type); then as
     /// [`Task::mkdirat`], with `ENOENT` for a slash after an absent name before `EROFS`; `EPERM`
     /// (a device other than a whiteout, without `CAP_MKNOD`) after the permissions.
-    pub fn mknodat(&self, dirfd: Fd, path: &[u8], mode: u32, dev: u64) -> Result<(), Errno> {
+    pub fn mknodat(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        mode: impl Into<Mode>,
+        dev: u64,
+    ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
-        let wanted = mknod_mode(mode & (S_IFMT | S_IALLUGO))?;
+        let wanted = mknod_mode(mode.into().bits() & (S_IFMT | S_IALLUGO))?;
         let (is_device, rdev) = match wanted & S_IFMT {
             S_IFCHR | mode::S_IFBLK => (true, dev & u64::from(u32::MAX)),
             _ => (false, 0),

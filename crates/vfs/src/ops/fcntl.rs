@@ -16,10 +16,10 @@ use openpath_abi::fcntl::{
     FD_CLOEXEC, O_APPEND, O_ASYNC, O_DIRECT, O_NOATIME, O_NONBLOCK,
 };
 use openpath_abi::lock::{F_GETLEASE, F_SETLEASE};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 
 /// What `F_SETFL` can change.
-const CHANGEABLE: u32 = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME;
+const CHANGEABLE: OFlags = OFlags::union_of(&[O_APPEND, O_NONBLOCK, O_DIRECT, O_NOATIME]);
 /// Every seal there is.
 const SEALS: u32 =
     F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | F_SEAL_EXEC;
@@ -64,7 +64,7 @@ impl Task {
                     .map(|()| 0)
             }
             F_GETFL => Ok(u64::from(file.flags())),
-            F_SETFL => file.setfl(arg as u32).map(|()| 0),
+            F_SETFL => file.setfl(OFlags::from_bits_retain(arg as u32)).map(|()| 0),
             F_GETOWN => Ok(u64::from(file.getown().cast_unsigned())),
             F_SETOWN => file.setown((arg as u32).cast_signed()).map(|()| 0),
             F_GETSIG => Ok(u64::from(file.getsig())),
@@ -108,19 +108,19 @@ impl Filp<'_> {
     ///
     /// # Errors
     /// `EPERM` (append-only; `O_NOATIME` by a stranger), `EINVAL` (`O_DIRECT` where there is none).
-    fn setfl(&self, wanted: u32) -> Result<(), Errno> {
+    fn setfl(&self, wanted: OFlags) -> Result<(), Errno> {
         let inode = self.inode()?;
         let body = self.body();
-        let now = body.flags.get();
-        if (wanted ^ now) & O_APPEND != 0 && inode.flags() & flag::APPEND_ONLY != 0 {
+        let now = self.flags();
+        if (wanted ^ now).contains(O_APPEND) && inode.flags() & flag::APPEND_ONLY != 0 {
             return Err(Errno::EPERM);
         }
-        let stops_atime = wanted & O_NOATIME != 0 && now & O_NOATIME == 0;
+        let stops_atime = wanted.contains(O_NOATIME) && !now.contains(O_NOATIME);
         if stops_atime && !self.core.cred().owner_or_capable(inode.ids().0) {
             return Err(Errno::EPERM);
         }
         let kind = inode.kind();
-        if wanted & O_DIRECT != 0 && !matches!(kind, mode::S_IFREG | mode::S_IFIFO) {
+        if wanted.contains(O_DIRECT) && !matches!(kind, mode::S_IFREG | mode::S_IFIFO) {
             return Err(Errno::EINVAL);
         }
         let changeable = if signals(kind) {
@@ -128,6 +128,7 @@ impl Filp<'_> {
         } else {
             CHANGEABLE
         };
+        let (wanted, changeable) = (wanted.bits(), changeable.bits());
         loop {
             let now = body.flags.get();
             let new = wanted & changeable | now & !changeable;

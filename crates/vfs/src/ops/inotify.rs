@@ -8,11 +8,11 @@ use crate::notify::{Group, Instance};
 use crate::perm::{self, MAY_READ};
 use crate::task::Task;
 use crate::walk::lflag;
-use openpath_abi::Errno;
 use openpath_abi::inotify::{
     IN_ALL_EVENTS, IN_CLOEXEC, IN_DONT_FOLLOW, IN_EXCL_UNLINK, IN_IGNORED, IN_ISDIR, IN_MASK_ADD,
     IN_MASK_CREATE, IN_NONBLOCK, IN_ONESHOT, IN_ONLYDIR, IN_Q_OVERFLOW, IN_UNMOUNT,
 };
+use openpath_abi::{Errno, OFlags};
 use std::sync::Arc;
 
 /// Bits that a mask may have (`ALL_INOTIFY_BITS`).
@@ -52,7 +52,10 @@ impl Task {
         let core = &self.core;
         let uid = core.cred().euid;
         let group = Group::new(&core.vfs, &core.vfs.config.limits, uid)?;
-        core.install_anonymous(Box::new(Instance::new(group)), flags)
+        core.install_anonymous(
+            Box::new(Instance::new(group)),
+            OFlags::from_bits_retain(flags),
+        )
     }
 
     /// Watches the file at `path` for the events in `mask`, or changes the watch there is; its

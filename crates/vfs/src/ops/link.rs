@@ -16,7 +16,7 @@ use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{AtFlags, Errno, mode};
 use std::sync::Arc;
 
 impl Task {
@@ -26,7 +26,7 @@ impl Task {
     /// # Errors
     /// As [`Task::linkat`].
     pub fn link(&self, old: &[u8], new: &[u8]) -> Result<(), Errno> {
-        self.linkat(AT_FDCWD, old, AT_FDCWD, new, 0)
+        self.linkat(AT_FDCWD, old, AT_FDCWD, new, AtFlags::empty())
     }
 
     /// Gives the file `old` the name `new` as well. Linux: linkat(2).
@@ -46,7 +46,7 @@ impl Task {
         old: &[u8],
         new_dirfd: Fd,
         new: &[u8],
-        flags: u32,
+        flags: AtFlags,
     ) -> Result<(), Errno> {
         self.linkat_by(dirfd, old, (new_dirfd, new), flags, 0)
     }
@@ -57,19 +57,19 @@ impl Task {
         dirfd: Fd,
         old: &[u8],
         (new_dirfd, new): (Fd, &[u8]),
-        flags: u32,
+        flags: AtFlags,
         walks: u32,
     ) -> Result<(), Errno> {
         let (base, new_base) = (self.core.base(dirfd), self.core.base(new_dirfd));
         let (at, new_at) = (base.at(), new_base.at());
-        if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
+        if flags.intersects(!(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) {
             return Err(Errno::EINVAL);
         }
         let mut lookup = walks;
-        if flags & AT_EMPTY_PATH != 0 {
+        if flags.contains(AT_EMPTY_PATH) {
             lookup |= lflag::EMPTY | lflag::LINKAT_EMPTY;
         }
-        if flags & AT_SYMLINK_FOLLOW != 0 {
+        if flags.contains(AT_SYMLINK_FOLLOW) {
             lookup |= lflag::FOLLOW;
         }
         let core = &self.core;

@@ -48,8 +48,8 @@ use crate::path::Spot;
 use crate::target::Target;
 use crate::task::Core;
 use crate::walk::{self, Last, lflag};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::{AtFlags, Errno};
 use openpath_sync::{Pin, Sample};
 
 /// A place that a walk ended at, pinned until this is dropped (`struct path` with its references).
@@ -219,12 +219,12 @@ impl Held<'_> {
 
 /// How a call with these `AT_*` flags walks.
 #[inline(always)]
-pub(crate) fn at_lookup(at_flags: u32) -> u32 {
+pub(crate) fn at_lookup(at_flags: AtFlags) -> u32 {
     let mut lookup = 0;
-    if at_flags & AT_SYMLINK_NOFOLLOW == 0 {
+    if !at_flags.contains(AT_SYMLINK_NOFOLLOW) {
         lookup |= lflag::FOLLOW;
     }
-    if at_flags & AT_EMPTY_PATH != 0 {
+    if at_flags.contains(AT_EMPTY_PATH) {
         lookup |= lflag::EMPTY;
     }
     lookup

@@ -11,7 +11,7 @@ use crate::mount::Inner;
 use crate::pipe::{End, Pipe};
 use crate::task::{Core, Task};
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_EXCL, O_NONBLOCK, O_RDONLY, O_WRONLY};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 use openpath_sync::Pin;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const PIPEFS: Inner = Inner {
     nlink: 2,
 };
 /// Messages of the kernel through a pipe (`O_NOTIFICATION_PIPE`).
-const O_NOTIFICATION_PIPE: u32 = O_EXCL;
+const O_NOTIFICATION_PIPE: OFlags = O_EXCL;
 
 struct Nowhere;
 
@@ -38,7 +38,11 @@ impl Core {
     ///
     /// # Errors
     /// `ENFILE`, `ENOSPC` (no more mounts), `ENOMEM`.
-    fn pipe_files(&self, inode: Arc<Inode>, ends: [(u32, End); 2]) -> Result<[Filp<'_>; 2], Errno> {
+    fn pipe_files(
+        &self,
+        inode: Arc<Inode>,
+        ends: [(OFlags, End); 2],
+    ) -> Result<[Filp<'_>; 2], Errno> {
         let vfs = &self.vfs;
         let tree = |now| PIPEFS.tree(Box::new(Nowhere), now);
         let mount = vfs.inner_mount(&vfs.pipe_mount, tree)?;
@@ -58,7 +62,7 @@ impl Core {
         Ok([file, self.pipe_file(second, other_flags, other_end)])
     }
 
-    fn pipe_file(&self, pin: Pin, flags: u32, end: End) -> Filp<'_> {
+    fn pipe_file(&self, pin: Pin, flags: OFlags, end: End) -> Filp<'_> {
         let making = Making {
             flags,
             created: false,
@@ -80,15 +84,15 @@ impl Task {
     /// `EINVAL` (flags), `ENFILE` (as many files, or the user has as many pages of pipes, as may
     /// be), `ENOPKG` (`O_NOTIFICATION_PIPE`), `EMFILE`, `ENOMEM`.
     #[doc(alias = "pipe")]
-    pub fn pipe2(&self, flags: u32) -> Result<(Fd, Fd), Errno> {
-        if flags & !(O_CLOEXEC | O_NONBLOCK | O_DIRECT | O_NOTIFICATION_PIPE) != 0 {
+    pub fn pipe2(&self, flags: OFlags) -> Result<(Fd, Fd), Errno> {
+        if flags.intersects(!(O_CLOEXEC | O_NONBLOCK | O_DIRECT | O_NOTIFICATION_PIPE)) {
             return Err(Errno::EINVAL);
         }
         let core = &self.core;
         let vfs = &core.vfs;
         let share = vfs.pipes.share(&core.cred(), &vfs.config.limits);
         let share = share.map_err(|_| Errno::ENFILE)?;
-        if flags & O_NOTIFICATION_PIPE != 0 {
+        if flags.contains(O_NOTIFICATION_PIPE) {
             return Err(Errno::ENOPKG);
         }
         let now = vfs.clock.now();
@@ -111,7 +115,7 @@ impl Task {
         let write_flags = O_WRONLY | kept | flags & O_DIRECT;
         let ends = [(O_RDONLY | kept, read_end), (write_flags, write_end)];
         let [reader, writer] = core.pipe_files(inode, ends)?;
-        let cloexec = flags & O_CLOEXEC != 0;
+        let cloexec = flags.contains(O_CLOEXEC);
         let first = core.reserve_fd(cloexec)?;
         let second = core.reserve_fd(cloexec)?;
         let first = first.install(reader)?;

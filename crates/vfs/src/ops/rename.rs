@@ -29,7 +29,7 @@ use crate::tenant::TenantRef;
 use crate::walk::LastKind;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, RenameFlags, mode};
 use openpath_sync::{MutexGuard, RwLockWriteGuard};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Task {
     /// # Errors
     /// As [`Task::renameat2`].
     pub fn rename(&self, old: &[u8], new: &[u8]) -> Result<(), Errno> {
-        self.renameat2(AT_FDCWD, old, AT_FDCWD, new, 0)
+        self.renameat2(AT_FDCWD, old, AT_FDCWD, new, RenameFlags::empty())
     }
 
     /// Renames `old` to `new`, replacing what is there. Linux: renameat(2).
@@ -49,7 +49,7 @@ impl Task {
     /// # Errors
     /// As [`Task::renameat2`].
     pub fn renameat(&self, dirfd: Fd, old: &[u8], new_dirfd: Fd, new: &[u8]) -> Result<(), Errno> {
-        self.renameat2(dirfd, old, new_dirfd, new, 0)
+        self.renameat2(dirfd, old, new_dirfd, new, RenameFlags::empty())
     }
 
     /// Renames `old` to `new`, or swaps them. Linux: renameat2(2).
@@ -76,7 +76,7 @@ impl Task {
         old: &[u8],
         new_dirfd: Fd,
         new: &[u8],
-        flags: u32,
+        flags: RenameFlags,
     ) -> Result<(), Errno> {
         self.renameat2_by(dirfd, old, (new_dirfd, new), flags, 0)
     }
@@ -87,7 +87,7 @@ impl Task {
         dirfd: Fd,
         old: &[u8],
         (new_dirfd, new): (Fd, &[u8]),
-        flags: u32,
+        flags: RenameFlags,
         lookup: u32,
     ) -> Result<(), Errno> {
         let (base, new_base) = (self.core.base(dirfd), self.core.base(new_dirfd));
@@ -160,13 +160,13 @@ struct How {
 }
 
 impl How {
-    fn of(flags: u32) -> Result<Self, Errno> {
+    fn of(flags: RenameFlags) -> Result<Self, Errno> {
         let how = Self {
-            keeps_target: flags & RENAME_NOREPLACE != 0,
-            exchange: flags & RENAME_EXCHANGE != 0,
-            whiteout: flags & RENAME_WHITEOUT != 0,
+            keeps_target: flags.contains(RENAME_NOREPLACE),
+            exchange: flags.contains(RENAME_EXCHANGE),
+            whiteout: flags.contains(RENAME_WHITEOUT),
         };
-        let unknown = flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) != 0;
+        let unknown = flags.intersects(!(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT));
         if unknown || how.exchange && (how.keeps_target || how.whiteout) {
             return Err(Errno::EINVAL);
         }

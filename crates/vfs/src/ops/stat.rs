@@ -25,10 +25,15 @@ use openpath_abi::statx::{
     STATX_ATTR_MOUNT_ROOT, STATX_ATTR_NODUMP, STATX_BASIC_STATS, STATX_BTIME, STATX_CTIME,
     STATX_MNT_ID, STATX_MNT_ID_UNIQUE, STATX_MTIME, STATX_RESERVED,
 };
-use openpath_abi::{Errno, Stat, Statx, Timespec, stat};
+use openpath_abi::{AtFlags, Errno, Stat, Statx, StatxMask, Timespec, stat};
 
 /// The flags that newfstatat(2) and statx(2) know.
-const KNOWN: u32 = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE;
+const KNOWN: AtFlags = AtFlags::union_of(&[
+    AT_SYMLINK_NOFOLLOW,
+    AT_NO_AUTOMOUNT,
+    AT_EMPTY_PATH,
+    AT_STATX_SYNC_TYPE,
+]);
 
 /// The attributes that statx(2) can tell apart on every file system.
 const GENERIC: u64 = STATX_ATTR_AUTOMOUNT | STATX_ATTR_DAX | STATX_ATTR_MOUNT_ROOT;
@@ -64,7 +69,7 @@ impl Task {
     /// # Errors
     /// `EBADF` (such a descriptor, not open), `EINVAL` (flags), then as [`Task::stat`].
     #[doc(alias = "newfstatat")]
-    pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
+    pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: AtFlags) -> Result<Stat, Errno> {
         self.fstatat_by(dirfd, path, at_flags, 0)
     }
 
@@ -74,13 +79,13 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        at_flags: u32,
+        at_flags: AtFlags,
         lookup: u32,
     ) -> Result<Stat, Errno> {
         if is_descriptor_alone(dirfd, path, at_flags) {
             return self.fstat_by(dirfd, lookup);
         }
-        if at_flags & !KNOWN != 0 {
+        if at_flags.intersects(!KNOWN) {
             return Err(Errno::EINVAL);
         }
         let base = self.core.base(dirfd);
@@ -97,7 +102,13 @@ impl Task {
     /// # Errors
     /// `EINVAL` (reserved bit of the mask, both kinds of synchronisation), `EBADF` (such a
     /// descriptor, not open), `EINVAL` (flags), then as [`Task::stat`].
-    pub fn statx(&self, dirfd: Fd, path: &[u8], at_flags: u32, mask: u32) -> Result<Statx, Errno> {
+    pub fn statx(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        at_flags: AtFlags,
+        mask: StatxMask,
+    ) -> Result<Statx, Errno> {
         self.statx_by(dirfd, path, (at_flags, mask), 0)
     }
 
@@ -107,10 +118,10 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        (at_flags, mask): (u32, u32),
+        (at_flags, mask): (AtFlags, StatxMask),
         lookup: u32,
     ) -> Result<Statx, Errno> {
-        if mask & STATX_RESERVED != 0 || at_flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE {
+        if mask.contains(STATX_RESERVED) || at_flags.contains(AT_STATX_SYNC_TYPE) {
             return Err(Errno::EINVAL);
         }
         if is_descriptor_alone(dirfd, path, at_flags) {
@@ -119,7 +130,7 @@ impl Task {
             let attr = target.confirmed_attr(lookup)?;
             return Ok(target.statx(&attr, mask));
         }
-        if at_flags & !KNOWN != 0 {
+        if at_flags.intersects(!KNOWN) {
             return Err(Errno::EINVAL);
         }
         let base = self.core.base(dirfd);
@@ -130,8 +141,8 @@ impl Task {
 }
 
 /// Whether the call is about the file at a descriptor, and about no path (`getname_maybe_null`).
-fn is_descriptor_alone(dirfd: Fd, path: &[u8], at_flags: u32) -> bool {
-    dirfd >= 0 && path.is_empty() && at_flags & AT_EMPTY_PATH != 0
+fn is_descriptor_alone(dirfd: Fd, path: &[u8], at_flags: AtFlags) -> bool {
+    dirfd >= 0 && path.is_empty() && at_flags.contains(AT_EMPTY_PATH)
 }
 
 impl Task {
@@ -199,7 +210,7 @@ impl Target<'_> {
         }
     }
 
-    fn statx(&self, attr: &Attr, mask: u32) -> Statx {
+    fn statx(&self, attr: &Attr, mask: StatxMask) -> Statx {
         let s = self.stat_of(attr);
         let mut filled = STATX_BASIC_STATS | mask & STATX_BTIME;
         // What pipefs keeps is no more than any file system does.
@@ -210,17 +221,17 @@ impl Target<'_> {
         }
         let (mut mtime, mut ctime) = (s.mtime, s.ctime);
         let changes = STATX_MTIME | STATX_CTIME;
-        if !bare && mask & changes == 0 && self.core.vfs.config.profile >= Profile::V6_18 {
+        if !bare && !mask.intersects(changes) && self.core.vfs.config.profile >= Profile::V6_18 {
             // Asking for a change time makes the next change visible, so it is not done unasked.
             filled &= !changes;
             (mtime, ctime) = (Timespec::EPOCH, Timespec::EPOCH);
         }
-        let btime = if filled & STATX_BTIME == 0 {
+        let btime = if !filled.contains(STATX_BTIME) {
             Timespec::EPOCH
         } else {
             self.inode.btime()
         };
-        let (mnt_id, id_kind) = if mask & STATX_MNT_ID_UNIQUE == 0 {
+        let (mnt_id, id_kind) = if !mask.contains(STATX_MNT_ID_UNIQUE) {
             (u64::from(self.spot.mount), STATX_MNT_ID)
         } else {
             (self.mount.id, STATX_MNT_ID_UNIQUE)

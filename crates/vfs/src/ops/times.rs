@@ -15,7 +15,7 @@ use crate::target::{FIXED, Target};
 use crate::task::Task;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::time::NSEC_PER_SEC;
-use openpath_abi::{Errno, TimeSet, Timespec};
+use openpath_abi::{AtFlags, Errno, TimeSet, Timespec};
 
 /// Whether there is nothing to do; then not even path and descriptor are looked at.
 fn is_nothing(times: &[TimeSet; 2]) -> bool {
@@ -37,7 +37,7 @@ impl Task {
         dirfd: Fd,
         path: Option<&[u8]>,
         times: [TimeSet; 2],
-        at_flags: u32,
+        at_flags: AtFlags,
     ) -> Result<(), Errno> {
         self.utimensat_by(dirfd, path, times, (at_flags, 0))
     }
@@ -48,7 +48,7 @@ impl Task {
         dirfd: Fd,
         path: Option<&[u8]>,
         times: [TimeSet; 2],
-        (at_flags, lookup): (u32, u32),
+        (at_flags, lookup): (AtFlags, u32),
     ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
@@ -58,13 +58,13 @@ impl Task {
         let Some(path) = path else {
             return match at {
                 At::Cwd => Err(Errno::EFAULT),
-                _ if at_flags != 0 => Err(Errno::EINVAL),
+                _ if !at_flags.is_empty() => Err(Errno::EINVAL),
                 At::Bad => Err(Errno::EBADF),
                 At::File(file) if file.is_path() => Err(Errno::EBADF),
                 At::File(file) => file.target()?.utimens(&times),
             };
         };
-        if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        if at_flags.intersects(!(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) {
             return Err(Errno::EINVAL);
         }
         let held = resolve(&self.core, at, path, at_lookup(at_flags) | lookup)?;

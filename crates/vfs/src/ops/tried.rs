@@ -5,7 +5,7 @@ use crate::file_ops::Fd;
 use crate::task::Task;
 use crate::tried::TryError;
 use crate::walk::lflag;
-use openpath_abi::{Stat, Statx};
+use openpath_abi::{AtFlags, Stat, Statx, StatxMask};
 
 impl Task {
     /// As [`Task::statx`], but without a wait.
@@ -16,8 +16,8 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        at_flags: u32,
-        mask: u32,
+        at_flags: AtFlags,
+        mask: StatxMask,
     ) -> Result<Statx, TryError> {
         self.tried(|| self.statx_by(dirfd, path, (at_flags, mask), lflag::CACHED))
     }
@@ -26,7 +26,7 @@ impl Task {
     ///
     /// # Errors
     /// [`TryError::WouldBlock`]; those of [`Task::fstatat`].
-    pub fn try_fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, TryError> {
+    pub fn try_fstatat(&self, dirfd: Fd, path: &[u8], at_flags: AtFlags) -> Result<Stat, TryError> {
         self.tried(|| self.fstatat_by(dirfd, path, at_flags, lflag::CACHED))
     }
 
@@ -39,7 +39,7 @@ impl Task {
         dirfd: Fd,
         path: &[u8],
         want: u32,
-        at_flags: u32,
+        at_flags: AtFlags,
     ) -> Result<(), TryError> {
         self.tried(|| self.faccessat2_by(dirfd, path, (want, at_flags), lflag::CACHED))
     }

@@ -18,8 +18,8 @@ use crate::inode::{Inode, flag};
 use crate::perm;
 use crate::task::{Core, Task};
 use crate::walk::LastKind;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_REMOVEDIR;
+use openpath_abi::{AtFlags, Errno};
 use std::sync::Arc;
 
 impl Task {
@@ -50,7 +50,7 @@ impl Task {
     /// directory, append-only or immutable file or directory); `ENOTDIR`, `EISDIR`; `EBUSY`
     /// (something is mounted on it, or a rule has it stay); `EINTR` (while a
     /// delegation was asked for); `ENOTEMPTY` and what else the backend meets.
-    pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<(), Errno> {
+    pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: AtFlags) -> Result<(), Errno> {
         self.unlinkat_by(dirfd, path, flags, 0)
     }
 
@@ -59,14 +59,14 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        flags: u32,
+        flags: AtFlags,
         lookup: u32,
     ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
         match flags {
-            0 => unlink(&self.core, at, path, lookup),
             AT_REMOVEDIR => rmdir(&self.core, at, path, lookup),
+            none if none.is_empty() => unlink(&self.core, at, path, lookup),
             _ => Err(Errno::EINVAL),
         }
     }

@@ -107,7 +107,7 @@ impl End {
         if rest.is_empty() {
             return Ok(0);
         }
-        let content = if io.flags & O_DIRECT != 0 {
+        let content = if io.flags.contains(O_DIRECT) {
             Content::Packet
         } else {
             Content::Bytes

@@ -14,8 +14,8 @@ use super::{Books, Pipe};
 use crate::config::Limits;
 use crate::cred::Cred;
 use crate::lock_order::InodePipes;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
+use openpath_abi::{Errno, OFlags};
 use openpath_sync::{Mutex, Sleeper, Wake};
 use std::sync::{Arc, Weak};
 
@@ -41,7 +41,7 @@ pub(crate) struct Opener<'a> {
 /// waited for a peer).
 pub(crate) fn open_fifo(
     place: &InodePipe,
-    flags: u32,
+    flags: OFlags,
     opener: Opener<'_>,
 ) -> Result<Option<End>, Errno> {
     join(pipe_at(place, opener)?, flags, opener.sleeper)
@@ -66,7 +66,7 @@ fn pipe_at(place: &InodePipe, opener: Opener<'_>) -> Result<Arc<Pipe>, Errno> {
 ///
 /// # Errors
 /// `EINVAL`: neither.
-fn sides(flags: u32) -> Result<(bool, bool), Errno> {
+fn sides(flags: OFlags) -> Result<(bool, bool), Errno> {
     match flags & O_ACCMODE {
         O_RDONLY => Ok((true, false)),
         O_WRONLY => Ok((false, true)),
@@ -89,7 +89,7 @@ fn is_alone(sides: (bool, bool), readers: bool, writers: bool) -> bool {
 /// # Errors
 /// As [`open_fifo`], but for what it uses.
 #[cold]
-pub(crate) fn would_meet(place: &InodePipe, flags: u32) -> Result<bool, Errno> {
+pub(crate) fn would_meet(place: &InodePipe, flags: OFlags) -> Result<bool, Errno> {
     let sides = sides(flags)?;
     let pipe = place.lock().upgrade();
     let (readers, writers) = pipe.map_or((false, false), |pipe| {
@@ -97,7 +97,7 @@ pub(crate) fn would_meet(place: &InodePipe, flags: u32) -> Result<bool, Errno> {
         (state.readers != 0, state.writers != 0)
     });
     let alone = is_alone(sides, readers, writers);
-    let may_wait = flags & O_NONBLOCK == 0;
+    let may_wait = !flags.contains(O_NONBLOCK);
     if alone && sides.1 && !may_wait {
         return Err(Errno::ENXIO);
     }
@@ -106,9 +106,9 @@ pub(crate) fn would_meet(place: &InodePipe, flags: u32) -> Result<bool, Errno> {
 
 /// A new end of the pipe, when it has a peer or needs none; `None` if it would wait for one without
 /// a sleeper to do so.
-fn join(pipe: Arc<Pipe>, flags: u32, sleeper: Option<&Sleeper>) -> Result<Option<End>, Errno> {
+fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Sleeper>) -> Result<Option<End>, Errno> {
     let (reads, writes) = sides(flags)?;
-    let may_wait = flags & O_NONBLOCK == 0;
+    let may_wait = !flags.contains(O_NONBLOCK);
     let (came, alone, wake) = {
         let mut state = pipe.state.lock();
         let alone = is_alone((reads, writes), state.readers != 0, state.writers != 0);

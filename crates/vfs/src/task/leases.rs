@@ -13,8 +13,8 @@ use crate::lease::{LeaseFlavor, Want};
 use crate::lock_call::LockKind;
 use crate::reason::Reason;
 use crate::story::Check;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY};
+use openpath_abi::{Errno, OFlags};
 use openpath_sync::Ended;
 
 impl Core {
@@ -24,16 +24,17 @@ impl Core {
     /// # Errors
     /// `EAGAIN` (not to wait), `EINTR`.
     #[cold]
-    pub(crate) fn break_for_open(&self, inode: &Inode, flags: u32) -> Result<(), Errno> {
+    pub(crate) fn break_for_open(&self, inode: &Inode, flags: OFlags) -> Result<(), Errno> {
         let want = Want {
             flavor: LeaseFlavor::Lease,
             kind: wanted(flags),
         };
-        let waits = flags & (O_NONBLOCK | TRIED) == 0;
+        let waits = !flags.intersects(O_NONBLOCK | TRIED);
         let asked = self
             .vfs
             .break_leases(inode, want, waits.then_some(&self.sleeper));
-        if asked == Err(Errno::EWOULDBLOCK) && flags & TRIED != 0 && flags & O_NONBLOCK == 0 {
+        if asked == Err(Errno::EWOULDBLOCK) && flags.contains(TRIED) && !flags.contains(O_NONBLOCK)
+        {
             return Err(self.give_up(Reason::Leased));
         }
         asked
@@ -43,7 +44,7 @@ impl Core {
     ///
     /// # Errors
     /// `EAGAIN`, as the open.
-    pub(crate) fn would_break(&self, inode: &Inode, flags: u32) -> Result<bool, Errno> {
+    pub(crate) fn would_break(&self, inode: &Inode, flags: OFlags) -> Result<bool, Errno> {
         let (true, Some(context)) = (self.vfs.has_leases(inode), inode.locks()) else {
             return Ok(false);
         };
@@ -58,8 +59,8 @@ impl Core {
         };
         let minds = of.lock().minds(want);
         match minds {
-            true if flags & O_NONBLOCK != 0 => Err(self.refused(Check::Leased, Errno::EAGAIN)),
-            true if flags & TRIED != 0 => Err(self.give_up(Reason::Leased)),
+            true if flags.contains(O_NONBLOCK) => Err(self.refused(Check::Leased, Errno::EAGAIN)),
+            true if flags.contains(TRIED) => Err(self.give_up(Reason::Leased)),
             minds => Ok(minds),
         }
     }
@@ -81,7 +82,7 @@ impl Core {
 }
 
 /// What an open with these flags wants.
-fn wanted(flags: u32) -> LockKind {
+fn wanted(flags: OFlags) -> LockKind {
     if flags & O_ACCMODE == O_RDONLY {
         LockKind::Read
     } else {

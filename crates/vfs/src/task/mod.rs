@@ -37,7 +37,7 @@ use crate::path::Spot;
 use crate::reason::{Reason, ReasonCounts, Reasons};
 use crate::story::Story;
 use crate::tenant::{Tally, Tenant, TenantRef};
-use openpath_abi::Errno;
+use openpath_abi::{Errno, OFlags};
 use openpath_sync::rcu::Reader;
 use openpath_sync::{FileRef, Mutex, Pin, PinSet, Sleeper};
 use std::cell::{Cell, Ref, RefCell};
@@ -51,7 +51,7 @@ pub(crate) struct Core {
     /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
     pub(crate) lock_free: Cell<bool>,
     /// Flags of opens that look with the directory locked ([`crate::Tuning::create_looks_first`]).
-    pub(crate) locked_look: u32,
+    pub(crate) locked_look: OFlags,
     /// Whether opens look for leases by the pointer to the context, and not by the flag alone
     /// ([`crate::Tuning::lock_context_flag`]).
     pub(crate) by_lock_pointer: bool,

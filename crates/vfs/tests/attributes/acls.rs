@@ -5,7 +5,7 @@ use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK};
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_abi::xattr::{ACL_ACCESS_NAME, ACL_DEFAULT_NAME};
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{Errno, OpenHow, XattrFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Acl, AclEntry, AclMatch, AclTag, Decider, ExplainOp, Step, TenantLimits, Vfs};
 
@@ -37,7 +37,9 @@ fn an_acl_takes_space_and_frees_it() {
     task.dir("/d", 0o755, (0, 0));
     let free = || task.statfs(b"/").expect("statfs").ffree;
     let (bytes, room) = (tenant.stats().bytes, free());
-    let set = |path: &[u8], name: &[u8], value: &[u8]| task.setxattr(path, name, value, 0);
+    let set = |path: &[u8], name: &[u8], value: &[u8]| {
+        task.setxattr(path, name, value, XattrFlags::empty())
+    };
     assert_eq!(set(b"/f", ACL_ACCESS_NAME, &list(1000, 6)), Ok(()));
     let taken = ACL_ACCESS_NAME.len() as u64 + 40 + 4 + 5 * 8;
     assert_eq!(tenant.stats().bytes - bytes, taken);
@@ -71,7 +73,7 @@ fn explain_names_the_acl_entry_that_decided() {
     let task = root(&vfs);
     task.touch("/f", 0o644, (0, 50));
     let value = list(1000, 0);
-    task.setxattr(b"/f", ACL_ACCESS_NAME, &value, 0)
+    task.setxattr(b"/f", ACL_ACCESS_NAME, &value, XattrFlags::empty())
         .expect("a list");
     let decided = |uid, groups: &[u32]| {
         let user = user(&vfs, uid, groups, &[]);
@@ -105,7 +107,7 @@ fn cached_walks_obey_a_changed_acl() {
     for _ in 0..2 {
         assert_eq!(user.access(b"/d/f", R_OK), Ok(()));
         let value = list(1000, 6);
-        task.setxattr(b"/d", ACL_ACCESS_NAME, &value, 0)
+        task.setxattr(b"/d", ACL_ACCESS_NAME, &value, XattrFlags::empty())
             .expect("a list");
         assert_eq!(user.access(b"/d/f", R_OK), Err(Errno::EACCES));
         assert_eq!(user.open(b"/d/f", O_RDONLY, 0), Err(Errno::EACCES));

@@ -5,7 +5,7 @@ use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::caps::*;
 use openpath_abi::fcntl::*;
-use openpath_abi::{TimeSet, Timespec, mode, stat};
+use openpath_abi::{AtFlags, TimeSet, Timespec, XattrFlags, mode, stat};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Found, MountFlags, Patience, Task, flag};
 
@@ -57,7 +57,7 @@ fn chmod_and_chown_check_their_arguments() {
     task.link_to("/ls", "f");
     let file = task.get("/f", "PATH");
     let link = task.get("/ls", "PATH|NOFOLLOW");
-    let (e, n) = (AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW);
+    let (e, n) = (AT_EMPTY_PATH.bits(), AT_SYMLINK_NOFOLLOW.bits());
     for (at, path, flags, chmod, chown) in [
         (AT_FDCWD, "nope", 0x400, "EINVAL", "EINVAL"),
         (AT_FDCWD, "nope", 0, "ENOENT", "ENOENT"),
@@ -71,12 +71,12 @@ fn chmod_and_chown_check_their_arguments() {
     ] {
         let path = path.as_bytes();
         assert_eq!(
-            say(task.fchmodat2(at, path, 0o644, flags)),
+            say(task.fchmodat2(at, path, 0o644, AtFlags::from_bits_retain(flags))),
             chmod,
             "{path:?} {flags:#x}"
         );
         assert_eq!(
-            say(task.fchownat(at, path, KEEP, KEEP, flags)),
+            say(task.fchownat(at, path, KEEP, KEEP, AtFlags::from_bits_retain(flags))),
             chown,
             "{path:?} {flags:#x}"
         );
@@ -202,7 +202,7 @@ fn immutable_and_append_only_files_refuse_changes() {
     };
     let file = task.get("/m/f", "RW");
     let f = b"/m/f".as_slice();
-    let times = |time| task.utimensat(AT_FDCWD, Some(f), [time, time], 0);
+    let times = |time| task.utimensat(AT_FDCWD, Some(f), [time, time], AtFlags::empty());
     let mut answers = Vec::new();
     for set in [flag::IMMUTABLE, flag::APPEND_ONLY] {
         inode.set_flags(set);
@@ -214,7 +214,7 @@ fn immutable_and_append_only_files_refuse_changes() {
             say(times(TimeSet::At(Timespec::new(5, 0)))),
             say(task.truncate(f, 0)),
             say(task.ftruncate(file, 1)),
-            say(task.setxattr(f, b"user.a", b"", 0)),
+            say(task.setxattr(f, b"user.a", b"", XattrFlags::empty())),
             say(task.access(f, W_OK)),
         ]);
         inode.clear_flags(set);
@@ -270,17 +270,17 @@ fn all_calls(task: &Task, path: &str) -> String {
     let nofollow = AT_SYMLINK_NOFOLLOW;
     [
         say(task.truncate(p, 0)),
-        say(task.fchmodat2(AT_FDCWD, p, 0o600, 0)),
+        say(task.fchmodat2(AT_FDCWD, p, 0o600, AtFlags::empty())),
         say(task.fchmodat2(AT_FDCWD, p, 0o600, nofollow)),
         say(task.chown(p, KEEP, KEEP)),
-        say(task.utimensat(AT_FDCWD, Some(p), [NOW, NOW], 0)),
+        say(task.utimensat(AT_FDCWD, Some(p), [NOW, NOW], AtFlags::empty())),
         say(task.access(p, R_OK)),
         say(task.access(p, W_OK)),
         say(task.access(p, X_OK)),
-        say(task.setxattr(p, b"user.a", b"v", 0)),
+        say(task.setxattr(p, b"user.a", b"v", XattrFlags::empty())),
         say(task.removexattr(p, b"user.a")),
         say(task.removexattr(p, b"trusted.a")),
-        say(task.setxattr(p, b"foo.a", b"v", 0)),
+        say(task.setxattr(p, b"foo.a", b"v", XattrFlags::empty())),
     ]
     .join(" ")
 }

@@ -6,7 +6,7 @@ use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::caps::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::statx::*;
-use openpath_abi::{Errno, Timespec, mode, stat};
+use openpath_abi::{AtFlags, Errno, StatxMask, Timespec, mode, stat};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, MountFlags, Profile, flag};
 
@@ -25,7 +25,7 @@ fn stat_reports_the_attributes_of_each_type() {
     assert!(s.dev != 0 && s.ino != 0 && s.mtime > s.atime && s.mtime == s.ctime);
     assert_eq!(task.fstat(file), Ok(s));
     assert_eq!(task.fstatat(file, b"", AT_EMPTY_PATH), Ok(s));
-    assert_eq!(task.fstatat(AT_FDCWD, b"f", 0), Ok(s));
+    assert_eq!(task.fstatat(AT_FDCWD, b"f", AtFlags::empty()), Ok(s));
     let l = task.lstat(b"/l").expect("lstat");
     assert_eq!((l.mode, l.size, l.dev), (0o120777, 1, s.dev));
     assert_eq!(task.fstatat(AT_FDCWD, b"/l", AT_SYMLINK_NOFOLLOW), Ok(l));
@@ -49,29 +49,39 @@ fn stat_takes_empty_paths_and_checks_its_flags() {
     let e = AT_EMPTY_PATH;
     for (at, path, flags, answer) in [
         (of, "", e, "OK"),
-        (of, "", e | 0x8000_0000, "OK"),
+        (of, "", e | AtFlags::from_bits_retain(0x8000_0000), "OK"),
         (here, "", e, "OK"),
-        (here, "", e | 0x8000_0000, "EINVAL"),
+        (
+            here,
+            "",
+            e | AtFlags::from_bits_retain(0x8000_0000),
+            "EINVAL",
+        ),
         (bad, "", e, "EBADF"),
-        (bad, "", e | 0x8000_0000, "EBADF"),
+        (bad, "", e | AtFlags::from_bits_retain(0x8000_0000), "EBADF"),
         (-1, "", e, "EBADF"),
-        (-1, "", e | 0x8000_0000, "EINVAL"),
-        (-1, "", e | 0x400, "EINVAL"),
-        (of, "", 0, "ENOENT"),
-        (bad, "", 0, "ENOENT"),
+        (-1, "", e | AtFlags::from_bits_retain(0x8000_0000), "EINVAL"),
+        (-1, "", e | AtFlags::from_bits_retain(0x400), "EINVAL"),
+        (of, "", AtFlags::empty(), "ENOENT"),
+        (bad, "", AtFlags::empty(), "ENOENT"),
         (of, "f", e, "ENOTDIR"),
-        (of, "f", e | 0x8000_0000, "EINVAL"),
-        (here, "f", 0x6000, "OK"),
+        (
+            of,
+            "f",
+            e | AtFlags::from_bits_retain(0x8000_0000),
+            "EINVAL",
+        ),
+        (here, "f", AtFlags::from_bits_retain(0x6000), "OK"),
         (here, "f", AT_NO_AUTOMOUNT, "OK"),
-        (here, "f", 0x400, "EINVAL"),
-        (here, "f", 0x8000, "EINVAL"),
-        (here, "", 0x400, "EINVAL"),
-        (here, &*long, 0x400, "EINVAL"),
-        (here, &*long, 0, "ENAMETOOLONG"),
-        (bad, "f", 0x400, "EINVAL"),
-        (bad, "f", 0, "EBADF"),
-        (bad, "/f", 0, "OK"),
-        (here, "f/", 0, "ENOTDIR"),
+        (here, "f", AtFlags::from_bits_retain(0x400), "EINVAL"),
+        (here, "f", AtFlags::from_bits_retain(0x8000), "EINVAL"),
+        (here, "", AtFlags::from_bits_retain(0x400), "EINVAL"),
+        (here, &*long, AtFlags::from_bits_retain(0x400), "EINVAL"),
+        (here, &*long, AtFlags::empty(), "ENAMETOOLONG"),
+        (bad, "f", AtFlags::from_bits_retain(0x400), "EINVAL"),
+        (bad, "f", AtFlags::empty(), "EBADF"),
+        (bad, "/f", AtFlags::empty(), "OK"),
+        (here, "f/", AtFlags::empty(), "ENOTDIR"),
     ] {
         let got = say(task.fstatat(at, path.as_bytes(), flags));
         let label: String = path.chars().take(9).collect();
@@ -85,7 +95,13 @@ fn statx_fills_the_requested_fields() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"abc");
-    let path = |p: &str, flags, mask| task.statx(AT_FDCWD, p.as_bytes(), flags, mask);
+    let path = |p: &str, flags, mask| {
+        let (flags, mask) = (
+            AtFlags::from_bits_retain(flags),
+            StatxMask::from_bits_retain(mask),
+        );
+        task.statx(AT_FDCWD, p.as_bytes(), flags, mask)
+    };
     for (mask, filled) in [
         (0, 0x173f),
         (0x7ff, 0x17ff),
@@ -101,20 +117,21 @@ fn statx_fills_the_requested_fields() {
         (0x4000_0000, 0x173f),
     ] {
         let s = path("/f", 0, mask).expect("statx");
+        let filled = StatxMask::from_bits_retain(filled);
         assert_eq!(s.mask, filled, "{mask:#x}");
         assert_eq!(
             (s.blksize, s.attributes, s.attributes_mask),
             (4096, 0, 0x20_3070)
         );
         assert_eq!((s.mode, s.nlink, s.size, s.blocks), (0o100644, 1, 3, 8));
-        assert_eq!(s.btime != Timespec::EPOCH, filled & STATX_BTIME != 0);
-        assert_eq!(s.mtime != Timespec::EPOCH, filled & STATX_MTIME != 0);
-        assert_eq!(s.ctime != Timespec::EPOCH, filled & STATX_CTIME != 0);
+        assert_eq!(s.btime != Timespec::EPOCH, filled.contains(STATX_BTIME));
+        assert_eq!(s.mtime != Timespec::EPOCH, filled.contains(STATX_MTIME));
+        assert_eq!(s.ctime != Timespec::EPOCH, filled.contains(STATX_CTIME));
     }
     let older = world_like(Profile::V6_12);
-    let all = root(&older).statx(AT_FDCWD, b"/", 0, 0);
+    let all = root(&older).statx(AT_FDCWD, b"/", AtFlags::empty(), StatxMask::empty());
     assert_eq!(
-        all.map(|s| s.mask),
+        all.map(|s| s.mask.bits()),
         Ok(0x17ff),
         "Linux 6.12 fills in all times"
     );
@@ -131,7 +148,10 @@ fn statx_fills_the_requested_fields() {
         assert_eq!(say(path("/f", flags, mask)), answer, "{flags:#x} {mask:#x}");
     }
     let file = task.get("/f", "PATH");
-    let empty = |at, flags, mask| say(task.statx(at, b"", AT_EMPTY_PATH | flags, mask));
+    let empty = |at, flags, mask| {
+        let flags = AT_EMPTY_PATH | AtFlags::from_bits_retain(flags);
+        say(task.statx(at, b"", flags, StatxMask::from_bits_retain(mask)))
+    };
     assert_eq!(empty(file, 0x400, 0x7ff), "OK");
     assert_eq!(empty(AT_FDCWD, 0x400, 0x7ff), "EINVAL");
     assert_eq!(empty(BAD, 0x400, 0), "EBADF");
@@ -150,13 +170,19 @@ fn statx_reports_mounts_and_attributes() {
     task.dir("/m", 0o755, (0, 0));
     task.mount(tree, b"/m", MountFlags::default())
         .expect("mount");
-    let statx = |p: &str, mask| task.statx(AT_FDCWD, p.as_bytes(), 0, mask).expect(p);
+    let statx = |p: &str, mask| {
+        task.statx(AT_FDCWD, p.as_bytes(), AtFlags::empty(), mask)
+            .expect(p)
+    };
     let all = STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE;
     let (top, under) = (statx("/", all), statx("/m", all));
     assert_eq!(top.attributes, STATX_ATTR_MOUNT_ROOT);
     assert_eq!(under.attributes, STATX_ATTR_MOUNT_ROOT);
     assert!(top.mnt_id != under.mnt_id && top.dev_minor != under.dev_minor);
-    assert_ne!(statx("/", 0).mnt_id, statx("/m", 0).mnt_id);
+    assert_ne!(
+        statx("/", StatxMask::empty()).mnt_id,
+        statx("/m", StatxMask::empty()).mnt_id
+    );
     task.dir("/m/d", 0o755, (0, 0));
     assert_eq!(statx("/m/d", all).attributes, 0);
     assert_eq!(statx("/m/d", all).mnt_id, under.mnt_id);
@@ -174,24 +200,24 @@ fn access_checks_its_arguments_first() {
     task.touch("/f", 0o600, (0, 0));
     task.link_to("/ls", "f");
     let file = task.get("/f", "PATH");
-    let e = AT_EMPTY_PATH;
+    let e = AT_EMPTY_PATH.bits();
     for (at, path, want, flags, answer) in [
         (AT_FDCWD, "f", 8, 0, "EINVAL"),
         (AT_FDCWD, "f", u32::MAX, 0, "EINVAL"),
         (AT_FDCWD, "f", R_OK, 1, "EINVAL"),
-        (AT_FDCWD, "f", R_OK, AT_NO_AUTOMOUNT, "EINVAL"),
+        (AT_FDCWD, "f", R_OK, AT_NO_AUTOMOUNT.bits(), "EINVAL"),
         (AT_FDCWD, "nope", 8, 0, "EINVAL"),
         (AT_FDCWD, "nope", 0, 0, "ENOENT"),
-        (AT_FDCWD, "f", R_OK, AT_EACCESS, "OK"),
+        (AT_FDCWD, "f", R_OK, AT_EACCESS.bits(), "OK"),
         (BAD, "", R_OK, e, "EBADF"),
         (BAD, "", R_OK, 0, "ENOENT"),
         (AT_FDCWD, "", R_OK, e, "OK"),
         (file, "", R_OK | W_OK, e, "OK"),
         (AT_FDCWD, "f", X_OK, 0, "EACCES"),
-        (AT_FDCWD, "ls", X_OK, AT_SYMLINK_NOFOLLOW, "OK"),
+        (AT_FDCWD, "ls", X_OK, AT_SYMLINK_NOFOLLOW.bits(), "OK"),
         (AT_FDCWD, "/", X_OK | W_OK, 0, "OK"),
     ] {
-        let got = say(task.faccessat2(at, path.as_bytes(), want, flags));
+        let got = say(task.faccessat2(at, path.as_bytes(), want, AtFlags::from_bits_retain(flags)));
         assert_eq!(got, answer, "{path} {want} {flags:#x}");
     }
 }
@@ -222,9 +248,9 @@ fn access_checks_the_real_ids() {
             |path: &str, want, flags| say(task.faccessat2(AT_FDCWD, path.as_bytes(), want, flags));
         let rw = R_OK | W_OK;
         [
-            try_one("/f", rw, 0),
+            try_one("/f", rw, AtFlags::empty()),
             try_one("/f", rw, AT_EACCESS),
-            try_one("/nox/in", 0, 0),
+            try_one("/nox/in", 0, AtFlags::empty()),
             try_one("/nox/in", 0, AT_EACCESS),
         ]
     };

@@ -4,7 +4,7 @@
 use crate::world::*;
 use openpath_abi::caps::*;
 use openpath_abi::fcntl::*;
-use openpath_abi::{Errno, TimeSet, Timespec, mode, stat};
+use openpath_abi::{AtFlags, Errno, TimeSet, Timespec, mode, stat};
 use openpath_vfs::{MountFlags, Profile};
 
 const OMIT: TimeSet = TimeSet::Omit;
@@ -40,7 +40,7 @@ fn owners_set_any_time_and_writers_only_now() {
         task.chmod(b"/t", bits).expect("chmod");
         let by = user(&vfs, who.0, who.1, who.2);
         let label = format!("{bits:o} {who:?} {times:?}");
-        let call = || by.utimensat(AT_FDCWD, Some(b"/t"), times, 0);
+        let call = || by.utimensat(AT_FDCWD, Some(b"/t"), times, AtFlags::empty());
         check(
             &task,
             "/t",
@@ -53,7 +53,7 @@ fn owners_set_any_time_and_writers_only_now() {
         TimeSet::At(Timespec::new(-5, 5)),
         TimeSet::At(Timespec::new(i64::MAX, 6)),
     ];
-    task.utimensat(AT_FDCWD, Some(b"/t"), times, 0)
+    task.utimensat(AT_FDCWD, Some(b"/t"), times, AtFlags::empty())
         .expect("utimensat");
     let s = task.stat(b"/t").expect("stat");
     assert_eq!(
@@ -89,14 +89,14 @@ fn utimensat_checks_its_arguments() {
         (AT_FDCWD, some, [NOW, NOW], 0x400, "EINVAL"),
         (AT_FDCWD, none, [NOW, NOW], 0, "EFAULT"),
         (of, none, [NOW, NOW], 0, "OK"),
-        (of, none, [NOW, NOW], AT_SYMLINK_NOFOLLOW, "EINVAL"),
-        (BAD, none, [NOW, NOW], AT_SYMLINK_NOFOLLOW, "EINVAL"),
+        (of, none, [NOW, NOW], AT_SYMLINK_NOFOLLOW.bits(), "EINVAL"),
+        (BAD, none, [NOW, NOW], AT_SYMLINK_NOFOLLOW.bits(), "EINVAL"),
         (BAD, none, [NOW, NOW], 0, "EBADF"),
         (at_place, none, [NOW, NOW], 0, "EBADF"),
-        (at_place, Some(b""), [NOW, NOW], AT_EMPTY_PATH, "OK"),
+        (at_place, Some(b""), [NOW, NOW], AT_EMPTY_PATH.bits(), "OK"),
         (at_place, Some(b""), [NOW, NOW], 0, "ENOENT"),
     ] {
-        let got = say(task.utimensat(at, path, times, flags));
+        let got = say(task.utimensat(at, path, times, AtFlags::from_bits_retain(flags)));
         assert_eq!(got, answer, "{times:?} {flags:#x}");
     }
     assert_eq!(task.futimens(at_place, [OMIT, OMIT]), Ok(()));

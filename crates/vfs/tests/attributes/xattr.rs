@@ -4,7 +4,7 @@
 use crate::world::*;
 use openpath_abi::caps::*;
 use openpath_abi::xattr::{XATTR_CREATE, XATTR_REPLACE};
-use openpath_abi::{Errno, mode, stat};
+use openpath_abi::{Errno, OFlags, XattrFlags, mode, stat};
 use openpath_vfs::{Task, Vfs};
 
 fn tree() -> (Vfs, Task) {
@@ -24,7 +24,7 @@ fn tree() -> (Vfs, Task) {
 /// The answers of set, get, remove and a second remove, for one name.
 fn round(task: &Task, path: &str, name: &str) -> String {
     let (p, n) = (path.as_bytes(), name.as_bytes());
-    let set = say(task.setxattr(p, n, b"v", 0));
+    let set = say(task.setxattr(p, n, b"v", XattrFlags::empty()));
     let get = say(task.getxattr(p, n));
     let (gone, again) = (say(task.removexattr(p, n)), say(task.removexattr(p, n)));
     format!("{set} {get} {gone} {again}")
@@ -94,7 +94,8 @@ fn lists_hide_trusted_attributes() {
     let (vfs, task) = tree();
     assert_eq!(task.listxattr(b"/d/own"), Ok(vec![]));
     for name in [b"user.z".as_slice(), b"trusted.z", b"security.z"] {
-        task.setxattr(b"/d/own", name, b"v", 0).expect("setxattr");
+        task.setxattr(b"/d/own", name, b"v", XattrFlags::empty())
+            .expect("setxattr");
     }
     let owner = user(&vfs, 1000, &[], &[]);
     let list = |by: &Task| {
@@ -121,15 +122,21 @@ fn xattr_calls_check_arguments_in_order() {
     };
     let name = |len: usize| [b"user.".as_slice(), &vec![b'a'; len - 5]].concat();
     let big = vec![b'v'; 65_537];
-    assert_eq!(set(b"nope", b"", b"v", 4), "EINVAL");
-    assert_eq!(set(b"nope", b"", &big, 0), "ERANGE");
-    assert_eq!(set(b"nope", &name(256), b"v", 0), "ERANGE");
-    assert_eq!(set(b"nope", b"user.a", &big, 0), "E2BIG");
-    assert_eq!(set(b"nope", b"user.a", b"v", 0), "ENOENT");
-    assert_eq!(set(b"", b"user.a", b"v", 0), "ENOENT");
+    assert_eq!(
+        set(b"nope", b"", b"v", XattrFlags::from_bits_retain(4)),
+        "EINVAL"
+    );
+    assert_eq!(set(b"nope", b"", &big, XattrFlags::empty()), "ERANGE");
+    assert_eq!(
+        set(b"nope", &name(256), b"v", XattrFlags::empty()),
+        "ERANGE"
+    );
+    assert_eq!(set(b"nope", b"user.a", &big, XattrFlags::empty()), "E2BIG");
+    assert_eq!(set(b"nope", b"user.a", b"v", XattrFlags::empty()), "ENOENT");
+    assert_eq!(set(b"", b"user.a", b"v", XattrFlags::empty()), "ENOENT");
     let f = b"/d/x";
-    assert_eq!(set(f, &name(255), b"v", 0), "OK");
-    assert_eq!(set(f, b"user.a", &big[1..], 0), "OK");
+    assert_eq!(set(f, &name(255), b"v", XattrFlags::empty()), "OK");
+    assert_eq!(set(f, b"user.a", &big[1..], XattrFlags::empty()), "OK");
     assert_eq!(task.getxattr(f, b"user.a").map(|v| v.len()), Ok(65_536));
     let both = XATTR_CREATE | XATTR_REPLACE;
     assert_eq!(set(f, b"user.a", b"v", both), "EEXIST");
@@ -142,12 +149,21 @@ fn xattr_calls_check_arguments_in_order() {
     assert_eq!(say(task.removexattr(b"nope", b"")), "ERANGE");
     let (place, reader) = (task.get("/d/x", "PATH"), task.get("/d/x", "RD"));
     assert_eq!(
-        task.fsetxattr(place, b"user.a", b"v", 9),
+        task.fsetxattr(place, b"user.a", b"v", XattrFlags::from_bits_retain(9)),
         Err(Errno::EINVAL)
     );
-    assert_eq!(task.fsetxattr(place, b"", b"v", 0), Err(Errno::ERANGE));
-    assert_eq!(task.fsetxattr(place, b"user.a", b"v", 0), Err(Errno::EBADF));
-    assert_eq!(task.fsetxattr(reader, b"user.b", b"v", 0), Ok(()));
+    assert_eq!(
+        task.fsetxattr(place, b"", b"v", XattrFlags::empty()),
+        Err(Errno::ERANGE)
+    );
+    assert_eq!(
+        task.fsetxattr(place, b"user.a", b"v", XattrFlags::empty()),
+        Err(Errno::EBADF)
+    );
+    assert_eq!(
+        task.fsetxattr(reader, b"user.b", b"v", XattrFlags::empty()),
+        Ok(())
+    );
     assert_eq!(task.fgetxattr(reader, b"user.b"), Ok(b"v".to_vec()));
     assert_eq!(task.fremovexattr(reader, b"user.b"), Ok(()));
 }
@@ -156,7 +172,7 @@ fn xattr_calls_check_arguments_in_order() {
 fn links_have_attributes_of_their_own() {
     let (_vfs, task) = tree();
     let l = b"/d/sl".as_slice();
-    let set = |name: &[u8]| say(task.lsetxattr(l, name, b"v", 0));
+    let set = |name: &[u8]| say(task.lsetxattr(l, name, b"v", XattrFlags::empty()));
     assert_eq!(set(b"user.a"), "EPERM");
     assert_eq!(say(task.lgetxattr(l, b"user.a")), "ENODATA");
     assert_eq!(
@@ -214,7 +230,11 @@ fn file_capabilities_have_two_versions() {
         (caps(0x0200_0000, 24, 0), "EINVAL", Ok(foreign)),
         (vec![], "OK", Err(Errno::EINVAL)),
     ] {
-        assert_eq!(say(task.setxattr(f, CAP, &value, 0)), answer, "{value:?}");
+        assert_eq!(
+            say(task.setxattr(f, CAP, &value, XattrFlags::empty())),
+            answer,
+            "{value:?}"
+        );
         assert_eq!(task.getxattr(f, CAP), shown, "{value:?}");
     }
 }
@@ -224,7 +244,9 @@ fn file_capabilities_need_cap_setfcap() {
     let (vfs, task) = tree();
     let v2 = caps(0x0200_0001, 20, 0);
     let owner = user(&vfs, 1000, &[], &[]);
-    let set = |by: &Task, path: &[u8], value: &[u8]| say(by.setxattr(path, CAP, value, 0));
+    let set = |by: &Task, path: &[u8], value: &[u8]| {
+        say(by.setxattr(path, CAP, value, XattrFlags::empty()))
+    };
     assert_eq!(set(&owner, b"/d/own", &v2), "EPERM");
     assert_eq!(set(&owner, b"/d/own", b"v"), "EINVAL");
     assert_eq!(set(&owner, b"/d/own", b""), "OK");
@@ -233,7 +255,7 @@ fn file_capabilities_need_cap_setfcap() {
     assert_eq!(set(&setter, b"/d/root", &v2), "OK");
     assert_eq!(say(setter.removexattr(b"/d/root", CAP)), "OK");
     assert_eq!(
-        say(setter.setxattr(b"/d/root", b"security.x", b"v", 0)),
+        say(setter.setxattr(b"/d/root", b"security.x", b"v", XattrFlags::empty())),
         "EPERM"
     );
     let admin = user(&vfs, 1000, &[], &[CAP_SYS_ADMIN]);
@@ -271,12 +293,13 @@ fn a_change_of_data_removes_file_capabilities() {
         ),
         (
             "O_TRUNC",
-            &|| task.shut(task.open(p, flags("WR|TRUNC"), 0)),
+            &|| task.shut(task.open(p, OFlags::from_bits_retain((flags("WR|TRUNC")).bits()), 0)),
             false,
         ),
     ];
     for (label, change, stays) in changes {
-        task.setxattr(p, CAP, &v2, 0).expect("setxattr");
+        task.setxattr(p, CAP, &v2, XattrFlags::empty())
+            .expect("setxattr");
         assert_eq!(change(), Ok(()), "{label}");
         let left = if stays { "OK" } else { "ENODATA" };
         assert_eq!(say(task.getxattr(p, CAP)), left, "{label}");

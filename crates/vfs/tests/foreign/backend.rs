@@ -2,7 +2,7 @@
 //! A back end that a test changes behind the core's back. It counts requests, and on request holds
 //! a lookup or answers that it would wait.
 
-use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
     Attr, Caching, Cred, FileOps, Found, Inode, InodeOps, NewInode, Patience, Rename, SuperBlock,
     SuperBlockOps, SuperBlockOptions, Task, Vfs,
@@ -220,7 +220,7 @@ impl InodeOps for Node {
     fn open(
         &self,
         _inode: &Inode,
-        _flags: u32,
+        _flags: OFlags,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         if self.0.would_block(patience) {

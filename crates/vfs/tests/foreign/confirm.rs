@@ -3,7 +3,7 @@
 
 use super::backend::{scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, O_APPEND, O_RDONLY, O_RDWR, SEEK_END};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, StatxMask, mode};
 use openpath_vfs::{Caching, MountFlags};
 use std::sync::Arc;
 
@@ -70,7 +70,9 @@ fn attributes_by_a_descriptor_are_refreshed() {
     let size = s.task.fstat(fd).map(|st| st.size);
     assert_eq!(s.world.refreshed(), 1);
     assert_eq!(s.task.fstat(fd).map(|st| st.size), size.map(|n| n + 1));
-    s.task.statx(fd, b"", AT_EMPTY_PATH, 0).expect("statx");
+    s.task
+        .statx(fd, b"", AT_EMPTY_PATH, StatxMask::empty())
+        .expect("statx");
     s.task.lseek(fd, 0, SEEK_END).expect("lseek");
     s.task.fchmod(fd, 0o600).expect("fchmod");
     assert_eq!(s.world.refreshed(), 4);

@@ -2,8 +2,8 @@
 //! A back end that reports more bytes than requested, or no room: the answer of the call, and how
 //! often the back end is asked.
 
-use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDWR};
-use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR};
+use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
     Attr, Cred, Fd, Found, Inode, InodeOps, NewInode, Patience, SuperBlock, SuperBlockOps,
     SuperBlockOptions, Task, Vfs,
@@ -94,7 +94,7 @@ impl SuperBlockOps for Tree {
 }
 
 /// A task, the file opened with `O_RDWR` and `flags`, and its answers.
-fn world(flags: u32) -> (Task, Fd, Arc<Answers>) {
+fn world(flags: OFlags) -> (Task, Fd, Arc<Answers>) {
     let answers = Arc::new(Answers {
         moved: Mutex::new(Ok(0)),
         end: AtomicUsize::new(0),
@@ -126,7 +126,7 @@ fn world(flags: u32) -> (Task, Fd, Arc<Answers>) {
 #[test]
 fn a_count_beyond_the_request_fails_with_eio() {
     const REFUSED: Answer = Err(Errno::EIO);
-    let (task, fd, answers) = world(0);
+    let (task, fd, answers) = world(O_RDONLY);
     for moved in [8, 999, 1 << 40, usize::MAX] {
         *answers.moved.lock().unwrap() = Ok(moved);
         let mut buf = [0; 7];
@@ -166,7 +166,7 @@ fn an_impossible_end_of_file_fails_with_eio() {
 
 #[test]
 fn a_full_back_end_and_a_short_write_are_not_retried() {
-    let (task, fd, answers) = world(0);
+    let (task, fd, answers) = world(O_RDONLY);
     let asked = |answer: Answer, call: &dyn Fn() -> Answer| {
         *answers.moved.lock().unwrap() = answer;
         answers.writes.store(0, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 
 use super::backend::{At, Scene, scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_PATH, O_RDONLY};
-use openpath_abi::{Errno, OpenHow, mode, resolve};
+use openpath_abi::{AtFlags, Errno, OpenHow, StatxMask, mode, resolve};
 use openpath_vfs::{Caching, Check, ExplainOp, MountFlags, Reason, Task, TryError, flag};
 use std::sync::Arc;
 use std::thread;
@@ -48,18 +48,23 @@ fn a_miss_is_looked_up_without_a_wait_and_cached() {
     let s = trying(Caching::Keep);
     let fd = s
         .task
-        .openat2(AT_FDCWD, b"/d/f", &how(O_RDONLY))
+        .openat2(AT_FDCWD, b"/d/f", &how(O_RDONLY.bits()))
         .expect("asked");
     s.task.close(fd).expect("close");
     assert_eq!(s.world.lookups(), 2);
-    assert_eq!(cached(&s.task, b"/d/f", O_RDONLY), Ok(()));
+    assert_eq!(cached(&s.task, b"/d/f", O_RDONLY.bits()), Ok(()));
     assert_eq!(
-        s.task.try_statx(AT_FDCWD, b"/d/g", 0, 0).err(),
+        s.task
+            .try_statx(AT_FDCWD, b"/d/g", AtFlags::empty(), StatxMask::empty())
+            .err(),
         Some(TryError::Errno(Errno::ENOENT))
     );
     assert_eq!(s.world.lookups(), 1);
-    assert_eq!(cached(&s.task, b"/d/g", O_RDONLY), Err(Errno::ENOENT));
-    assert_eq!(cached(&s.task, b"/d/f", O_PATH), Ok(()));
+    assert_eq!(
+        cached(&s.task, b"/d/g", O_RDONLY.bits()),
+        Err(Errno::ENOENT)
+    );
+    assert_eq!(cached(&s.task, b"/d/f", O_PATH.bits()), Ok(()));
     assert_eq!(s.world.lookups(), 0);
 }
 
@@ -68,7 +73,10 @@ fn a_back_end_that_would_wait_gives_eagain_and_caches_nothing() {
     let s = trying(Caching::Keep);
     s.world.set_slow(true);
     for _ in 0..2 {
-        assert_eq!(cached(&s.task, b"/d/f", O_RDONLY), Err(Errno::EAGAIN));
+        assert_eq!(
+            cached(&s.task, b"/d/f", O_RDONLY.bits()),
+            Err(Errno::EAGAIN)
+        );
         assert_eq!(s.task.last_reason(), Some(Reason::WouldWait));
         assert_eq!(
             s.task.try_open(b"/d/f", O_RDONLY, 0),
@@ -76,7 +84,7 @@ fn a_back_end_that_would_wait_gives_eagain_and_caches_nothing() {
         );
     }
     s.task.stat(b"/d/f").expect("when it may wait");
-    assert_eq!(cached(&s.task, b"/d/f", O_RDONLY), Ok(()));
+    assert_eq!(cached(&s.task, b"/d/f", O_RDONLY.bits()), Ok(()));
 }
 
 #[test]
@@ -87,14 +95,20 @@ fn a_tree_that_may_wait_is_not_asked_even_beneath_one_that_never_does() {
     s.task
         .mount(Arc::clone(&upper), b"/d", MountFlags::default())
         .expect("mount");
-    assert_eq!(cached(&s.task, b"/d/g", O_RDONLY), Err(Errno::EAGAIN));
+    assert_eq!(
+        cached(&s.task, b"/d/g", O_RDONLY.bits()),
+        Err(Errno::EAGAIN)
+    );
     assert_eq!(s.task.last_reason(), Some(Reason::Miss));
     // The tree reaches that directory by a name that is looked up.
     s.tree.forget_name(&s.root, b"d");
-    assert_eq!(cached(&s.task, b"/d/g", O_RDONLY), Err(Errno::EAGAIN));
+    assert_eq!(
+        cached(&s.task, b"/d/g", O_RDONLY.bits()),
+        Err(Errno::EAGAIN)
+    );
     assert_eq!(world.lookups(), 0);
     s.task.stat(b"/d/g").expect("stat");
-    assert_eq!(cached(&s.task, b"/d/g", O_RDONLY), Ok(()));
+    assert_eq!(cached(&s.task, b"/d/g", O_RDONLY.bits()), Ok(()));
 }
 
 #[test]
@@ -106,18 +120,22 @@ fn a_revalidating_tree_that_never_waits_is_asked_at_each_cached_open() {
     s.task
         .mount(Arc::clone(&upper), b"/m", MountFlags::default())
         .expect("mount");
-    let open = || cached(&s.task, b"/m/f", O_RDONLY);
+    let open = || cached(&s.task, b"/m/f", O_RDONLY.bits());
     assert_eq!(open(), Ok(()));
     assert!(world.lookups() > 0);
     assert_eq!(open(), Ok(()));
     assert!(world.lookups() > 0);
     let file = s.task.open(b"/m/f", O_RDONLY, 0).expect("open");
-    let by_fd = || s.task.try_statx(file, b"", AT_EMPTY_PATH, 0).err();
+    let by_fd = || {
+        s.task
+            .try_statx(file, b"", AT_EMPTY_PATH, StatxMask::empty())
+            .err()
+    };
     assert_eq!(by_fd(), None);
     world.set_slow(true);
     assert_eq!(by_fd(), Some(TryError::WouldBlock));
     assert_eq!(open(), Err(Errno::EAGAIN));
-    assert_eq!(cached(&s.task, b"/m", O_RDONLY), Err(Errno::EAGAIN));
+    assert_eq!(cached(&s.task, b"/m", O_RDONLY.bits()), Err(Errno::EAGAIN));
     world.set_slow(false);
     world.take(upper.root(), "f");
     assert_eq!(open(), Err(Errno::ENOENT));
@@ -128,7 +146,7 @@ fn a_revalidating_tree_that_may_wait_fails_each_cached_open() {
     let s = scene(Caching::Confirm, false);
     s.world.file(&s.root, "f");
     s.task.stat(b"/f").expect("stat");
-    assert_eq!(cached(&s.task, b"/f", O_RDONLY), Err(Errno::EAGAIN));
+    assert_eq!(cached(&s.task, b"/f", O_RDONLY.bits()), Err(Errno::EAGAIN));
     assert_eq!(s.task.last_reason(), Some(Reason::Revalidate));
 }
 
@@ -155,7 +173,7 @@ fn a_try_does_not_wait_for_a_lookup_of_the_same_name() {
         gate.open();
         other.join().expect("thread").expect("stat");
     });
-    assert_eq!(cached(&s.task, b"/d/f", O_RDONLY), Ok(()));
+    assert_eq!(cached(&s.task, b"/d/f", O_RDONLY.bits()), Ok(()));
 }
 
 #[test]
@@ -186,14 +204,14 @@ fn a_file_with_an_open_hook_is_opened_without_a_wait_or_not() {
         s.task.stat(b"/f").expect("stat");
         f.set_flags(flag::OPEN_HOOK);
         let expected = if tries { Ok(()) } else { Err(Errno::EAGAIN) };
-        assert_eq!(cached(&s.task, b"/f", O_RDONLY), expected);
+        assert_eq!(cached(&s.task, b"/f", O_RDONLY.bits()), expected);
         s.world.set_slow(true);
         let tried = s.task.try_open(b"/f", O_RDONLY, 0);
         assert_eq!(tried, Err(TryError::WouldBlock));
         assert_eq!(s.task.last_reason(), Some(Reason::OpenHook));
         s.task.open(b"/f", O_RDONLY, 0).expect("when it may wait");
         f.clear_flags(flag::OPEN_HOOK);
-        assert_eq!(cached(&s.task, b"/f", O_RDONLY), Ok(()));
+        assert_eq!(cached(&s.task, b"/f", O_RDONLY.bits()), Ok(()));
     }
 }
 
@@ -210,7 +228,10 @@ fn a_link_is_read_without_a_wait_or_not() {
     s.world.put(&d, "l", &l);
     s.task.lstat(b"/d/l").expect("lstat");
     s.world.set_slow(true);
-    assert_eq!(cached(&s.task, b"/d/l", O_RDONLY), Err(Errno::EAGAIN));
+    assert_eq!(
+        cached(&s.task, b"/d/l", O_RDONLY.bits()),
+        Err(Errno::EAGAIN)
+    );
     assert_eq!(s.task.last_reason(), Some(Reason::WouldWait));
     assert_eq!(
         s.task.try_readlinkat(AT_FDCWD, b"/d/l"),
@@ -218,5 +239,5 @@ fn a_link_is_read_without_a_wait_or_not() {
     );
     s.world.set_slow(false);
     assert_eq!(s.task.try_readlinkat(AT_FDCWD, b"/d/l"), Ok(b"f".to_vec()));
-    assert_eq!(cached(&s.task, b"/d/l", O_RDONLY), Ok(()));
+    assert_eq!(cached(&s.task, b"/d/l", O_RDONLY.bits()), Ok(()));
 }

@@ -4,7 +4,7 @@
 use crate::world::*;
 use openpath_abi::caps::*;
 use openpath_abi::fcntl::*;
-use openpath_abi::{Errno, TimeSet, dirent, mode, stat};
+use openpath_abi::{Errno, TimeSet, UmountFlags, dirent, mode, stat};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{DirEntry, Fd, MountFlags, Task};
 
@@ -485,7 +485,7 @@ fn dotdot_lists_the_parent_within_the_tree() {
     assert_eq!(parent("/c"), ino("/a"), "also at a bind mount");
     let open = task.get("/a/b", "RD");
     task.dir("/x", 0o755, (0, 0));
-    task.umount(b"/c", 0).expect("umount");
+    task.umount(b"/c", UmountFlags::empty()).expect("umount");
     task.rename(b"/a/b", b"/x/b").expect("rename");
     assert_eq!(all(&task, open, 4096)[1].ino, ino("/x"));
 }

@@ -9,7 +9,7 @@
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 use openpath_vfs::Task;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -31,7 +31,7 @@ enum Step {
 
 /// One descriptor of a FIFO.
 trait End: Send {
-    fn open(&mut self, flags: u32) -> Result<(), Errno>;
+    fn open(&mut self, flags: OFlags) -> Result<(), Errno>;
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, Errno>;
     fn write(&mut self, data: &[u8]) -> Result<usize, Errno>;
     fn close(&mut self);
@@ -41,8 +41,10 @@ trait End: Send {
 struct Ours(Task);
 
 impl End for Ours {
-    fn open(&mut self, flags: u32) -> Result<(), Errno> {
-        self.0.open(b"/p", flags, 0).map(drop)
+    fn open(&mut self, flags: OFlags) -> Result<(), Errno> {
+        self.0
+            .open(b"/p", OFlags::from_bits_retain(flags.bits()), 0)
+            .map(drop)
     }
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, Errno> {
         self.0.read(0, buf)
@@ -70,11 +72,11 @@ impl Host {
 }
 
 impl End for Host {
-    fn open(&mut self, flags: u32) -> Result<(), Errno> {
+    fn open(&mut self, flags: OFlags) -> Result<(), Errno> {
         let access = flags & O_ACCMODE;
         let mut how = OpenOptions::new();
         how.read(access != O_WRONLY).write(access != O_RDONLY);
-        how.custom_flags((flags & O_NONBLOCK).cast_signed());
+        how.custom_flags((flags & O_NONBLOCK).bits().cast_signed());
         self.1 = Some(errno(how.open(&self.0))?);
         Ok(())
     }
@@ -100,7 +102,9 @@ fn act(number: usize, mut end: Box<dyn End>, said: Sender<(usize, String)>) -> A
     let thread = thread::spawn(move || {
         for (n, step) in told {
             let done = match step {
-                Step::Open(flags) => end.open(flags).map(|()| String::new()),
+                Step::Open(flags) => end
+                    .open(OFlags::from_bits_retain(flags))
+                    .map(|()| String::new()),
                 // The bytes say which step wrote them.
                 Step::Write(len) => end.write(&vec![n as u8; len]).map(|n| n.to_string()),
                 Step::Read(len) => {
@@ -149,9 +153,9 @@ fn script(mut seed: u64) -> Vec<(usize, Step)> {
                 let nonblock = if next(&mut seed).is_multiple_of(5) {
                     O_NONBLOCK
                 } else {
-                    0
+                    O_RDONLY
                 };
-                Step::Open(access | nonblock)
+                Step::Open((access | nonblock).bits())
             }
             3..6 => Step::Read(len),
             6..9 => Step::Write(len),

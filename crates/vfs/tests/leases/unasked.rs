@@ -5,7 +5,7 @@
 use crate::world::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::lock::{F_GETLEASE, F_RDLCK, F_SETLEASE, F_UNLCK, F_WRLCK};
-use openpath_abi::{Delegation, Errno};
+use openpath_abi::{AtFlags, Delegation, Errno, XattrFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, LockKind, Profile, Reason, Sysctl, Task, TryError, Tuning, Vfs};
 use std::sync::mpsc;
@@ -257,9 +257,11 @@ fn changes_of_names_and_attributes_break_the_delegation_of_a_file() {
         ("chown", |t| t.chown(b"/d/f", 1, 1)),
         ("utimens", |t| {
             let now = [openpath_abi::TimeSet::Now; 2];
-            t.utimensat(AT_FDCWD, Some(b"/d/f"), now, 0)
+            t.utimensat(AT_FDCWD, Some(b"/d/f"), now, AtFlags::empty())
         }),
-        ("setxattr", |t| t.setxattr(b"/d/f", b"user.x", b"1", 0)),
+        ("setxattr", |t| {
+            t.setxattr(b"/d/f", b"user.x", b"1", XattrFlags::empty())
+        }),
         ("removexattr", |t| t.removexattr(b"/d/f", b"user.x")),
         ("link", |t| t.link(b"/d/f", b"/d/h")),
         ("rename", |t| t.rename(b"/d/h", b"/d/ff")),

@@ -116,7 +116,7 @@ fn an_open_file_in_transit_keeps_its_locks() {
     drop(task);
     assert_eq!(kinds(&vfs), "of");
     let other = root(&vfs);
-    let fd = other.install(&file, 0).expect("a descriptor");
+    let fd = other.install(&file, O_RDONLY).expect("a descriptor");
     drop(file);
     assert_eq!(kinds(&vfs), "of");
     other.close(fd).expect("closed");

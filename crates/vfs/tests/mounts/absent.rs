@@ -6,7 +6,7 @@ use crate::world::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::rename::RENAME_EXCHANGE;
 use openpath_abi::resolve::RESOLVE_CACHED;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{AtFlags, Errno, OFlags, OpenHow, UmountFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,14 +67,18 @@ fn names(task: &Task, path: &str) -> Vec<String> {
     all
 }
 
-fn open(task: &Task, path: &str, flags: u32) -> Result<(), Errno> {
+fn open(task: &Task, path: &str, flags: OFlags) -> Result<(), Errno> {
     let why = task.explain(&ExplainOp::Openat {
         dirfd: AT_FDCWD,
         path: path.as_bytes(),
         flags,
-        mode: 0o600,
+        mode: 0o600.into(),
     });
-    let done = task.shut(task.open(path.as_bytes(), flags, 0o600));
+    let done = task.shut(task.open(
+        path.as_bytes(),
+        OFlags::from_bits_retain(flags.bits()),
+        0o600,
+    ));
     assert_eq!(why.result, done, "{why}");
     done
 }
@@ -119,7 +123,7 @@ fn an_absent_name_is_not_found_cached_or_not() {
     let why = task.explain(&ExplainOp::Stat {
         dirfd: AT_FDCWD,
         path: b"/m/vault/gold",
-        at_flags: 0,
+        at_flags: AtFlags::empty(),
     });
     assert_eq!(why.refused_by(), Some(Check::Hidden), "{why}");
 }
@@ -196,8 +200,8 @@ fn rules_belong_to_a_mount_and_are_copied_with_it() {
     task.set_absent(b"/m", None).expect("no rules");
     assert!(task.stat(b"/m/vault/gold").is_ok() && task.stat(b"/m/etc/shadow").is_ok());
     assert_eq!(task.stat(b"/part/shadow").map(drop), none);
-    task.umount(b"/copy", 0).expect("umount");
-    task.umount(b"/part", 0).expect("umount");
+    task.umount(b"/copy", UmountFlags::empty()).expect("umount");
+    task.umount(b"/part", UmountFlags::empty()).expect("umount");
     // Paths of rules begin at the root of their mount.
     let only = AbsentRules::builder().path(b"shadow").build();
     task.bind(b"/m/etc", b"/part").expect("a bind");
@@ -217,12 +221,15 @@ fn open_files_stay_open_under_new_rules() {
     task.set_absent(b"/m", rules().build().ok()).expect("rules");
     let mut byte = [0];
     assert_eq!(task.read(file, &mut byte), Ok(1));
-    assert!(task.fstatat(dir, b"gold", 0).is_ok());
+    assert!(task.fstatat(dir, b"gold", AtFlags::empty()).is_ok());
     assert!(task.stat(b"gold").is_ok());
     assert!(task.stat(b"../plain").is_ok());
     assert_eq!(task.stat(b"../vault/gold"), Err(Errno::ENOENT));
     assert_eq!(task.stat(b"../etc/shadow"), Err(Errno::ENOENT));
-    assert_eq!(task.fstatat(dir, b"x.pem", 0), Err(Errno::ENOENT));
+    assert_eq!(
+        task.fstatat(dir, b"x.pem", AtFlags::empty()),
+        Err(Errno::ENOENT)
+    );
 }
 
 #[test]
@@ -346,7 +353,7 @@ fn walks_through_mounts_without_rules_stay_fast() {
         let why = task.explain(&ExplainOp::Stat {
             dirfd,
             path,
-            at_flags,
+            at_flags: AtFlags::from_bits_retain(at_flags),
         });
         why.fast.map(|fast| fast.lane)
     };

@@ -3,12 +3,12 @@
 //! them. The expected answers are those of Linux 6.18.
 
 use crate::tasks::{self, NOBODY, Short, root, says, tree, user, vfs};
-use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, AT_RECURSIVE, O_CREAT, O_DIRECTORY, O_WRONLY};
+use openpath_abi::fcntl::{AT_FDCWD, AT_RECURSIVE, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
 use openpath_abi::mount::{
     MNT_DETACH, MOUNT_ATTR_IDMAP, MOUNT_ATTR_RDONLY, MOVE_MOUNT_BENEATH, MOVE_MOUNT_F_EMPTY_PATH,
     MS_PRIVATE, MS_REC, MS_SHARED, MS_SLAVE, MS_UNBINDABLE, OPEN_TREE_CLONE,
 };
+use openpath_abi::{AtFlags, Errno, MountAttrFlags, UmountFlags};
 use openpath_vfs::{LSMT_ROOT, MountAttr, MountFlags, Task, Vfs};
 
 fn mount(t: &Task, target: &str) -> String {
@@ -19,7 +19,7 @@ fn bind(t: &Task, source: &str, target: &str) -> String {
     says(t.bind(source.as_bytes(), target.as_bytes()))
 }
 
-fn umount(t: &Task, target: &str, flags: u32) -> String {
+fn umount(t: &Task, target: &str, flags: UmountFlags) -> String {
     says(t.umount(target.as_bytes(), flags))
 }
 
@@ -73,7 +73,7 @@ fn a_copied_namespace_has_the_current_mounts_and_no_later_ones() {
     // Each unmounts its own.
     assert_eq!(umount(&guest, "/a/x", MNT_DETACH), "0");
     assert!(sees(&t, "/a/x") && !sees(&guest, "/a/x"));
-    assert_eq!(umount(&t, "/b", 0), "0");
+    assert_eq!(umount(&t, "/b", UmountFlags::empty()), "0");
     drop(guest);
     assert_eq!(held(&vfs), before, "the namespace outlived its last task");
 }
@@ -93,14 +93,14 @@ fn mounts_propagate_to_peers_and_slaves() {
     let seen = ["/m/d", "/a/d", "/b/d", "/c/d"].map(|dir| sees(&t, dir));
     assert_eq!(seen, [true, true, true, false]);
     // A mount in a slave does not propagate.
-    assert_eq!(umount(&t, "/b/d", 0), "0");
+    assert_eq!(umount(&t, "/b/d", UmountFlags::empty()), "0");
     let seen = ["/m/d", "/a/d", "/b/d"].map(|dir| sees(&t, dir));
     assert_eq!(seen, [true, true, false]);
     // An unmount at one peer propagates to all, unless one is in use.
     let user = t.open(b"/a/d", O_DIRECTORY, 0).expect("open");
-    assert_eq!(umount(&t, "/m/d", 0), "EBUSY");
+    assert_eq!(umount(&t, "/m/d", UmountFlags::empty()), "EBUSY");
     t.close(user).expect("close");
-    assert_eq!(umount(&t, "/a/d", 0), "0");
+    assert_eq!(umount(&t, "/a/d", UmountFlags::empty()), "0");
     assert_eq!(["/m/d", "/a/d"].map(|dir| sees(&t, dir)), [false, false]);
 }
 
@@ -116,7 +116,7 @@ fn a_propagated_mount_goes_below_an_existing_one() {
     marked(&t, "/m/d");
     // The slave keeps its own mount on top; the propagated one lies below.
     assert!(sees(&t, "/m/d") && !sees(&t, "/a/d"));
-    assert_eq!(umount(&t, "/a/d", 0), "0");
+    assert_eq!(umount(&t, "/a/d", UmountFlags::empty()), "0");
     assert!(sees(&t, "/a/d"));
 }
 
@@ -178,7 +178,10 @@ fn a_name_is_busy_only_in_a_namespace_that_mounts_on_it() {
     assert_eq!(says(t.rmdir(b"/a/x")), "0");
     assert_eq!(says(guest.stat(b"/a/x")), "ENOENT");
     // A task in the mount stays in it.
-    assert_eq!(says(guest.shut(guest.openat(inside, b"mark", 0, 0))), "0");
+    assert_eq!(
+        says(guest.shut(guest.openat(inside, b"mark", O_RDONLY, 0))),
+        "0"
+    );
     // A renamed directory takes along what others mounted on it.
     marked(&guest, "/b");
     assert_eq!(says(t.rename(b"/b", b"/b2")), "0");
@@ -197,12 +200,15 @@ fn an_open_tree_lives_as_long_as_its_descriptor() {
     let cloned = t
         .open_tree(AT_FDCWD, b"/a", OPEN_TREE_CLONE)
         .expect("open_tree");
-    assert_eq!(says(t.fstatat(cloned, b"x/mark", 0)), "ENOENT");
+    assert_eq!(
+        says(t.fstatat(cloned, b"x/mark", AtFlags::empty())),
+        "ENOENT"
+    );
     t.close(cloned).expect("close");
     assert_eq!(held(&vfs), before);
     let whole = OPEN_TREE_CLONE | AT_RECURSIVE;
     let cloned = t.open_tree(AT_FDCWD, b"/a", whole).expect("open_tree");
-    assert_eq!(says(t.fstatat(cloned, b"x/mark", 0)), "0");
+    assert_eq!(says(t.fstatat(cloned, b"x/mark", AtFlags::empty())), "0");
     // It can be mounted once, and stays when the file is closed.
     let empty = MOVE_MOUNT_F_EMPTY_PATH;
     assert_eq!(says(t.move_mount(cloned, b"", AT_FDCWD, b"/b", empty)), "0");
@@ -227,8 +233,10 @@ fn fsmount_gives_a_mount_as_a_file() {
     assert_eq!(says(t.move_mount(fd, b"", AT_FDCWD, b"/b", empty)), "0");
     assert_eq!(says(t.move_mount(fd, b"", AT_FDCWD, b"/a", empty)), "0");
     t.close(fd).expect("close");
-    assert_eq!(umount(&t, "/a", 0), "0");
-    let unused = t.fsmount(tree(), 0, 0).expect("fsmount");
+    assert_eq!(umount(&t, "/a", UmountFlags::empty()), "0");
+    let unused = t
+        .fsmount(tree(), 0, MountAttrFlags::empty())
+        .expect("fsmount");
     t.close(unused).expect("close");
     assert_eq!(held(&vfs), before);
 }
@@ -245,7 +253,7 @@ fn move_mount_puts_a_mount_beneath_another() {
     assert_eq!(beneath("/a", "/c"), "EINVAL");
     assert_eq!(beneath("/a", "/b"), "0");
     assert!(!sees(&t, "/a") && !sees(&t, "/b"));
-    assert_eq!(umount(&t, "/b", 0), "0");
+    assert_eq!(umount(&t, "/b", UmountFlags::empty()), "0");
     assert!(sees(&t, "/b"));
 }
 
@@ -270,7 +278,7 @@ fn mount_setattr_on_a_tree_changes_all_mounts_or_none() {
     assert_eq!(set("/b"), "EINVAL");
     let nothing = MountAttr::default();
     assert_eq!(
-        says(t.mount_setattr(AT_FDCWD, b"/nowhere", 0, &nothing)),
+        says(t.mount_setattr(AT_FDCWD, b"/nowhere", AtFlags::empty(), &nothing)),
         "0"
     );
 }
@@ -297,7 +305,7 @@ fn pivot_root_moves_tasks_at_the_old_root() {
     assert_eq!(says(other.stat(b"/old/a/x")), "0");
     // Every task has followed: the old root is an ordinary mount.
     drop(away);
-    assert_eq!(umount(&t, "/old", 0), "0");
+    assert_eq!(umount(&t, "/old", UmountFlags::empty()), "0");
     assert_eq!(says(t.stat(b"/old/a")), "ENOENT");
 }
 
@@ -308,9 +316,9 @@ fn an_idle_task_keeps_the_old_root_until_its_next_call() {
     t.dir("/m/old");
     let other = t.fork().expect("fork");
     assert_eq!(says(t.pivot_root(b"/m", b"/m/old")), "0");
-    assert_eq!(umount(&t, "/old", 0), "EBUSY");
+    assert_eq!(umount(&t, "/old", UmountFlags::empty()), "EBUSY");
     assert!(sees(&other, ""));
-    assert_eq!(umount(&t, "/old", 0), "0");
+    assert_eq!(umount(&t, "/old", UmountFlags::empty()), "0");
 }
 
 #[test]
@@ -321,7 +329,10 @@ fn id_mapped_mounts_are_refused() {
         attr_set: MOUNT_ATTR_IDMAP,
         ..MountAttr::default()
     };
-    assert_eq!(says(t.mount_setattr(AT_FDCWD, b"/a", 0, &attr)), "EINVAL");
+    assert_eq!(
+        says(t.mount_setattr(AT_FDCWD, b"/a", AtFlags::empty(), &attr)),
+        "EINVAL"
+    );
 }
 
 #[test]
@@ -441,10 +452,10 @@ fn mountinfo_shows_the_group_behind_an_unreachable_master() {
         (last.master, last.propagate_from)
     };
     assert_eq!(last(&guest), (Some(2), Some(2)));
-    assert_eq!(umount(&guest, "/b", 0), "0");
+    assert_eq!(umount(&guest, "/b", UmountFlags::empty()), "0");
     assert_eq!(last(&guest), (Some(2), Some(1)));
     // When the last of the group between is gone, it receives from the one behind.
-    assert_eq!(umount(&t, "/b", 0), "0");
+    assert_eq!(umount(&t, "/b", UmountFlags::empty()), "0");
     assert_eq!(last(&guest), (Some(1), Some(1)));
     assert_eq!(last(&t), (Some(1), Some(1)));
 }

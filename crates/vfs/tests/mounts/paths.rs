@@ -6,7 +6,7 @@ use crate::tasks::{root, tree, user, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR};
 use openpath_abi::mount::MNT_DETACH;
 use openpath_abi::resolve::RESOLVE_NO_XDEV;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{AtFlags, Errno, OpenHow, RenameFlags, UmountFlags};
 use openpath_vfs::{MountFlags, Task};
 
 /// More walks than any path needs to be cached.
@@ -187,9 +187,13 @@ fn directories_before_and_between_the_mounts_may_move() {
         assert_eq!(route.f(), said("two"));
         let one = route.path(1, "");
         let moved = |from: &str, to: &str| {
-            let done = route
-                .task
-                .renameat2(AT_FDCWD, from.as_bytes(), AT_FDCWD, to.as_bytes(), 0);
+            let done = route.task.renameat2(
+                AT_FDCWD,
+                from.as_bytes(),
+                AT_FDCWD,
+                to.as_bytes(),
+                RenameFlags::empty(),
+            );
             done.expect("rename");
         };
         moved(&one, "/elsewhere");
@@ -219,7 +223,7 @@ fn a_directory_closed_behind_a_mount_fails_with_eacces() {
             let dir = route.path(depth, "");
             route
                 .task
-                .fchmodat2(AT_FDCWD, dir.as_bytes(), mode, 0)
+                .fchmodat2(AT_FDCWD, dir.as_bytes(), mode, AtFlags::empty())
                 .expect("chmod");
         };
         for depth in 1..=4 {
@@ -249,7 +253,10 @@ fn a_mount_on_a_file_or_on_the_last_name_is_entered() {
         assert_eq!(route.read(&route.task, &f), said("other"));
         let inside = format!("{f}/x");
         assert_eq!(route.read(&route.task, &inside), Err(Errno::ENOTDIR));
-        route.task.umount(f.as_bytes(), 0).expect("umount");
+        route
+            .task
+            .umount(f.as_bytes(), UmountFlags::empty())
+            .expect("umount");
         assert_eq!(route.f(), said("two"));
         // The covered directory itself: the root of its mount answers.
         let point = route.path(4, "");
@@ -297,7 +304,7 @@ fn changes_behind_a_mount_are_seen() {
             route.task.close(both.expect("open")).expect("close");
             route
                 .task
-                .unlinkat(AT_FDCWD, path.as_bytes(), 0)
+                .unlinkat(AT_FDCWD, path.as_bytes(), AtFlags::empty())
                 .expect("unlink");
         }
     });

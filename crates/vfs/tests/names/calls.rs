@@ -5,12 +5,12 @@
 
 use crate::tasks::{BAD, NOBODY, Short, root, says, tree, user, vfs};
 use openpath_abi::fcntl::{
-    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, O_CREAT, O_EXCL, O_PATH, O_RDWR,
-    O_TMPFILE, O_WRONLY,
+    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, O_CREAT, O_EXCL, O_PATH, O_RDONLY,
+    O_RDWR, O_TMPFILE, O_WRONLY,
 };
 use openpath_abi::mode::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK};
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
-use openpath_abi::{Errno, stat};
+use openpath_abi::{AtFlags, Errno, RenameFlags, stat};
 use openpath_vfs::{Cred, MountFlags, Sysctl, Task, Vfs};
 
 /// A task in `/base`, which is a mount, with `r/d1/sub`, `r/d2`, `r/f1`, `r/f2` and the link `r/l`.
@@ -29,27 +29,27 @@ fn setup(vfs: &Vfs) -> Task {
     t
 }
 
-fn rename(t: &Task, old: &str, new: &str, flags: u32) -> String {
+fn rename(t: &Task, old: &str, new: &str, flags: RenameFlags) -> String {
     says(t.renameat2(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags))
 }
 
 #[test]
 fn a_sequence_of_renames_answers_as_in_linux() {
-    const NR: u32 = RENAME_NOREPLACE;
-    const EX: u32 = RENAME_EXCHANGE;
-    const WH: u32 = RENAME_WHITEOUT;
+    const NR: RenameFlags = RENAME_NOREPLACE;
+    const EX: RenameFlags = RENAME_EXCHANGE;
+    const WH: RenameFlags = RENAME_WHITEOUT;
     let steps: &[(&str, &str, u32, &str)] = &[
         ("r/f1", "r/f1", 0, "0"),
-        ("r/f1", "r/f1", NR, "EEXIST"),
-        ("r/f1", "r/f2", NR, "EEXIST"),
-        ("r/f1", "r/new", NR | EX, "EINVAL"),
-        ("r/f1", "r/new", EX | WH, "EINVAL"),
+        ("r/f1", "r/f1", NR.bits(), "EEXIST"),
+        ("r/f1", "r/f2", NR.bits(), "EEXIST"),
+        ("r/f1", "r/new", (NR | EX).bits(), "EINVAL"),
+        ("r/f1", "r/new", (EX | WH).bits(), "EINVAL"),
         ("r/f1", "r/new", 8, "EINVAL"),
         ("", "", 8, "EINVAL"),
         ("", "r/x", 0, "ENOENT"),
         ("r/f1", "", 0, "ENOENT"),
         ("r/f1", ".", 0, "EBUSY"),
-        ("r/f1", ".", NR, "EEXIST"),
+        ("r/f1", ".", NR.bits(), "EEXIST"),
         (".", "r/x", 0, "EBUSY"),
         ("..", "r/x", 0, "EBUSY"),
         ("/", "r/x", 0, "EXDEV"),
@@ -59,8 +59,8 @@ fn a_sequence_of_renames_answers_as_in_linux() {
         ("r/f1", "r/nodir/x", 0, "ENOENT"),
         ("r/d1", "r/d1/sub/x", 0, "EINVAL"),
         ("r/d1/sub", "r/d1", 0, "ENOTEMPTY"),
-        ("r/d1/sub", "r/d1", EX, "EINVAL"),
-        ("r/d1", "r/d1/sub", EX, "EINVAL"),
+        ("r/d1/sub", "r/d1", EX.bits(), "EINVAL"),
+        ("r/d1", "r/d1/sub", EX.bits(), "EINVAL"),
         ("r/f1", "r/d2", 0, "EISDIR"),
         ("r/d2", "r/f1", 0, "ENOTDIR"),
         ("r/d2", "r/d1", 0, "ENOTEMPTY"),
@@ -68,19 +68,19 @@ fn a_sequence_of_renames_answers_as_in_linux() {
         ("r/f1/", "r/new", 0, "ENOTDIR"),
         ("r/d2", "r/new2/", 0, "0"),
         ("r/new2/", "r/d2/", 0, "0"),
-        ("r/f1", "r/nope", EX, "ENOENT"),
-        ("r/f1", "r/d2", EX, "0"),
-        ("r/d2", "r/f1", EX, "0"),
-        ("r/f1", "r/d1/", EX, "0"),
+        ("r/f1", "r/nope", EX.bits(), "ENOENT"),
+        ("r/f1", "r/d2", EX.bits(), "0"),
+        ("r/d2", "r/f1", EX.bits(), "0"),
+        ("r/f1", "r/d1/", EX.bits(), "0"),
         ("r/l", "r/l2", 0, "0"),
         ("r/l2", "r/f1/", 0, "ENOTDIR"),
-        ("r/f1", "r/wh", WH, "0"),
+        ("r/f1", "r/wh", WH.bits(), "0"),
     ];
     let vfs = vfs();
     let t = setup(&vfs);
     for &(old, new, flags, expected) in steps {
         assert_eq!(
-            rename(&t, old, new, flags),
+            rename(&t, old, new, RenameFlags::from_bits_retain(flags)),
             expected,
             "{old:?} {new:?} {flags}"
         );
@@ -101,19 +101,19 @@ fn removals_answer_as_in_linux() {
         ("r/.", 0, "EISDIR"),
         ("r/..", 0, "EISDIR"),
         ("/", 0, "EISDIR"),
-        ("r/.", AT_REMOVEDIR, "EINVAL"),
-        ("r/..", AT_REMOVEDIR, "ENOTEMPTY"),
-        ("/", AT_REMOVEDIR, "EBUSY"),
-        ("r/f2", AT_REMOVEDIR, "ENOTDIR"),
-        ("r/l", AT_REMOVEDIR, "ENOTDIR"),
-        ("r/nope", AT_REMOVEDIR, "ENOENT"),
+        ("r/.", AT_REMOVEDIR.bits(), "EINVAL"),
+        ("r/..", AT_REMOVEDIR.bits(), "ENOTEMPTY"),
+        ("/", AT_REMOVEDIR.bits(), "EBUSY"),
+        ("r/f2", AT_REMOVEDIR.bits(), "ENOTDIR"),
+        ("r/l", AT_REMOVEDIR.bits(), "ENOTDIR"),
+        ("r/nope", AT_REMOVEDIR.bits(), "ENOENT"),
         ("r/f2", 0x400, "EINVAL"),
         ("", 0x400, "EINVAL"),
         ("", 0, "ENOENT"),
-        ("r/d1", AT_REMOVEDIR, "ENOTEMPTY"),
-        ("r/d1/sub", AT_REMOVEDIR, "0"),
-        ("r/d1/sub", AT_REMOVEDIR, "ENOENT"),
-        ("r/d1/", AT_REMOVEDIR, "0"),
+        ("r/d1", AT_REMOVEDIR.bits(), "ENOTEMPTY"),
+        ("r/d1/sub", AT_REMOVEDIR.bits(), "0"),
+        ("r/d1/sub", AT_REMOVEDIR.bits(), "ENOENT"),
+        ("r/d1/", AT_REMOVEDIR.bits(), "0"),
         ("r/d1", 0, "ENOENT"),
         ("r/l", 0, "0"),
         ("r/f1", 0, "0"),
@@ -122,7 +122,7 @@ fn removals_answer_as_in_linux() {
     let vfs = vfs();
     let t = setup(&vfs);
     for &(path, flags, expected) in steps {
-        let said = says(t.unlinkat(AT_FDCWD, path.as_bytes(), flags));
+        let said = says(t.unlinkat(AT_FDCWD, path.as_bytes(), AtFlags::from_bits_retain(flags)));
         assert_eq!(said, expected, "{path:?} {flags:#x}");
     }
     assert_eq!(t.names("r"), ["d2", "f2"]);
@@ -208,7 +208,8 @@ fn devices_need_a_capability_and_whiteouts_do_not() {
     let vfs = vfs();
     let t = root(&vfs);
     t.dir("/w");
-    t.fchmodat2(AT_FDCWD, b"/w", 0o777, 0).expect("chmod");
+    t.fchmodat2(AT_FDCWD, b"/w", 0o777, AtFlags::empty())
+        .expect("chmod");
     t.touch("/w/f");
     let u = user(&t, NOBODY);
     let dev = stat::makedev(1, 3);
@@ -233,8 +234,10 @@ fn modes_of_new_files_obey_umask_and_set_group_id_directories() {
     t.mkdir(b"/m", 0o7777).expect("mkdir");
     assert_eq!(t.mode("/m"), S_IFDIR | 0o1777);
     t.mkdir(b"/sg", 0o777).expect("mkdir");
-    t.fchownat(AT_FDCWD, b"/sg", 0, 4242, 0).expect("chown");
-    t.fchmodat2(AT_FDCWD, b"/sg", 0o2777, 0).expect("chmod");
+    t.fchownat(AT_FDCWD, b"/sg", 0, 4242, AtFlags::empty())
+        .expect("chown");
+    t.fchmodat2(AT_FDCWD, b"/sg", 0o2777, AtFlags::empty())
+        .expect("chmod");
     t.mkdir(b"/sg/d", 0o700).expect("mkdir");
     assert_eq!(t.mode("/sg/d"), S_IFDIR | 0o2700);
     assert_eq!(t.lstat(b"/sg/d").map(|s| s.gid), Ok(4242));
@@ -277,23 +280,23 @@ fn links_answer_as_in_linux() {
         ("", "r/x", 0, "ENOENT"),
         ("r/nope", "r/f1", 0, "ENOENT"),
         ("r/d1", "r/x", 0, "EPERM"),
-        ("", "r/x", AT_EMPTY_PATH, "EPERM"),
+        ("", "r/x", AT_EMPTY_PATH.bits(), "EPERM"),
         ("r/f1", "r/f2", 0, "EEXIST"),
         ("r/f1", "r/x/", 0, "ENOENT"),
         ("r/f1/", "r/x", 0, "ENOTDIR"),
         ("r/l/", "r/x", 0, "ENOTDIR"),
-        ("r/dang", "r/x", follow, "ENOENT"),
+        ("r/dang", "r/x", follow.bits(), "ENOENT"),
         ("/outside", "r/f1", 0, "EEXIST"),
         ("/outside", "r/x", 0, "EXDEV"),
         ("/", "r/x", 0, "EXDEV"),
         ("/outside", "r/x/", 0, "ENOENT"),
         ("r/l", "r/hl", 0, "0"),
-        ("r/l", "r/hf", follow, "0"),
+        ("r/l", "r/hf", follow.bits(), "0"),
         ("r/f1", "r/h2", 0, "0"),
     ];
     for &(old, new, flags, expected) in steps {
         assert_eq!(
-            link(old, new, flags),
+            link(old, new, AtFlags::from_bits_retain(flags)),
             expected,
             "{old:?} {new:?} {flags:#x}"
         );
@@ -302,7 +305,7 @@ fn links_answer_as_in_linux() {
     assert_eq!(t.ino("r/hf"), t.ino("r/f1"));
     assert_eq!(t.lstat(b"r/f1").map(|s| s.nlink), Ok(3));
     // Two names of one file: the rename succeeds and does nothing.
-    assert_eq!(rename(&t, "r/f1", "r/h2", 0), "0");
+    assert_eq!(rename(&t, "r/f1", "r/h2", RenameFlags::empty()), "0");
     assert_eq!(rename(&t, "r/f1", "r/h2", RENAME_NOREPLACE), "EEXIST");
     assert_eq!(rename(&t, "r/f1", "r/h2", RENAME_EXCHANGE), "0");
     assert_eq!(rename(&t, "r/f1", "r/h2", RENAME_WHITEOUT), "0");
@@ -329,7 +332,7 @@ fn a_temporary_file_can_be_linked_once() {
         .open(b".", O_TMPFILE | O_RDWR | O_EXCL, 0o600)
         .expect("tmpfile");
     assert_eq!(name(file, b"r/linked"), Err(Errno::ENOENT));
-    let gone = t.open(b"r/f2", 0, 0).expect("open");
+    let gone = t.open(b"r/f2", O_RDONLY, 0).expect("open");
     t.unlink(b"r/f2").expect("unlink");
     assert_eq!(name(gone, b"r/f2"), Err(Errno::ENOENT));
     // Only its opener may name it, or a task that may read everything.
@@ -384,7 +387,8 @@ fn permissions_are_checked_after_names_and_before_types() {
     let t = root(&vfs);
     t.umask(0);
     t.dir("/nw");
-    t.fchmodat2(AT_FDCWD, b"/nw", 0o755, 0).expect("chmod");
+    t.fchmodat2(AT_FDCWD, b"/nw", 0o755, AtFlags::empty())
+        .expect("chmod");
     t.touch("/nw/f");
     t.dir("/nw/d");
     t.mkdir(b"/w", 0o777).expect("mkdir");
@@ -440,14 +444,20 @@ fn a_directory_changes_its_parent_only_if_it_is_writable() {
         t.mkdir(dir.as_bytes(), 0o755).expect("mkdir");
     }
     let u = user(&t, NOBODY);
-    assert_eq!(rename(&u, "/w1/theirs", "/w2/x", 0), "EACCES");
-    assert_eq!(rename(&u, "/w1/theirs", "/w1/x", 0), "0");
+    assert_eq!(
+        rename(&u, "/w1/theirs", "/w2/x", RenameFlags::empty()),
+        "EACCES"
+    );
+    assert_eq!(rename(&u, "/w1/theirs", "/w1/x", RenameFlags::empty()), "0");
     u.dir("/w2/own");
     assert_eq!(
         rename(&u, "/w2/own", "/w1/other", RENAME_EXCHANGE),
         "EACCES"
     );
-    assert_eq!(rename(&u, "/w2/own", "/w1/other", 0), "0");
+    assert_eq!(
+        rename(&u, "/w2/own", "/w1/other", RenameFlags::empty()),
+        "0"
+    );
     assert_eq!(u.lstat(b"/w1/other").map(|s| s.uid), Ok(NOBODY));
 }
 
@@ -458,16 +468,22 @@ fn the_first_lookup_of_a_long_name_fails_with_enametoolong() {
     t.touch("/f");
     let long = format!("/{}", "a".repeat(256));
     let fits = format!("/{}", "b".repeat(255));
-    assert_eq!(rename(&t, &long, "/z", 0), "ENAMETOOLONG");
-    assert_eq!(rename(&t, "/f", &long, 0), "ENAMETOOLONG");
-    assert_eq!(rename(&t, "/nope", &long, 0), "ENOENT");
-    assert_eq!(rename(&t, "/f", &fits, 0), "0");
+    assert_eq!(
+        rename(&t, &long, "/z", RenameFlags::empty()),
+        "ENAMETOOLONG"
+    );
+    assert_eq!(
+        rename(&t, "/f", &long, RenameFlags::empty()),
+        "ENAMETOOLONG"
+    );
+    assert_eq!(rename(&t, "/nope", &long, RenameFlags::empty()), "ENOENT");
+    assert_eq!(rename(&t, "/f", &fits, RenameFlags::empty()), "0");
     let ino = t.ino(&fits);
     let also = format!("/{}", "c".repeat(17));
     t.touch(&also);
     assert_eq!(rename(&t, &fits, &also, RENAME_EXCHANGE), "0");
     assert_eq!(t.ino(&also), ino);
-    assert_eq!(rename(&t, &also, "/f", 0), "0");
+    assert_eq!(rename(&t, &also, "/f", RenameFlags::empty()), "0");
     assert_eq!(
         (t.ino("/f"), t.has(&also), t.has(&fits)),
         (ino, false, true)
@@ -494,18 +510,18 @@ fn cached_names_follow_a_rename() {
         assert!(!t.has("/a/b/c/f") && !t.has("/a/b"));
         assert_eq!(t.body("/x/b/c/f"), b"old");
     }
-    let up = t.fstatat(held, b"../..", 0).map(|s| s.ino);
+    let up = t.fstatat(held, b"../..", AtFlags::empty()).map(|s| s.ino);
     assert_eq!(up, Ok(t.ino("/x")));
     assert_eq!(rename(&t, "/x/b", "/x/y", RENAME_EXCHANGE), "0");
     assert_eq!(t.body("/x/b/f"), b"other");
     assert_eq!(t.body("/x/y/c/f"), b"old");
-    assert_eq!(rename(&t, "/x/y/c", "/a/c", 0), "0");
+    assert_eq!(rename(&t, "/x/y/c", "/a/c", RenameFlags::empty()), "0");
     // A cached absent name now exists, and the old name is cached as absent.
-    assert_eq!(rename(&t, "/a/c/f", "/a/c/nope", 0), "0");
+    assert_eq!(rename(&t, "/a/c/f", "/a/c/nope", RenameFlags::empty()), "0");
     assert_eq!(t.body("/a/c/nope"), b"old");
     assert!(!t.has("/a/c/f"));
     t.put("/a/c/f", b"new");
-    assert_eq!(rename(&t, "/a/c/f", "/a/c/nope", 0), "0");
+    assert_eq!(rename(&t, "/a/c/f", "/a/c/nope", RenameFlags::empty()), "0");
     assert_eq!(t.body("/a/c/nope"), b"new");
     assert_eq!(t.names("/a/c"), ["nope"]);
 }
@@ -526,16 +542,25 @@ fn a_removed_directory_has_no_names() {
             says(t.shut(t.openat(at, b"x", O_CREAT | O_RDWR, 0o644))),
             "open",
         ),
-        (says(t.unlinkat(at, b"x", 0)), "unlink"),
+        (says(t.unlinkat(at, b"x", AtFlags::empty())), "unlink"),
         (says(t.renameat(at, b"x", AT_FDCWD, b"/y")), "rename"),
     ] {
         assert_eq!(said, "ENOENT", "{what}");
     }
     t.touch("/f");
     assert_eq!(t.renameat(AT_FDCWD, b"/f", at, b"x"), Err(Errno::ENOENT));
-    assert_eq!(t.linkat(AT_FDCWD, b"/f", at, b"x", 0), Err(Errno::ENOENT));
-    assert_eq!(t.fstatat(at, b".", 0).map(|s| s.nlink), Ok(0));
-    assert_eq!(t.fstatat(at, b"..", 0).map(|s| s.ino), Ok(t.ino("/")));
+    assert_eq!(
+        t.linkat(AT_FDCWD, b"/f", at, b"x", AtFlags::empty()),
+        Err(Errno::ENOENT)
+    );
+    assert_eq!(
+        t.fstatat(at, b".", AtFlags::empty()).map(|s| s.nlink),
+        Ok(0)
+    );
+    assert_eq!(
+        t.fstatat(at, b"..", AtFlags::empty()).map(|s| s.ino),
+        Ok(t.ino("/"))
+    );
     // So has a replaced directory.
     t.dir("/e1");
     t.dir("/e2");
@@ -550,10 +575,10 @@ fn descriptors_that_are_not_open_or_no_directories_are_refused() {
     let vfs = vfs();
     let t = root(&vfs);
     t.touch("/f");
-    let file = t.open(b"/f", 0, 0).expect("open");
+    let file = t.open(b"/f", O_RDONLY, 0).expect("open");
     for (at, expected) in [(BAD, "EBADF"), (file, "ENOTDIR")] {
         assert_eq!(says(t.mkdirat(at, b"x", 0)), expected);
-        assert_eq!(says(t.unlinkat(at, b"x", 0)), expected);
+        assert_eq!(says(t.unlinkat(at, b"x", AtFlags::empty())), expected);
         assert_eq!(says(t.renameat(at, b"x", AT_FDCWD, b"y")), expected);
         assert_eq!(says(t.renameat(AT_FDCWD, b"f", at, b"y")), expected);
         assert_eq!(says(t.mkdirat(at, b"/f", 0)), "EEXIST");
@@ -591,13 +616,13 @@ fn removed_files_leave_nothing_behind() {
 /// collects nothing.
 #[test]
 fn the_last_close_collects_an_unlinked_file_but_not_a_root() {
-    use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
+    use openpath_abi::fcntl::O_DIRECTORY;
     let vfs = vfs();
     let t = root(&vfs);
     let open = |path: &[u8], flags| t.open(path, O_RDONLY | flags, 0).expect("open");
     t.touch("/f");
     t.touch("/g");
-    let fd = open(b"/g", 0);
+    let fd = open(b"/g", O_RDONLY);
     t.unlink(b"/f").expect("unlink");
     t.unlink(b"/g").expect("unlink");
     assert_eq!(vfs.usage().buried, 2);

@@ -3,10 +3,10 @@
 //! missed.
 
 use crate::world::*;
-use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD};
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_RDONLY};
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_WHITEOUT};
 use openpath_abi::resolve::RESOLVE_CACHED;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{Errno, OFlags, OpenHow};
 use openpath_vfs::{Task, Vfs};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,25 +35,35 @@ fn absent_names_leave_no_entries() {
     for i in 0..20_000 {
         for dir in ["", "/d", "/d/e", "/absent"] {
             let path = format!("{dir}/name-{i}");
-            assert_eq!(task.open(path.as_bytes(), 0, 0), Err(Errno::ENOENT));
+            assert_eq!(task.open(path.as_bytes(), O_RDONLY, 0), Err(Errno::ENOENT));
             if i < 500 {
                 assert_eq!(task.stat(path.as_bytes()).err(), Some(Errno::ENOENT));
                 assert_eq!(task.unlink(path.as_bytes()), Err(Errno::ENOENT));
                 assert_eq!(task.rename(path.as_bytes(), b"/x"), Err(Errno::ENOENT));
                 let long = format!("{path}-{}", "l".repeat(200));
-                assert_eq!(task.open(long.as_bytes(), 0, 0), Err(Errno::ENOENT));
+                assert_eq!(task.open(long.as_bytes(), O_RDONLY, 0), Err(Errno::ENOENT));
                 assert_eq!(cached(&task, &path), "ENOENT");
             }
         }
         let path = format!("/d/new-{i}");
-        let denied = stranger.open(path.as_bytes(), flags("CREAT|WR"), 0o600);
+        let denied = stranger.open(
+            path.as_bytes(),
+            OFlags::from_bits_retain((flags("CREAT|WR")).bits()),
+            0o600,
+        );
         assert_eq!(denied, Err(Errno::EACCES));
         let secret = format!("/d/e/new-{i}");
-        assert_eq!(stranger.open(secret.as_bytes(), 0, 0), Err(Errno::EACCES));
+        assert_eq!(
+            stranger.open(secret.as_bytes(), O_RDONLY, 0),
+            Err(Errno::EACCES)
+        );
     }
     assert_eq!(entries(&vfs), before);
     let long = format!("/d/{}", "l".repeat(256));
-    assert_eq!(task.open(long.as_bytes(), 0, 0), Err(Errno::ENAMETOOLONG));
+    assert_eq!(
+        task.open(long.as_bytes(), O_RDONLY, 0),
+        Err(Errno::ENAMETOOLONG)
+    );
     assert_eq!(cached(&task, "/d/f"), "OK");
 }
 
@@ -123,7 +133,13 @@ fn every_call_that_adds_or_removes_a_name_is_seen_at_once() {
         // The name left there is found, though not in the cache at first.
         is("/o/h", "EAGAIN");
         assert_eq!(say(task.lstat(b"/o/h")), "OK");
-        let fd = task.open(b"/d", flags("TMPFILE|RW"), 0o600).expect("tmp");
+        let fd = task
+            .open(
+                b"/d",
+                OFlags::from_bits_retain((flags("TMPFILE|RW")).bits()),
+                0o600,
+            )
+            .expect("tmp");
         is("/d/t", "ENOENT");
         task.linkat(fd, b"", cwd, b"/d/t", AT_EMPTY_PATH)
             .expect("linkat");
@@ -157,7 +173,7 @@ fn an_absent_long_path_is_cached_until_it_is_created() {
     let path = format!("{dir}/name");
     let absent = || {
         for _ in 0..4 {
-            assert_eq!(task.open(path.as_bytes(), 0, 0), Err(Errno::ENOENT));
+            assert_eq!(task.open(path.as_bytes(), O_RDONLY, 0), Err(Errno::ENOENT));
         }
     };
     let before = entries(&vfs);
@@ -172,7 +188,10 @@ fn an_absent_long_path_is_cached_until_it_is_created() {
         absent();
         task.chmod(dir.as_bytes(), 0o700).expect("chmod");
         let stranger = user(&vfs, 7, &[], &[]);
-        assert_eq!(stranger.open(path.as_bytes(), 0, 0), Err(Errno::EACCES));
+        assert_eq!(
+            stranger.open(path.as_bytes(), O_RDONLY, 0),
+            Err(Errno::EACCES)
+        );
         task.chmod(dir.as_bytes(), 0o755).expect("chmod");
         absent();
         if round == 1 {
@@ -180,7 +199,10 @@ fn an_absent_long_path_is_cached_until_it_is_created() {
             absent();
         }
         task.data(&path, b"x");
-        assert_eq!(say(task.shut(task.open(path.as_bytes(), 0, 0))), "OK");
+        assert_eq!(
+            say(task.shut(task.open(path.as_bytes(), O_RDONLY, 0))),
+            "OK"
+        );
         task.unlink(path.as_bytes()).expect("unlink");
         task.unlink(format!("{dir}/other").as_bytes())
             .expect("unlink");
@@ -213,7 +235,11 @@ fn a_created_name_is_never_missed_and_a_removed_one_never_found() {
     let name = |i: u64| format!("/d/{i}").into_bytes();
     let writer = |task: &Task| {
         for i in 1..20_000 {
-            let fd = task.open(&name(i), flags("CREAT|EXCL|WR"), 0o600);
+            let fd = task.open(
+                &name(i),
+                OFlags::from_bits_retain((flags("CREAT|EXCL|WR")).bits()),
+                0o600,
+            );
             made.store(i, Ordering::SeqCst);
             task.close(fd.expect("create")).expect("close");
             if i > 4 {
@@ -243,7 +269,11 @@ fn a_name_replaced_by_renames_is_never_absent() {
     task.data("/d/name", b"x");
     let writer = |task: &Task| {
         for i in 0..20_000 {
-            let fd = task.open(b"/d/new", flags("CREAT|WR"), 0o600);
+            let fd = task.open(
+                b"/d/new",
+                OFlags::from_bits_retain((flags("CREAT|WR")).bits()),
+                0o600,
+            );
             task.close(fd.expect("create")).expect("close");
             task.rename(b"/d/new", b"/d/name").expect("rename");
             if i % 2000 == 0 {

@@ -2,7 +2,7 @@
 //! readlink, statfs, sync, getcwd, chdir and chroot, as in Linux 6.18 on a tmpfs.
 
 use crate::world::*;
-use openpath_abi::fcntl::AT_FDCWD;
+use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_abi::mount as m;
 use openpath_abi::{Errno, StatFs};
 use openpath_mem::{MemFs, MemOptions};
@@ -207,7 +207,7 @@ fn chdir_and_chroot_check_the_directory() {
     let other = user(&vfs, 1000, &[], &[]);
     let passed = |path, names| {
         let file = task.with(path, names, |fd| task.file(fd).expect(path));
-        other.install(&file, 0).expect(path)
+        other.install(&file, O_RDONLY).expect(path)
     };
     assert_eq!(say(other.fchdir(passed("/nox", "PATH"))), "EACCES");
     assert_eq!(say(other.fchdir(passed("/f", "RD"))), "ENOTDIR");

@@ -7,7 +7,7 @@ use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O
 use openpath_abi::mount::MNT_DETACH;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE};
 use openpath_abi::resolve::RESOLVE_IN_ROOT;
-use openpath_abi::{Errno, OpenHow, mode};
+use openpath_abi::{AtFlags, Errno, OpenHow, RenameFlags, UmountFlags, mode};
 use openpath_vfs::{DirEntry, Fd, Limits, MountFlags, Task, Vfs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ fn check(t: &Task, path: &str) -> usize {
             }
             dirs += 1;
             let child = t.openat(dir, &entry.name, O_DIRECTORY, 0).expect("open");
-            let up = t.fstatat(child, b"..", 0).expect("up");
+            let up = t.fstatat(child, b"..", AtFlags::empty()).expect("up");
             assert_eq!(up.ino, here.ino);
             pending.push(child);
         }
@@ -197,7 +197,7 @@ fn a_task_finds_its_own_renames() {
     let guard: Job<'_> = Box::new(move |t, random| {
         let path = at(random.pick(&["b", "c"]));
         let mode = [0o755, 0o700][random.below(2)];
-        t.fchmodat2(AT_FDCWD, path.as_bytes(), mode, 0)
+        t.fchmodat2(AT_FDCWD, path.as_bytes(), mode, AtFlags::empty())
             .expect("chmod");
     });
     run(
@@ -232,7 +232,13 @@ fn concurrent_moves_of_directories_make_no_loop_and_lose_nothing() {
     let shuffle = |flags: u32| -> Job<'_> {
         Box::new(move |t, random| {
             let (old, new) = paths(random);
-            let moved = t.renameat2(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags);
+            let moved = t.renameat2(
+                AT_FDCWD,
+                old.as_bytes(),
+                AT_FDCWD,
+                new.as_bytes(),
+                RenameFlags::from_bits_retain(flags),
+            );
             let allowed = [
                 Errno::ENOENT,
                 Errno::EINVAL,
@@ -251,9 +257,9 @@ fn concurrent_moves_of_directories_make_no_loop_and_lose_nothing() {
     run(
         &vfs,
         &[
-            shuffle(RENAME_NOREPLACE),
-            shuffle(RENAME_EXCHANGE),
-            shuffle(RENAME_NOREPLACE),
+            shuffle(RENAME_NOREPLACE.bits()),
+            shuffle(RENAME_EXCHANGE.bits()),
+            shuffle(RENAME_NOREPLACE.bits()),
             look,
         ],
     );
@@ -345,8 +351,11 @@ fn removed_directories_stay_empty() {
         let made = t.openat(dir, b"f", O_CREAT, 0o644);
         if let Ok(file) = made {
             // A directory with a name in it cannot have been removed.
-            assert_eq!(t.fstatat(dir, b".", 0).map(|s| s.nlink), Ok(2));
-            t.unlinkat(dir, b"f", 0).expect("unlink");
+            assert_eq!(
+                t.fstatat(dir, b".", AtFlags::empty()).map(|s| s.nlink),
+                Ok(2)
+            );
+            t.unlinkat(dir, b"f", AtFlags::empty()).expect("unlink");
             t.close(file).expect("close");
         } else {
             assert_eq!(made.err(), Some(Errno::ENOENT));
@@ -374,7 +383,7 @@ fn mounts_come_and_go_under_walks() {
     let usage = vfs.usage();
     let cover: Job<'_> = Box::new(|t, _| {
         t.bind(b"/src", b"/m").expect("bind");
-        ok_or(t.umount(b"/m", 0), &[Errno::EBUSY]);
+        ok_or(t.umount(b"/m", UmountFlags::empty()), &[Errno::EBUSY]);
         ok_or(t.umount(b"/m", MNT_DETACH), &[Errno::EINVAL]);
     });
     let look: Job<'_> = Box::new(|t, _| {
@@ -402,7 +411,7 @@ fn mounts_come_and_go_under_walks() {
     assert_eq!(t.names("/m"), ["below"]);
     t.dir("/last");
     t.bind(b"/src", b"/last").expect("bind");
-    t.umount(b"/last", 0).expect("umount");
+    t.umount(b"/last", UmountFlags::empty()).expect("umount");
     vfs.collect();
     let after = vfs.usage();
     assert_eq!((after.mounts, after.pins), (usage.mounts, usage.pins));

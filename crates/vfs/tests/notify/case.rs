@@ -8,7 +8,9 @@ use openpath_abi::fcntl::{
 };
 use openpath_abi::mode::{S_IFIFO, S_IFREG};
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
-use openpath_abi::{Errno, TimeSet, Timespec, inotify};
+use openpath_abi::{
+    AtFlags, Errno, OFlags, RenameFlags, TimeSet, Timespec, UmountFlags, XattrFlags, inotify,
+};
 use openpath_vfs::{Cred, Fd, MountFlags, Task};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -74,7 +76,7 @@ fn mask_text(mask: u32) -> String {
     names.map(|(name, _)| *name).collect::<Vec<_>>().join("|")
 }
 
-fn open_flags(text: &str) -> u32 {
+fn open_flags(text: &str) -> OFlags {
     let flag = |word| match word {
         "r" => O_RDONLY,
         "w" => O_WRONLY,
@@ -91,7 +93,9 @@ fn open_flags(text: &str) -> u32 {
         "nonblock" => O_NONBLOCK,
         _ => panic!("an open flag: {word}"),
     };
-    text.split(',').map(flag).fold(0, |all, one| all | one)
+    text.split(',')
+        .map(flag)
+        .fold(O_RDONLY, |all, one| all | one)
 }
 
 fn time_of(text: &str) -> TimeSet {
@@ -104,9 +108,9 @@ fn time_of(text: &str) -> TimeSet {
 
 fn rename_flags(how: &str) -> u32 {
     match how {
-        "noreplace" => RENAME_NOREPLACE,
-        "exchange" => RENAME_EXCHANGE,
-        "whiteout" => RENAME_WHITEOUT,
+        "noreplace" => RENAME_NOREPLACE.bits(),
+        "exchange" => RENAME_EXCHANGE.bits(),
+        "whiteout" => RENAME_WHITEOUT.bits(),
         _ => panic!("a way to rename: {how}"),
     }
 }
@@ -206,7 +210,11 @@ impl Case {
                 Ok(0)
             }
             ["open", slot, path, flags] => {
-                let fd = self.task.open(path.as_bytes(), open_flags(flags), 0o644)?;
+                let fd = self.task.open(
+                    path.as_bytes(),
+                    OFlags::from_bits_retain(open_flags(flags).bits()),
+                    0o644,
+                )?;
                 self.files.insert(slot.to_owned(), fd);
                 Ok(0)
             }
@@ -295,16 +303,24 @@ impl Case {
             ("rename", [new]) => task.rename(at, new.as_bytes()),
             ("rename", [new, how]) => {
                 let (new, flags) = (new.as_bytes(), rename_flags(how));
-                task.renameat2(AT_FDCWD, at, AT_FDCWD, new, flags)
+                task.renameat2(
+                    AT_FDCWD,
+                    at,
+                    AT_FDCWD,
+                    new,
+                    RenameFlags::from_bits_retain(flags),
+                )
             }
             ("chmod", [mode]) => task.chmod(at, octal(mode)),
             ("chown", [uid, gid]) => task.chown(at, id(uid), id(gid)),
             ("utimes", [atime, mtime]) => {
                 let times = [time_of(atime), time_of(mtime)];
-                task.utimensat(AT_FDCWD, Some(at), times, 0)
+                task.utimensat(AT_FDCWD, Some(at), times, AtFlags::empty())
             }
             ("truncate", [size]) => task.truncate(at, number(size)),
-            ("setxattr", [key, value]) => task.setxattr(at, key.as_bytes(), value.as_bytes(), 0),
+            ("setxattr", [key, value]) => {
+                task.setxattr(at, key.as_bytes(), value.as_bytes(), XattrFlags::empty())
+            }
             ("removexattr", [key]) => task.removexattr(at, key.as_bytes()),
             ("getxattr", [key]) => task.getxattr(at, key.as_bytes()).map(drop),
             ("stat", []) => task.stat(at).map(drop),
@@ -313,8 +329,8 @@ impl Case {
             ("chdir", []) => task.chdir(at),
             ("mount", []) => task.mount(tasks::tree(), at, MountFlags::default()),
             ("bind", [target]) => task.bind(at, target.as_bytes()),
-            ("umount", []) => task.umount(at, 0),
-            ("umount", ["detach"]) => task.umount(at, 2),
+            ("umount", []) => task.umount(at, UmountFlags::empty()),
+            ("umount", ["detach"]) => task.umount(at, UmountFlags::from_bits_retain(2)),
             _ => panic!("a call on a path: {name} {rest:?}"),
         }
     }
@@ -346,7 +362,9 @@ impl Case {
             ("fsync", []) => task.fsync(fd),
             ("fchmod", [mode]) => task.fchmod(fd, octal(mode)),
             ("fchown", [uid, gid]) => task.fchown(fd, id(uid), id(gid)),
-            ("fsetxattr", [key, value]) => task.fsetxattr(fd, key.as_bytes(), value.as_bytes(), 0),
+            ("fsetxattr", [key, value]) => {
+                task.fsetxattr(fd, key.as_bytes(), value.as_bytes(), XattrFlags::empty())
+            }
             ("futimes", []) => task.futimens(fd, [TimeSet::Now; 2]),
             ("linkfd", [path]) => task.linkat(fd, b"", AT_FDCWD, path.as_bytes(), AT_EMPTY_PATH),
             _ => panic!("a call on a file: {name} {rest:?}"),

@@ -2,7 +2,7 @@
 //! inotify events of files that other threads change.
 
 use crate::tasks::{self, Short, root, tree, vfs};
-use openpath_abi::fcntl::{O_CREAT, O_RDWR};
+use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::inotify::{
     IN_ALL_EVENTS, IN_CREATE, IN_DELETE, IN_DELETE_SELF, IN_IGNORED, IN_MOVED_FROM, IN_MOVED_TO,
     IN_NONBLOCK, IN_ONESHOT, IN_OPEN, IN_Q_OVERFLOW,
@@ -156,7 +156,7 @@ fn a_read_of_events_waits_for_another_task() {
         });
         taken.recv().expect("a reader");
         thread::sleep(std::time::Duration::from_millis(10));
-        let file = task.open(b"f", 0, 0).expect("a file");
+        let file = task.open(b"f", O_RDONLY, 0).expect("a file");
         task.close(file).expect("open");
     });
 }
@@ -185,7 +185,7 @@ fn every_watch_ends_once() {
                     .expect("a move");
                 task.unlink(moved.as_bytes()).expect("a file");
             } else {
-                let file = task.open(path.as_bytes(), 0, 0).expect("a file");
+                let file = task.open(path.as_bytes(), O_RDONLY, 0).expect("a file");
                 task.unlink(path.as_bytes()).expect("a file");
                 task.close(file).expect("open");
             }
@@ -193,7 +193,7 @@ fn every_watch_ends_once() {
     };
     let watch = |oneshot: u32| {
         let task = root(&vfs);
-        let fd = task.install(&group, 0).expect("a descriptor");
+        let fd = task.install(&group, O_RDONLY).expect("a descriptor");
         let mut given = Vec::new();
         for i in 0..800 {
             let path: &[u8] = [&b"d/one"[..], b"d/two", b"d"][i % 3];

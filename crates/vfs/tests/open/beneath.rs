@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Path calls that must stay beneath their starting directory.
 
-use openpath_abi::fcntl::{AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_WRONLY};
-use openpath_abi::{Errno, TimeSet};
+use openpath_abi::fcntl::{
+    AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY,
+};
+use openpath_abi::{AtFlags, Errno, RenameFlags, TimeSet};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, Task, Vfs};
 
@@ -51,18 +53,36 @@ fn no_call_leads_out() -> Result<(), Errno> {
     for out in OUT.iter().chain(OUT) {
         let out = out.as_bytes();
         let answers = [
-            ("open", beneath.openat(dir, out, 0, 0).map(|_| ())),
-            ("stat", beneath.fstatat(dir, out, 0).map(|_| ())),
+            ("open", beneath.openat(dir, out, O_RDONLY, 0).map(|_| ())),
+            (
+                "stat",
+                beneath.fstatat(dir, out, AtFlags::empty()).map(|_| ()),
+            ),
             ("readlink", beneath.readlinkat(dir, out).map(|_| ())),
-            ("utimens", beneath.utimensat(dir, out, now, 0)),
+            (
+                "utimens",
+                beneath.utimensat(dir, out, now, AtFlags::empty()),
+            ),
             ("mkdir", beneath.mkdirat(dir, out, 0o755)),
             ("symlink", beneath.symlinkat(b"x", dir, out)),
-            ("unlink", beneath.unlinkat(dir, out, 0)),
+            ("unlink", beneath.unlinkat(dir, out, AtFlags::empty())),
             ("rmdir", beneath.unlinkat(dir, out, AT_REMOVEDIR)),
-            ("link from", beneath.linkat(dir, out, dir, b"new", 0)),
-            ("link to", beneath.linkat(dir, b"f", dir, out, 0)),
-            ("rename from", beneath.renameat2(dir, out, dir, b"new", 0)),
-            ("rename to", beneath.renameat2(dir, b"f", dir, out, 0)),
+            (
+                "link from",
+                beneath.linkat(dir, out, dir, b"new", AtFlags::empty()),
+            ),
+            (
+                "link to",
+                beneath.linkat(dir, b"f", dir, out, AtFlags::empty()),
+            ),
+            (
+                "rename from",
+                beneath.renameat2(dir, out, dir, b"new", RenameFlags::empty()),
+            ),
+            (
+                "rename to",
+                beneath.renameat2(dir, b"f", dir, out, RenameFlags::empty()),
+            ),
         ];
         for (call, answer) in answers {
             let path = String::from_utf8_lossy(out);
@@ -90,7 +110,7 @@ fn calls_beneath_answer_like_unconfined_calls() -> Result<(), Errno> {
         "d/",
     ] {
         let path = path.as_bytes();
-        for flags in [0, AT_SYMLINK_NOFOLLOW] {
+        for flags in [AtFlags::empty(), AT_SYMLINK_NOFOLLOW] {
             let stat = task.fstatat(dir, path, flags);
             assert_eq!(beneath.fstatat(dir, path, flags), stat);
         }
@@ -98,12 +118,12 @@ fn calls_beneath_answer_like_unconfined_calls() -> Result<(), Errno> {
     beneath.mkdirat(dir, b"good/new", 0o755)?;
     beneath.symlinkat(b"/out", dir, b"d/link")?;
     assert_eq!(beneath.readlinkat(dir, b"good/link"), Ok(b"/out".to_vec()));
-    beneath.renameat2(dir, b"d/new", dir, b"moved", 0)?;
-    beneath.linkat(dir, b"f", dir, b"moved/f", 0)?;
-    assert_eq!(beneath.fstatat(dir, b"moved/f", 0)?.nlink, 2);
-    beneath.unlinkat(dir, b"moved/f", 0)?;
+    beneath.renameat2(dir, b"d/new", dir, b"moved", RenameFlags::empty())?;
+    beneath.linkat(dir, b"f", dir, b"moved/f", AtFlags::empty())?;
+    assert_eq!(beneath.fstatat(dir, b"moved/f", AtFlags::empty())?.nlink, 2);
+    beneath.unlinkat(dir, b"moved/f", AtFlags::empty())?;
     beneath.unlinkat(dir, b"moved", AT_REMOVEDIR)?;
-    beneath.unlinkat(dir, b"d/link", 0)?;
+    beneath.unlinkat(dir, b"d/link", AtFlags::empty())?;
     assert_eq!(task.stat(b"/in/moved"), Err(Errno::ENOENT));
     Ok(())
 }
@@ -112,13 +132,16 @@ fn calls_beneath_answer_like_unconfined_calls() -> Result<(), Errno> {
 fn a_try_answers_from_the_cache() -> Result<(), Errno> {
     let (task, dir) = world()?;
     let beneath = task.beneath();
-    assert_eq!(beneath.fstatat(dir, b"d", 0)?.mode & 0o777, 0o755);
-    assert!(beneath.try_fstatat(dir, b"d", 0).is_ok());
-    let fd = beneath.try_openat(dir, b"f", 0, 0);
+    assert_eq!(
+        beneath.fstatat(dir, b"d", AtFlags::empty())?.mode & 0o777,
+        0o755
+    );
+    assert!(beneath.try_fstatat(dir, b"d", AtFlags::empty()).is_ok());
+    let fd = beneath.try_openat(dir, b"f", O_RDONLY, 0);
     assert!(fd.is_ok());
     // A `..` is refused even where the walk could continue, as in the kernel.
     assert_eq!(
-        beneath.try_fstatat(dir, b"../out", 0),
+        beneath.try_fstatat(dir, b"../out", AtFlags::empty()),
         Err(openpath_vfs::TryError::WouldBlock)
     );
     Ok(())

@@ -6,7 +6,7 @@
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_PATH, O_WRONLY};
 use openpath_abi::resolve::RESOLVE_BENEATH;
-use openpath_abi::{Errno, OpenHow, StatFs, Timespec};
+use openpath_abi::{AtFlags, Errno, OpenHow, StatFs, Timespec};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
     Attr, Cred, Fd, Found, Inode, InodeOps, MountFlags, Patience, SuperBlock, SuperBlockOps,
@@ -121,7 +121,7 @@ impl World {
 fn unrelated_moves_do_not_fail_a_walk_beneath() -> Result<(), Errno> {
     let world = World::new()?;
     let (task, base) = (&world.task, world.base);
-    let how = OpenHow::new(u64::from(O_PATH), 0).resolve(RESOLVE_BENEATH);
+    let how = OpenHow::new(O_PATH, 0).resolve(RESOLVE_BENEATH);
     world.arm("/1/d", "/2/d");
     // The kernel's own answer, after which its callers try again.
     let kernel = task.openat2(base, b"x/a/m/n0/../../../../f", &how);
@@ -139,7 +139,9 @@ fn unrelated_moves_do_not_fail_a_walk_beneath() -> Result<(), Errno> {
             task.close(fd)?;
             stat.ino
         } else {
-            beneath.fstatat(base, path.as_bytes(), 0)?.ino
+            beneath
+                .fstatat(base, path.as_bytes(), AtFlags::empty())?
+                .ino
         };
         assert_eq!(found, ino);
         assert!(world.took_place(), "{path}");
@@ -159,18 +161,27 @@ fn a_walk_through_a_moved_directory_is_repeated() -> Result<(), Errno> {
     // Moved out: neither the directory nor its parent is beneath any more.
     world.arm("/in/x/a", "/out/a");
     let path = b"x/a/m/n0/../../../f";
-    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert_eq!(
+        beneath.fstatat(base, path, AtFlags::empty()).map(drop),
+        Err(Errno::ENOENT)
+    );
     assert!(world.took_place());
     task.rename(b"/out/a", b"/in/x/a")?;
     // Moved up: one more step now leads out, which it did not before.
     world.arm("/in/x/a", "/in/a");
     let path = b"x/a/m/n1/../../../../f";
-    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert_eq!(
+        beneath.fstatat(base, path, AtFlags::empty()).map(drop),
+        Err(Errno::ENOENT)
+    );
     assert!(world.took_place());
     // Moved down, where the path still stays beneath.
     world.arm("/in/a", "/in/x/a");
     let path = b"a/m/n2/../../../f";
-    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert_eq!(
+        beneath.fstatat(base, path, AtFlags::empty()).map(drop),
+        Err(Errno::ENOENT)
+    );
     assert!(world.took_place());
     Ok(())
 }
@@ -186,7 +197,7 @@ fn a_path_that_leads_out_is_refused_while_directories_move() -> Result<(), Errno
         assert!(world.took_place());
         world.arm("/2/d", "/1/d");
     }
-    let out = world.task.fstatat(AT_FDCWD, b"/in/../f", 0);
+    let out = world.task.fstatat(AT_FDCWD, b"/in/../f", AtFlags::empty());
     assert!(out.is_ok(), "the path exists");
     Ok(())
 }
@@ -196,7 +207,9 @@ fn a_walk_in_a_directory_moved_out_is_repeated_even_without_dotdot() -> Result<(
     let world = World::new()?;
     let beneath = world.task.beneath();
     world.arm("/in/x/a", "/out/a");
-    let answer = beneath.fstatat(world.base, b"x/a/m/n0", 0).map(drop);
+    let answer = beneath
+        .fstatat(world.base, b"x/a/m/n0", AtFlags::empty())
+        .map(drop);
     assert_eq!(answer, Err(Errno::ENOENT));
     assert!(world.took_place());
     Ok(())
@@ -214,10 +227,16 @@ fn a_directory_moved_out_of_a_bind_is_not_beneath() -> Result<(), Errno> {
     let tree = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
     task.mount(tree, b"/in/b/y/m", MountFlags::default())?;
     let beneath = task.beneath();
-    assert!(beneath.fstatat(world.base, b"b/y/m/n0/..", 0).is_ok());
+    assert!(
+        beneath
+            .fstatat(world.base, b"b/y/m/n0/..", AtFlags::empty())
+            .is_ok()
+    );
     // The mount point leaves what the bind shows.
     world.arm("/q/y", "/p/y");
-    let answer = beneath.fstatat(world.base, b"b/y/m/n1/..", 0).map(drop);
+    let answer = beneath
+        .fstatat(world.base, b"b/y/m/n1/..", AtFlags::empty())
+        .map(drop);
     assert_eq!(answer, Err(Errno::ENOENT));
     assert!(world.took_place());
     Ok(())

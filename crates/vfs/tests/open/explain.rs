@@ -6,7 +6,7 @@ use openpath_abi::access::W_OK;
 use openpath_abi::fcntl::*;
 use openpath_abi::lock::{F_RDLCK, F_SETLEASE};
 use openpath_abi::resolve::*;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{AtFlags, Errno, Mode, OpenHow, ResolveFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::*;
 
@@ -42,7 +42,7 @@ fn filled(vfs: Vfs) -> (Vfs, Task) {
     (vfs, task)
 }
 
-fn open(task: &Task, path: &str, names: &str, resolve: u64) -> Explanation {
+fn open(task: &Task, path: &str, names: &str, resolve: ResolveFlags) -> Explanation {
     let how = OpenHow {
         flags: u64::from(flags(names)),
         mode: if names.contains("CREAT") || names.contains("TMPFILE") {
@@ -76,12 +76,24 @@ fn an_explanation_names_the_check_that_failed() {
         (&root, "/d/f", "RD|CREAT|EXCL", 0, Check::Exists),
         (&root, "/d/new/", "RD|CREAT", 0, Check::TrailingSlash),
         (&root, "/l", "RD|NOFOLLOW", 0, Check::IsLink),
-        (&root, "/l", "RD", RESOLVE_NO_SYMLINKS, Check::LinksUnwanted),
+        (
+            &root,
+            "/l",
+            "RD",
+            RESOLVE_NO_SYMLINKS.bits(),
+            Check::LinksUnwanted,
+        ),
         (&root, "/loop", "RD", 0, Check::LinkCount),
         (&root, "/m/x", "RD|CREAT", 0, Check::ReadOnlyMount),
-        (&root, "/m", "RD", RESOLVE_NO_XDEV, Check::MountBoundary),
-        (&root, "/d", "RD", beneath, Check::Beneath),
-        (&root, "d/../..", "RD", beneath, Check::Beneath),
+        (
+            &root,
+            "/m",
+            "RD",
+            RESOLVE_NO_XDEV.bits(),
+            Check::MountBoundary,
+        ),
+        (&root, "/d", "RD", beneath.bits(), Check::Beneath),
+        (&root, "d/../..", "RD", beneath.bits(), Check::Beneath),
         (&root, "/d/f", "RD|CREAT|DIR", 0, Check::Arguments),
         (&root, "", "RD", 0, Check::EmptyPath),
         (&root, &long, "RD", 0, Check::NameLength),
@@ -89,16 +101,22 @@ fn an_explanation_names_the_check_that_failed() {
         (&user, "/d/f", "WR", 0, Check::Permission),
         (&user, "/d/new", "WR|CREAT", 0, Check::Permission),
         (&user, "/d/f", "RD|NOATIME", 0, Check::NoAccessTime),
-        (&root, "/d/e/never", "RD", RESOLVE_CACHED, Check::Cached),
+        (
+            &root,
+            "/d/e/never",
+            "RD",
+            RESOLVE_CACHED.bits(),
+            Check::Cached,
+        ),
     ] {
-        let why = open(task, path, names, resolve);
+        let why = open(task, path, names, ResolveFlags::from_bits_retain(resolve));
         assert_eq!(why.refused_by(), Some(check), "{why}");
     }
     let access = ExplainOp::Access {
         dirfd: AT_FDCWD,
         path: b"/d/f",
         want: W_OK,
-        at_flags: 0,
+        at_flags: AtFlags::empty(),
     };
     assert_eq!(user.explain(&access).refused_by(), Some(Check::Permission));
 }
@@ -107,7 +125,7 @@ fn an_explanation_names_the_check_that_failed() {
 fn an_explanation_lists_each_step_of_a_walk() {
     let (vfs, root) = tree();
     let user = user(&vfs, 7, &[], &[]);
-    let text = open(&user, "/abs", "RD", 0).to_string();
+    let text = open(&user, "/abs", "RD", ResolveFlags::empty()).to_string();
     let mut lines = text.lines();
     for begins in [
         r#"openat2 "/abs""#,
@@ -127,13 +145,13 @@ fn an_explanation_lists_each_step_of_a_walk() {
         let line = lines.next().unwrap_or_default();
         assert!(line.starts_with(begins), "{begins}\n{text}");
     }
-    let why = open(&root, "/m/../d/e/./..", "RD|DIR", 0);
+    let why = open(&root, "/m/../d/e/./..", "RD|DIR", ResolveFlags::empty());
     let verbs: Vec<_> = why.steps.iter().map(Step::verb).collect();
     let told = "at name mount up up name name up asked end would";
     assert_eq!(verbs.join(" "), told, "{why}");
 
     // A directory that only a capability can search.
-    let why = open(&root, "/secret/none", "RD", 0);
+    let why = open(&root, "/secret/none", "RD", ResolveFlags::empty());
     let asked = why.steps.iter().find_map(|step| match step {
         Step::Asked(permission) => Some(*permission),
         _ => None,
@@ -142,7 +160,7 @@ fn an_explanation_lists_each_step_of_a_walk() {
         asked.map(|p| (p.by, p.granted)),
         Some((Decider::Owner, true))
     );
-    let why = open(&root, "/mine", "RW", 0);
+    let why = open(&root, "/mine", "RW", ResolveFlags::empty());
     assert!(
         why.to_string().contains("granted by CAP_DAC_OVERRIDE"),
         "{why}"
@@ -160,7 +178,7 @@ fn an_explanation_names_the_lane_that_answered() {
     let file = format!("{deep}/file");
     task.data(&file, b"");
     let lane = |path: &str, names: &str| {
-        let why = open(&task, path, names, 0);
+        let why = open(&task, path, names, ResolveFlags::empty());
         why.fast.map(|fast| (fast.lane, fast.left))
     };
     assert_eq!(lane("/d/f", "RD"), Some((Lane::Plain, None)));
@@ -186,7 +204,7 @@ fn an_explanation_names_a_lease_and_does_not_break_it() {
     let fd = task.open(b"/d/f", O_RDONLY, 0).expect("open");
     task.fcntl(fd, F_SETLEASE, F_RDLCK as u64).expect("a lease");
     let why = |flags| {
-        let (dirfd, path, mode) = (AT_FDCWD, &b"/d/f"[..], 0);
+        let (dirfd, path, mode) = (AT_FDCWD, &b"/d/f"[..], Mode::default());
         task.explain(&ExplainOp::Openat {
             dirfd,
             path,
@@ -211,7 +229,7 @@ fn an_explanation_changes_nothing() {
             dirfd: AT_FDCWD,
             path: path.as_bytes(),
             flags: flags(names),
-            mode: 0o600,
+            mode: 0o600.into(),
         })
     };
     for (path, names, would) in [

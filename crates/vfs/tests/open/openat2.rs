@@ -3,9 +3,9 @@
 //! Linux 6.18.
 
 use crate::world::*;
-use openpath_abi::fcntl::AT_FDCWD;
+use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_abi::resolve::*;
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{Errno, OpenHow, ResolveFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Fd, MountFlags, Task, Vfs};
 
@@ -41,12 +41,12 @@ fn how(names: u64, mode: u64, resolve: u64) -> OpenHow {
     OpenHow {
         flags: names,
         mode,
-        resolve,
+        resolve: ResolveFlags::from_bits_retain(resolve),
     }
 }
 
-fn open(task: &Task, at: Fd, path: &str, names: &str, mode: u64, resolve: u64) -> String {
-    let how = how(u64::from(flags(names)), mode, resolve);
+fn open(task: &Task, at: Fd, path: &str, names: &str, mode: u64, resolve: ResolveFlags) -> String {
+    let how = how(u64::from(flags(names)), mode, resolve.bits());
     say(task.shut(task.openat2(at, path.as_bytes(), &how)))
 }
 
@@ -99,7 +99,7 @@ fn openat2_checks_the_fields_of_its_argument() {
         ("f", 0x400_0000, 0, 0, "EINVAL"),
         ("f", 0, 0, 0x40, "EINVAL"),
         ("f", 0, 0, 1 << 40, "EINVAL"),
-        ("f", 0, 0, RESOLVE_BENEATH | RESOLVE_IN_ROOT, "EINVAL"),
+        ("f", 0, 0, 0x18, "EINVAL"),
         ("f", 0, 0o644, 0, "EINVAL"),
         ("", 1 << 40, 0, 0, "EINVAL"),
         ("", 0, 0, 0, "ENOENT"),
@@ -110,26 +110,32 @@ fn openat2_checks_the_fields_of_its_argument() {
             "{raw:#x} {mode:o} {resolve:#x}"
         );
     }
-    let cached = RESOLVE_CACHED;
+    let (none, cached) = (ResolveFlags::empty(), RESOLVE_CACHED);
     for (path, names, mode, resolve, answer) in [
-        ("new1", "CREAT", 0o644, 0, "OK"),
-        ("new1", "CREAT", 0o10644, 0, "EINVAL"),
-        ("new1", "CREAT", 1 << 40, 0, "EINVAL"),
-        ("new1", "CREAT", 0o7777, 0, "OK"),
-        ("d", "TMPFILE|RW", 0o600, 0, "OK"),
-        ("d", "DIR|CREAT", 0o600, 0, "EINVAL"),
-        ("f", "PATH|RW", 0, 0, "EINVAL"),
-        ("f", "PATH|CREAT", 0o600, 0, "EINVAL"),
-        ("f", "PATH|TRUNC", 0, 0, "EINVAL"),
-        ("f", "PATH|LARGE", 0, 0, "EINVAL"),
-        ("f", "PATH|CLOEXEC|NOFOLLOW", 0, 0, "OK"),
-        ("f", "PATH|APPEND", 0, 0, "EINVAL"),
-        ("d", "PATH|DIR", 0, 0, "OK"),
-        ("f", "PATH|NOATIME", 0, 0, "EINVAL"),
-        ("f", "EXCL", 0, 0, "OK"),
+        ("new1", "CREAT", 0o644, none, "OK"),
+        ("new1", "CREAT", 0o10644, none, "EINVAL"),
+        ("new1", "CREAT", 1 << 40, none, "EINVAL"),
+        ("new1", "CREAT", 0o7777, none, "OK"),
+        ("d", "TMPFILE|RW", 0o600, none, "OK"),
+        ("d", "DIR|CREAT", 0o600, none, "EINVAL"),
+        ("f", "PATH|RW", 0, none, "EINVAL"),
+        ("f", "PATH|CREAT", 0o600, none, "EINVAL"),
+        ("f", "PATH|TRUNC", 0, none, "EINVAL"),
+        ("f", "PATH|LARGE", 0, none, "EINVAL"),
+        ("f", "PATH|CLOEXEC|NOFOLLOW", 0, none, "OK"),
+        ("f", "PATH|APPEND", 0, none, "EINVAL"),
+        ("d", "PATH|DIR", 0, none, "OK"),
+        ("f", "PATH|NOATIME", 0, none, "EINVAL"),
+        ("f", "EXCL", 0, none, "OK"),
         ("", "CREAT", 0o600, cached, "EAGAIN"),
         ("", "CREAT", 0, cached, "EAGAIN"),
-        ("", "CREAT", 0, cached | 0x40, "EINVAL"),
+        (
+            "",
+            "CREAT",
+            0,
+            cached | ResolveFlags::from_bits_retain(0x40),
+            "EINVAL",
+        ),
     ] {
         let got = open(&task, AT_FDCWD, path, names, mode, resolve);
         assert_eq!(got, answer, "{path:?} {names} {mode:o} {resolve:#x}");
@@ -171,7 +177,7 @@ fn resolve_cached_answers_only_from_the_cache() {
     }
     assert_eq!(cached(&"a".repeat(300), "RD"), "EAGAIN");
     assert_eq!(open(&task, BAD, "x", "RD", 0, RESOLVE_CACHED), "EBADF");
-    assert_eq!(say(task.open(b"neg", 0, 0)), "ENOENT");
+    assert_eq!(say(task.open(b"neg", O_RDONLY, 0)), "ENOENT");
     for (path, names, answer) in [
         ("neg", "RD", "ENOENT"),
         ("neg/x", "RD", "ENOENT"),
@@ -189,7 +195,7 @@ fn resolve_cached_answers_only_from_the_cache() {
     for answer in ["EAGAIN", "EAGAIN"] {
         assert_eq!(cached("other", "RD"), answer);
     }
-    assert_eq!(say(task.open(b"other", 0, 0)), "ENOENT");
+    assert_eq!(say(task.open(b"other", O_RDONLY, 0)), "ENOENT");
     assert_eq!(cached("other", "RD"), "ENOENT");
 }
 
@@ -356,7 +362,17 @@ fn resolve_no_xdev_enters_no_other_mount() {
         }
     }
     let all = RESOLVE_NO_XDEV | RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-    assert_eq!(open(&task, AT_FDCWD, "nope", "RD", 0, all), "ENOENT");
+    assert_eq!(
+        open(
+            &task,
+            AT_FDCWD,
+            "nope",
+            "RD",
+            0,
+            ResolveFlags::from_bits_retain(all.bits())
+        ),
+        "ENOENT"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
-use openpath_abi::{Errno, mode};
+use openpath_abi::{AtFlags, Errno, XattrFlags, mode};
 use openpath_vfs::Task;
 
 fn open_path(task: &Task, path: &[u8]) -> i32 {
@@ -76,17 +76,29 @@ fn an_o_path_descriptor_has_extended_attributes() {
     task.link_to("/l", "f");
     let (file, link) = (open_path(&task, b"/f"), open_path(&task, b"/l"));
     let (empty, name) = (AT_EMPTY_PATH, b"trusted.n".as_slice());
-    assert_eq!(task.fsetxattr(file, name, b"1", 0), Err(Errno::EBADF));
-    assert_eq!(task.setxattrat(file, b"", empty, name, b"1", 0), Ok(()));
-    assert_eq!(task.setxattrat(link, b"", empty, name, b"22", 0), Ok(()));
+    assert_eq!(
+        task.fsetxattr(file, name, b"1", XattrFlags::empty()),
+        Err(Errno::EBADF)
+    );
+    assert_eq!(
+        task.setxattrat(file, b"", empty, name, b"1", XattrFlags::empty()),
+        Ok(())
+    );
+    assert_eq!(
+        task.setxattrat(link, b"", empty, name, b"22", XattrFlags::empty()),
+        Ok(())
+    );
     assert_eq!(task.getxattrat(file, b"", empty, name), Ok(b"1".to_vec()));
     assert_eq!(task.lgetxattr(b"/l", name), Ok(b"22".to_vec()));
     let root = open_path(&task, b"/");
     let by = |flags| task.getxattrat(root, b"l", flags, name);
-    assert_eq!(by(0), Ok(b"1".to_vec()));
+    assert_eq!(by(AtFlags::empty()), Ok(b"1".to_vec()));
     assert_eq!(by(AT_SYMLINK_NOFOLLOW), Ok(b"22".to_vec()));
     assert_eq!(by(AT_SYMLINK_FOLLOW), Err(Errno::EINVAL));
-    assert_eq!(task.getxattrat(file, b"", 0, name), Err(Errno::ENOENT));
+    assert_eq!(
+        task.getxattrat(file, b"", AtFlags::empty(), name),
+        Err(Errno::ENOENT)
+    );
     assert_eq!(
         task.listxattrat(link, b"", empty),
         Ok(b"trusted.n\0".to_vec())

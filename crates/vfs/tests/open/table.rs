@@ -4,7 +4,7 @@
 
 use crate::world::*;
 use openpath_abi::fcntl::*;
-use openpath_abi::{Errno, mode, stat};
+use openpath_abi::{Errno, XattrFlags, mode, stat};
 use openpath_vfs::{Fd, Task};
 
 /// The tree of the recorded answers; the task is in `/w`.
@@ -240,7 +240,10 @@ fn an_o_path_descriptor_does_no_io() {
         ("fchown", say(task.fchown(file, 0, 0))),
         ("ftruncate", say(task.ftruncate(file, 1))),
         ("futimens", say(task.futimens(file, [none, none]))),
-        ("fsetxattr", say(task.fsetxattr(file, b"user.a", b"b", 0))),
+        (
+            "fsetxattr",
+            say(task.fsetxattr(file, b"user.a", b"b", XattrFlags::empty())),
+        ),
         ("fgetxattr", say(task.fgetxattr(file, b"user.a"))),
         ("flistxattr", say(task.flistxattr(file))),
         ("fremovexattr", say(task.fremovexattr(file, b"user.a"))),

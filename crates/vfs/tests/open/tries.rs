@@ -4,7 +4,7 @@
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_FDCWD, F_GETFL, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY,
 };
-use openpath_abi::{Errno, OpenHow, Timespec, mode, resolve};
+use openpath_abi::{AtFlags, Errno, OpenHow, ResolveFlags, StatxMask, Timespec, mode, resolve};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Clock, Cred, MountFlags, Reason, Task, TryError, Vfs};
 use std::thread;
@@ -23,7 +23,7 @@ fn how(flags: u32) -> OpenHow {
     OpenHow {
         flags: u64::from(flags),
         mode: 0,
-        resolve: 0,
+        resolve: ResolveFlags::empty(),
     }
 }
 
@@ -35,13 +35,17 @@ fn a_try_opens_from_the_cache_or_would_wait() {
     t.mkdir(b"/d", 0o755).expect("mkdir");
     t.creat(b"/d/f", 0o600).expect("creat");
     let fd = t
-        .try_openat2(AT_FDCWD, b"/d/f", &how(O_RDONLY))
+        .try_openat2(AT_FDCWD, b"/d/f", &how(O_RDONLY.bits()))
         .expect("open");
     let flags = t.fcntl(fd, F_GETFL, 0).expect("flags") as u32;
-    assert_eq!(flags & O_NONBLOCK, 0, "the flag stays set");
+    assert_eq!(flags & O_NONBLOCK.bits(), 0, "the flag stays set");
     let kept = t.try_openat(AT_FDCWD, b"/d/f", O_RDWR | O_NONBLOCK, 0);
     let flags = t.fcntl(kept.expect("open"), F_GETFL, 0).expect("flags") as u32;
-    assert_ne!(flags & O_NONBLOCK, 0, "the requested flag is missing");
+    assert_ne!(
+        flags & O_NONBLOCK.bits(),
+        0,
+        "the requested flag is missing"
+    );
     assert_eq!(flags >> 30, 0, "an internal flag is visible");
     let made = t.creat(b"/d/g", 0o600).expect("creat");
     t.close(made).expect("close");
@@ -49,15 +53,22 @@ fn a_try_opens_from_the_cache_or_would_wait() {
     assert_eq!(t.try_open(b"/d/g", O_RDONLY, 0), Err(WOULD_BLOCK));
     assert_eq!(t.last_reason(), Some(Reason::Miss));
     assert_eq!(
-        t.try_statx(AT_FDCWD, b"/d/g", 0, 0).err(),
+        t.try_statx(AT_FDCWD, b"/d/g", AtFlags::empty(), StatxMask::empty())
+            .err(),
         Some(WOULD_BLOCK)
     );
     t.stat(b"/d/g").expect("stat");
-    assert!(t.try_statx(AT_FDCWD, b"/d/g", 0, 0).is_ok());
-    assert!(t.try_fstatat(AT_FDCWD, b"/d/g", 0).is_ok());
-    assert!(t.try_faccessat2(AT_FDCWD, b"/d/g", 4, 0).is_ok());
     assert!(
-        t.try_statx(kept.expect("open"), b"", AT_EMPTY_PATH, 0)
+        t.try_statx(AT_FDCWD, b"/d/g", AtFlags::empty(), StatxMask::empty())
+            .is_ok()
+    );
+    assert!(t.try_fstatat(AT_FDCWD, b"/d/g", AtFlags::empty()).is_ok());
+    assert!(
+        t.try_faccessat2(AT_FDCWD, b"/d/g", 4, AtFlags::empty())
+            .is_ok()
+    );
+    assert!(
+        t.try_statx(kept.expect("open"), b"", AT_EMPTY_PATH, StatxMask::empty())
             .is_ok()
     );
 }
@@ -70,12 +81,12 @@ fn a_try_refuses_changes_and_wrong_arguments() {
     assert_eq!(t.last_reason(), Some(Reason::Change));
     let cached = OpenHow {
         resolve: resolve::RESOLVE_CACHED,
-        ..how(O_RDWR | O_CREAT)
+        ..how((O_RDWR | O_CREAT).bits())
     };
     assert_eq!(t.try_openat2(AT_FDCWD, b"/f", &cached), Err(WOULD_BLOCK));
     let wrong = OpenHow {
         mode: 0o7,
-        ..how(O_RDONLY)
+        ..how(O_RDONLY.bits())
     };
     let answer = t.try_openat2(AT_FDCWD, b"/f", &wrong);
     assert_eq!(answer, Err(TryError::Errno(Errno::EINVAL)));
@@ -101,7 +112,7 @@ fn a_try_to_open_a_fifo_without_a_peer_would_wait() {
     let reader = t.try_open(b"/p", O_RDONLY, 0).expect("a reader");
     t.close(both).expect("close");
     let flags = t.fcntl(reader, F_GETFL, 0).expect("flags") as u32;
-    assert_eq!(flags & O_NONBLOCK, 0);
+    assert_eq!(flags & O_NONBLOCK.bits(), 0);
     let writer = t.try_open(b"/p", O_WRONLY, 0).expect("a writer");
     assert_eq!(t.write(writer, b"x"), Ok(1));
     assert_eq!(t.read(reader, &mut [0; 8]), Ok(1));
@@ -145,7 +156,7 @@ fn a_proxy_task_acts_as_its_task_which_installs_its_files() {
     });
     let (stand_in, refused, file) = worker.join().expect("a worker");
     assert_eq!(refused, Err(Errno::EACCES));
-    let fd = t.install(&file, 0).expect("install");
+    let fd = t.install(&file, O_RDONLY).expect("install");
     assert_eq!(t.fstat(fd), t.stat(b"/d"));
     assert!(stand_in.descriptors().is_empty());
     let (_other, stranger) = task();

@@ -5,7 +5,7 @@ use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONL
 use openpath_abi::resolve::{
     RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV,
 };
-use openpath_abi::{Errno, OpenHow, StatFs, Timespec};
+use openpath_abi::{Errno, OpenHow, ResolveFlags, StatFs, Timespec};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
     Attr, Cred, Found, Inode, InodeOps, MountFlags, Patience, Profile, SuperBlock, SuperBlockOps,
@@ -79,7 +79,7 @@ fn a_magic_link_jumps_to_its_target_unless_refused() {
         let target = t.file(file).and_then(|file| file.path());
         targets.lock().expect("lock").push(target.expect("a path"));
     };
-    let open = |flags: u32, resolve: u64| {
+    let open = |flags: u32, resolve: ResolveFlags| {
         arm();
         let how = OpenHow {
             flags: u64::from(flags),
@@ -92,19 +92,34 @@ fn a_magic_link_jumps_to_its_target_unless_refused() {
     };
     let ino = t.fstat(file).expect("stat").ino;
     assert_eq!(
-        open(O_RDONLY, 0),
+        open(O_RDONLY.bits(), ResolveFlags::empty()),
         Ok(ino),
         "the link does not reach an unlinked file"
     );
-    assert_eq!(open(O_RDWR | O_CREAT, 0), Ok(ino));
-    assert_eq!(open(O_RDONLY | O_CREAT | O_EXCL, 0), Err(Errno::EEXIST));
-    assert_eq!(open(O_RDONLY | O_NOFOLLOW, 0), Err(Errno::ELOOP));
-    assert_eq!(open(O_PATH | O_NOFOLLOW, RESOLVE_NO_MAGICLINKS), Ok(2));
-    assert_eq!(open(O_RDONLY, RESOLVE_NO_MAGICLINKS), Err(Errno::ELOOP));
-    assert_eq!(open(O_RDONLY, RESOLVE_CACHED), Err(Errno::EAGAIN));
-    assert_eq!(open(O_RDONLY, RESOLVE_NO_XDEV), Err(Errno::EXDEV));
-    assert_eq!(open(O_RDONLY, RESOLVE_IN_ROOT), Err(Errno::EXDEV));
-    assert_eq!(open(O_RDONLY, RESOLVE_BENEATH), Err(Errno::EXDEV));
+    assert_eq!(
+        open((O_RDWR | O_CREAT).bits(), ResolveFlags::empty()),
+        Ok(ino)
+    );
+    assert_eq!(
+        open((O_RDONLY | O_CREAT | O_EXCL).bits(), ResolveFlags::empty()),
+        Err(Errno::EEXIST)
+    );
+    assert_eq!(
+        open((O_RDONLY | O_NOFOLLOW).bits(), ResolveFlags::empty()),
+        Err(Errno::ELOOP)
+    );
+    assert_eq!(
+        open((O_PATH | O_NOFOLLOW).bits(), RESOLVE_NO_MAGICLINKS),
+        Ok(2)
+    );
+    assert_eq!(
+        open(O_RDONLY.bits(), RESOLVE_NO_MAGICLINKS),
+        Err(Errno::ELOOP)
+    );
+    assert_eq!(open(O_RDONLY.bits(), RESOLVE_CACHED), Err(Errno::EAGAIN));
+    assert_eq!(open(O_RDONLY.bits(), RESOLVE_NO_XDEV), Err(Errno::EXDEV));
+    assert_eq!(open(O_RDONLY.bits(), RESOLVE_IN_ROOT), Err(Errno::EXDEV));
+    assert_eq!(open(O_RDONLY.bits(), RESOLVE_BENEATH), Err(Errno::EXDEV));
     arm();
     assert_eq!(t.stat(b"/p/m/x").map(|s| s.ino), Err(Errno::ENOTDIR));
 }
@@ -120,7 +135,7 @@ fn since_linux_7_2_an_open_can_require_a_regular_file() {
     let how = OpenHow {
         flags: 1 << 32,
         mode: 0,
-        resolve: 0,
+        resolve: ResolveFlags::empty(),
     };
     let open = |path: &[u8]| t.close(t.openat2(AT_FDCWD, path, &how)?);
     assert_eq!(open(b"/f"), Ok(()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A back end that records its open files: one directory of files that contain their numbers.
 
-use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
     Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, NewInode, Patience, Profile,
     SuperBlock, SuperBlockOps, SuperBlockOptions, Task, Vfs, flag,
@@ -99,7 +99,7 @@ impl InodeOps for File {
     fn open(
         &self,
         inode: &Inode,
-        _flags: u32,
+        _flags: OFlags,
         _patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         let mut open_files = self.record.lock();

@@ -61,7 +61,7 @@ fn listed(task: &Task) -> Answer {
 
 /// Makes a call.
 fn make(task: &Task, call: Call) -> Answer {
-    let flag = |on: bool| if on { O_CLOEXEC } else { 0 };
+    let flag = |on: bool| if on { O_CLOEXEC } else { O_RDONLY };
     let done = |result: Result<(), Errno>| result.map(|()| Answer::Done);
     let answer = match call {
         Call::Open {

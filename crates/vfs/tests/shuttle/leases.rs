@@ -6,7 +6,7 @@ use crate::backend::{build, like};
 use crate::{explore_often, join, spawn};
 use openpath_abi::fcntl::{O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_abi::lock::{F_GETLEASE, F_RDLCK, F_SETLEASE, F_UNLCK, F_WRLCK};
-use openpath_abi::{Delegation, Errno};
+use openpath_abi::{Delegation, Errno, OFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, Profile, Task, Vfs};
 
@@ -29,7 +29,7 @@ fn lease(task: &Task, fd: Fd, kind: i16) -> Result<(), Errno> {
 }
 
 /// The one that comes second finds the other.
-fn taker_against_opener(kind: i16, flags: u32) {
+fn taker_against_opener(kind: i16, flags: OFlags) {
     let (vfs, task, fd) = world();
     let other = vfs.task(Cred::root()).expect("a task");
     let opens = spawn(move || {
@@ -54,7 +54,9 @@ fn taker_against_opener(kind: i16, flags: u32) {
 fn a_lease_and_an_open_do_not_miss_each_other() {
     explore_often(2, || taker_against_opener(F_WRLCK, O_RDONLY));
     explore_often(2, || taker_against_opener(F_RDLCK, O_WRONLY));
-    explore_often(1, || taker_against_opener(F_WRLCK, O_RDWR | O_CREAT));
+    explore_often(1, || {
+        taker_against_opener(F_WRLCK, OFlags::from_bits_retain((O_RDWR | O_CREAT).bits()))
+    });
 }
 
 #[test]

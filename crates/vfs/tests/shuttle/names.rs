@@ -3,9 +3,9 @@
 
 use crate::backend::build;
 use crate::{explore, join, spawn};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_EXCL, O_RDONLY, O_WRONLY};
 use openpath_abi::rename::RENAME_EXCHANGE;
+use openpath_abi::{Errno, OFlags, UmountFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, MountFlags, SuperBlock, Task, Vfs};
 use std::sync::Arc;
@@ -235,13 +235,13 @@ fn a_name_is_created_once() {
     explore(|| {
         let (vfs, task) = world();
         let other = task.fork().expect("a task");
-        let create = |task: &Task, flags: u32| {
+        let create = |task: &Task, flags: OFlags| {
             let fd = task.open(b"/new", O_CREAT | O_WRONLY | flags, 0o600)?;
             task.close(fd)
         };
         let third = task.fork().expect("a task");
         let other = spawn(move || create(&other, O_EXCL));
-        let third = spawn(move || create(&third, 0));
+        let third = spawn(move || create(&third, O_RDONLY));
         let mine = create(&task, O_EXCL);
         let [other, third] = [join(other), join(third)];
         assert_eq!(third, Ok(()));
@@ -291,7 +291,7 @@ fn mounts_come_and_go_under_walks() {
             assert_eq!(other.pread(fd, &mut body, 0), Ok(1));
             (body[0], fd, other)
         });
-        let gone = task.umount(b"/m", 0);
+        let gone = task.umount(b"/m", UmountFlags::empty());
         let (seen, fd, other) = join(walker);
         match (gone, seen) {
             (Ok(()), b'u') | (Err(Errno::EBUSY), b'm') => {}
@@ -300,7 +300,7 @@ fn mounts_come_and_go_under_walks() {
         }
         other.close(fd).expect("close");
         if gone.is_err() {
-            task.umount(b"/m", 0).expect("umount");
+            task.umount(b"/m", UmountFlags::empty()).expect("umount");
         }
         assert_eq!(letter(&task, b"/m/f"), Ok(b'u'));
         drop((task, other));

@@ -6,7 +6,7 @@ use crate::backend::build;
 use crate::{config, explore, explore_often, join, spawn};
 use openpath_abi::fcntl::{O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, OFlags, mode};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::fault::{self, Fault};
 use openpath_vfs::{Cred, Task, Vfs};
@@ -40,7 +40,7 @@ fn assert_at_rest(vfs: &Vfs) {
     assert_eq!(task.read(fd, &mut [0; 4]), Ok(0), "a writer is left");
 }
 
-fn open(task: &Task, flags: u32) -> i32 {
+fn open(task: &Task, flags: OFlags) -> i32 {
     task.open(b"/p", flags, 0).expect("open")
 }
 

@@ -10,7 +10,7 @@ use crate::backend::build;
 use crate::{explore_surely, join, spawn};
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY};
 use openpath_abi::inotify::{IN_CLOSE_NOWRITE, IN_NONBLOCK};
-use openpath_abi::{Errno, mount as m};
+use openpath_abi::{AtFlags, Errno, UmountFlags, mount as m};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, MountFlags, Task, Vfs};
 
@@ -116,7 +116,7 @@ fn a_lookup_beside_an_unmount_finds_one_of_both_trees() {
         let other = join(walker);
         // The next call on mounts frees it, if the walk was its last user.
         task.bind(b"/d", b"/d")
-            .and_then(|()| task.umount(b"/d", 0))
+            .and_then(|()| task.umount(b"/d", UmountFlags::empty()))
             .expect("a mount");
         at_rest(&vfs, [other, task]);
     });
@@ -149,7 +149,8 @@ fn a_lookup_beside_the_reuse_of_a_slot_finds_no_wrong_file() {
             assert!(seen == old || seen == Err(Errno::ENOENT), "{seen:?}");
             other
         });
-        task.unlinkat(AT_FDCWD, b"/d/f", 0).expect("unlink");
+        task.unlinkat(AT_FDCWD, b"/d/f", AtFlags::empty())
+            .expect("unlink");
         vfs.collect();
         put(&task, b"/d/g");
         assert_ne!(number(&task, b"/d/g"), old);
@@ -168,7 +169,8 @@ fn an_unlink_beside_an_eviction_frees_the_file() {
             theirs.shrink(16);
             other
         });
-        task.unlinkat(AT_FDCWD, b"/d/f", 0).expect("unlink");
+        task.unlinkat(AT_FDCWD, b"/d/f", AtFlags::empty())
+            .expect("unlink");
         vfs.collect();
         let other = join(evictor);
         task.close(fd).expect("close");

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_WRONLY};
+use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, SuperBlock, Task, Vfs};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Short for Task {
     #[track_caller]
     fn body(&self, path: &str) -> Vec<u8> {
         let mut body = vec![0; 64];
-        let file = self.open(path.as_bytes(), 0, 0).expect(path);
+        let file = self.open(path.as_bytes(), O_RDONLY, 0).expect(path);
         let n = self.pread(file, &mut body, 0).expect(path);
         self.close(file).expect(path);
         body.truncate(n);

@@ -5,7 +5,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use openpath_abi::fcntl::*;
-use openpath_abi::{Errno, Stat, Timespec, mode};
+use openpath_abi::{Errno, OFlags, Stat, Timespec, mode};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Clock, Cred, Fd, Profile, Task, Tuning, Vfs};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -90,7 +90,7 @@ pub(crate) fn say<T>(result: Result<T, Errno>) -> String {
 }
 
 /// Flags from their names without `O_`.
-pub(crate) fn flags(names: &str) -> u32 {
+pub(crate) fn flags(names: &str) -> OFlags {
     let one = |name: &str| match name {
         "RD" => O_RDONLY,
         "WR" => O_WRONLY,
@@ -116,7 +116,10 @@ pub(crate) fn flags(names: &str) -> u32 {
         "TMPFILE" => O_TMPFILE,
         other => panic!("no flag {other}"),
     };
-    names.split('|').map(one).fold(0, |all, flag| all | flag)
+    names
+        .split('|')
+        .map(one)
+        .fold(O_RDONLY, |all, flag| all | flag)
 }
 
 /// A time before the first tick of the clock.

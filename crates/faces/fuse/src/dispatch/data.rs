@@ -11,8 +11,8 @@ use crate::wire::attributes::Validity;
 use crate::wire::entries::{dirent, direntplus};
 use crate::wire::numbers::{FOPEN_KEEP_CACHE, WRITE_CACHE, WRITE_KILL_SUIDGID};
 use crate::wire::request::{CopyRange, Lock, LockCommand, Span};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_APPEND, O_DIRECT};
+use openpath_abi::{Errno, OFlags};
 
 type Done = Result<(), Errno>;
 
@@ -22,7 +22,7 @@ fn more(had_room: bool) -> More {
 }
 
 impl Dispatcher {
-    pub(super) fn open(&self, cx: &mut RequestContext<'_>, flags: u32) -> Done {
+    pub(super) fn open(&self, cx: &mut RequestContext<'_>, flags: OFlags) -> Done {
         self.count(Kind::Open);
         let (by, node) = (cx.requester(), cx.node());
         let fd = self
@@ -90,7 +90,7 @@ impl Dispatcher {
         &self,
         cx: &mut RequestContext<'_>,
         (handle, offset): (u64, u64),
-        (flags, status): (u32, u32),
+        (flags, status): (u32, OFlags),
         data: &[u8],
     ) -> Done {
         self.count(Kind::Write);

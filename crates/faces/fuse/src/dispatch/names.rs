@@ -7,8 +7,8 @@ use crate::stats::Request as Kind;
 use crate::wire::attributes::{Validity, attributes, negative_entry, statfs, statx};
 use crate::wire::numbers::FOPEN_KEEP_CACHE;
 use crate::wire::request::Setattr;
-use openpath_abi::Errno;
 use openpath_abi::mode::{S_IFDIR, S_IFMT};
+use openpath_abi::{Errno, OFlags, RenameFlags, XattrFlags};
 use openpath_vfs::Fd;
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ impl Dispatcher {
         cx: &mut RequestContext<'_>,
         name: &[u8],
         to: (u64, &[u8]),
-        flags: u32,
+        flags: RenameFlags,
     ) -> Done {
         self.count(Kind::Rename);
         let (actor, from) = (cx.owner(), (cx.node(), name));
@@ -148,7 +148,7 @@ impl Dispatcher {
         cx: &mut RequestContext<'_>,
         name: &[u8],
         (mode, umask): (u32, u32),
-        flags: u32,
+        flags: OFlags,
     ) -> Done {
         self.count(Kind::Create);
         cx.w.task.umask(umask);
@@ -166,7 +166,7 @@ impl Dispatcher {
         &self,
         cx: &mut RequestContext<'_>,
         (mode, umask): (u32, u32),
-        flags: u32,
+        flags: OFlags,
     ) -> Done {
         self.count(Kind::Create);
         cx.w.task.umask(umask);
@@ -204,7 +204,7 @@ impl Dispatcher {
         cx: &mut RequestContext<'_>,
         name: &[u8],
         value: &[u8],
-        (flags, strips): (u32, bool),
+        (flags, strips): (XattrFlags, bool),
     ) -> Done {
         self.count(Kind::Attribute);
         let node = cx.node();

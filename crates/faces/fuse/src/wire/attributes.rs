@@ -101,7 +101,7 @@ pub(crate) fn statx(reply: &mut ReplyBuilder<'_>, node: &NodeAttr<'_>, valid: Du
     valid_for(reply, valid);
     reply.zeros(16);
     let attr = node.attr;
-    reply.u32(attr.mask & (STATX_BASIC_STATS | STATX_BTIME));
+    reply.u32((attr.mask & (STATX_BASIC_STATS | STATX_BTIME)).bits());
     reply.u32(attr.blksize);
     reply.u64(attr.attributes);
     for n in [attr.nlink, attr.uid, attr.gid] {

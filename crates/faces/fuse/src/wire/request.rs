@@ -5,7 +5,7 @@ use super::Header;
 use super::fields::{Fields, Malformed};
 use super::init::Terms;
 use super::numbers::{ACL_KILL_SGID, FSYNC_FDATASYNC, LK_FLOCK, fattr, op};
-use openpath_abi::{Flock, TimeSet, Timespec};
+use openpath_abi::{Flock, OFlags, RenameFlags, TimeSet, Timespec, XattrFlags};
 
 /// A request. `handle` is the handle of an opening, or 0 with [`crate::Opens::Never`].
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(crate) enum Request<'a> {
         name: &'a [u8],
         to: u64,
         new: &'a [u8],
-        flags: u32,
+        flags: RenameFlags,
     },
     /// Gives the node a name in the directory of the header.
     Link {
@@ -48,19 +48,19 @@ pub(crate) enum Request<'a> {
         name: &'a [u8],
     },
     Open {
-        flags: u32,
+        flags: OFlags,
     },
     Opendir,
     Create {
         name: &'a [u8],
         mode: u32,
         umask: u32,
-        flags: u32,
+        flags: OFlags,
     },
     Tmpfile {
         mode: u32,
         umask: u32,
-        flags: u32,
+        flags: OFlags,
     },
     Read(Span),
     Readdir(Span),
@@ -70,7 +70,7 @@ pub(crate) enum Request<'a> {
         offset: u64,
         flags: u32,
         /// The flags of the open file.
-        status: u32,
+        status: OFlags,
         data: &'a [u8],
     },
     Statfs,
@@ -93,7 +93,7 @@ pub(crate) enum Request<'a> {
     Setxattr {
         name: &'a [u8],
         value: &'a [u8],
-        flags: u32,
+        flags: XattrFlags,
         /// It sets an access control list that strips the set-group-ID bit.
         strips: bool,
     },
@@ -140,7 +140,7 @@ pub(crate) struct Span {
     pub(crate) offset: u64,
     pub(crate) size: u32,
     /// The flags of the open file.
-    pub(crate) status: u32,
+    pub(crate) status: OFlags,
 }
 
 /// A change of attributes.
@@ -220,7 +220,7 @@ fn setxattr<'a>(f: &mut Fields<'a>, terms: Terms) -> Result<Request<'a>, Malform
     Ok(Request::Setxattr {
         name,
         value,
-        flags,
+        flags: XattrFlags::from_bits_retain(flags),
         strips: more & ACL_KILL_SGID != 0,
     })
 }
@@ -267,10 +267,10 @@ impl<'a> Request<'a> {
                 node: f.u64()?,
                 name: f.name()?,
             },
-            op::OPEN => Self::Open { flags: f.u32()? },
+            op::OPEN => Self::Open { flags: o_flags(f)? },
             op::OPENDIR => Self::Opendir,
             op::CREATE => {
-                let (flags, mode, umask) = (f.u32()?, f.u32()?, f.u32()?);
+                let (flags, mode, umask) = (o_flags(f)?, f.u32()?, f.u32()?);
                 f.skip(4)?;
                 Self::Create {
                     name: f.name()?,
@@ -280,7 +280,7 @@ impl<'a> Request<'a> {
                 }
             }
             op::TMPFILE => {
-                let (flags, mode, umask) = (f.u32()?, f.u32()?, f.u32()?);
+                let (flags, mode, umask) = (o_flags(f)?, f.u32()?, f.u32()?);
                 Self::Tmpfile { mode, umask, flags }
             }
             op::STATFS => Self::Statfs,
@@ -358,11 +358,16 @@ fn forgets<'a>(f: &mut Fields<'a>) -> Result<Forgets<'a>, Malformed> {
     Ok(Forgets(f.bytes(len)?))
 }
 
+/// `O_*` as the kernel sends them, with bits that are not known here.
+fn o_flags(f: &mut Fields<'_>) -> Result<OFlags, Malformed> {
+    f.u32().map(OFlags::from_bits_retain)
+}
+
 fn rename<'a>(f: &mut Fields<'a>, has_flags: bool) -> Result<Request<'a>, Malformed> {
     let to = f.u64()?;
-    let mut flags = 0;
+    let mut flags = RenameFlags::empty();
     if has_flags {
-        flags = f.u32()?;
+        flags = RenameFlags::from_bits_retain(f.u32()?);
         f.skip(4)?;
     }
     let (name, new) = (f.name()?, f.name()?);
@@ -383,7 +388,7 @@ fn read(f: &mut Fields<'_>) -> Result<Span, Malformed> {
         handle,
         offset,
         size,
-        status: f.u32()?,
+        status: o_flags(f)?,
     })
 }
 
@@ -392,7 +397,7 @@ fn write<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
     let flags = f.u32()?;
     // The lock owner.
     f.skip(8)?;
-    let status = f.u32()?;
+    let status = o_flags(f)?;
     f.skip(4)?;
     let data = f.bytes(size as usize)?;
     Ok(Request::Write {

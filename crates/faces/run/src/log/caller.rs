@@ -13,6 +13,7 @@
 //! R3. A thread that does not stand still holds up a thread of the server for [`LONG`] at most, and
 //!     no more than [`PATIENT_MAX`] at a time; any other only for [`SHORT`].
 
+use openpath_abi::OFlags;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::{
     AT_FDCWD, O_ACCMODE, O_CREAT, O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
@@ -54,7 +55,7 @@ mod number {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To open, with these flags.
-    Open(u32),
+    Open(OFlags),
     /// To execute.
     Execute,
 }
@@ -63,7 +64,7 @@ impl Purpose {
     /// What it must be allowed: of `R_OK`, `W_OK` and `X_OK`.
     pub(super) fn access(self) -> u32 {
         let Self::Open(flags) = self else { return X_OK };
-        if flags & O_PATH != 0 {
+        if flags.contains(O_PATH) {
             return 0;
         }
         let access = match flags & O_ACCMODE {
@@ -71,16 +72,16 @@ impl Purpose {
             O_WRONLY => W_OK,
             _ => R_OK | W_OK,
         };
-        if flags & O_TRUNC == 0 {
-            access
-        } else {
+        if flags.contains(O_TRUNC) {
             access | W_OK
+        } else {
+            access
         }
     }
 
     /// Whether it makes what is not there.
     pub(super) fn creates(self) -> bool {
-        matches!(self, Self::Open(flags) if flags & (O_CREAT | O_PATH) == O_CREAT)
+        matches!(self, Self::Open(flags) if flags.contains(O_CREAT) && !flags.contains(O_PATH))
     }
 
     /// In words.
@@ -88,7 +89,7 @@ impl Purpose {
         let Self::Open(flags) = self else {
             return "execute".to_owned();
         };
-        if flags & O_PATH != 0 {
+        if flags.contains(O_PATH) {
             return "path".to_owned();
         }
         let mut words = match flags & O_ACCMODE {
@@ -99,7 +100,7 @@ impl Purpose {
         }
         .to_owned();
         for (flag, word) in [(O_CREAT, "+create"), (O_TRUNC, "+truncate")] {
-            if flags & flag != 0 {
+            if flags.contains(flag) {
                 words += word;
             }
         }
@@ -130,18 +131,30 @@ impl Call {
             return None;
         }
         let (dir, path, purpose) = match number {
-            number::OPEN => (AT_FDCWD, args[0], Purpose::Open(args[1] as u32)),
+            number::OPEN => (
+                AT_FDCWD,
+                args[0],
+                Purpose::Open(OFlags::from_bits_retain(args[1] as u32)),
+            ),
             number::CREAT => (
                 AT_FDCWD,
                 args[0],
                 Purpose::Open(O_CREAT | O_WRONLY | O_TRUNC),
             ),
-            number::OPENAT => (args[0] as i32, args[1], Purpose::Open(args[2] as u32)),
+            number::OPENAT => (
+                args[0] as i32,
+                args[1],
+                Purpose::Open(OFlags::from_bits_retain(args[2] as u32)),
+            ),
             number::OPENAT2 => {
                 let mut flags = [0; 8];
                 memory(thread)?.read_exact_at(&mut flags, args[2]).ok()?;
                 let flags = u64::from_le_bytes(flags) as u32;
-                (args[0] as i32, args[1], Purpose::Open(flags))
+                (
+                    args[0] as i32,
+                    args[1],
+                    Purpose::Open(OFlags::from_bits_retain(flags)),
+                )
             }
             number::EXECVE => (AT_FDCWD, args[0], Purpose::Execute),
             number::EXECVEAT => (args[0] as i32, args[1], Purpose::Execute),
@@ -306,7 +319,7 @@ mod tests {
         );
         assert_eq!(words("-1 0x7ffe 0x7f2a\n"), None);
         assert_eq!(words("running\n"), None);
-        let open = Purpose::Open(0x241);
+        let open = Purpose::Open(OFlags::from_bits_retain(0x241));
         assert_eq!(
             (open.words().as_str(), open.access()),
             ("write+create+truncate", W_OK)

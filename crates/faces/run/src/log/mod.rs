@@ -44,7 +44,7 @@ use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::{
     AT_SYMLINK_NOFOLLOW, O_ACCMODE, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_TRUNC,
 };
-use openpath_abi::{Errno, Statx, mode};
+use openpath_abi::{AtFlags, Errno, OFlags, Statx, mode};
 use openpath_fuse::{ObservedFile, Observer, OnOpened, Requester};
 use openpath_overlay::OverlayFs;
 use openpath_vfs::{Check, Explanation, Place, Step, SuperBlock, Would};
@@ -265,7 +265,7 @@ impl Observer for Log {
         };
         // A directory is walked through, or listed, or something is made in it.
         let leads = |call: &[u8]| {
-            at.find(call, 0)
+            at.find(call, AtFlags::empty())
                 .is_ok_and(|why| end(&why).is_some_and(|place| place.path == path))
         };
         let found = if !mode::is_dir(attr.mode.into()) {
@@ -289,7 +289,7 @@ impl Observer for Log {
         by: Requester,
         at: &ObservedFile<'_>,
         name: Option<&'a [u8]>,
-        flags: u32,
+        flags: OFlags,
     ) -> Option<OnOpened<'a>> {
         let path = at.path().ok()?;
         let path = name.map_or_else(|| path.clone(), |name| join(&path, name));
@@ -300,14 +300,10 @@ impl Observer for Log {
             .map_or(Purpose::Open(flags), |call| call.purpose);
         let writes = flags & O_ACCMODE != O_RDONLY
             || name.is_some()
-            || matches!(purpose, Purpose::Open(flags) if flags & O_TRUNC != 0);
+            || matches!(purpose, Purpose::Open(flags) if flags.contains(O_TRUNC));
         let goes = writes.then(|| self.direction(&path, name.is_some()));
         let call = call.unwrap_or_else(|| Call {
-            purpose: Purpose::Open(if name.is_some() {
-                flags | O_CREAT
-            } else {
-                flags
-            }),
+            purpose: Purpose::Open(flags | O_CREAT.only_if(name.is_some())),
             path: path.clone(),
         });
         Some(Box::new(move |result| match (result, goes) {
@@ -341,12 +337,12 @@ impl Log {
             return;
         };
         let want = call.purpose.access();
-        let other = flags & O_DIRECTORY != 0 || flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
+        let other = flags.contains(O_DIRECTORY) || flags.contains(O_CREAT | O_EXCL);
         if want & W_OK == 0 || other {
             return;
         }
         let may = dir.access(name, Caller::of(by).cred, want);
-        if flags & O_TRUNC != 0 || may.is_ok_and(|why| why.result.is_ok()) {
+        if flags.contains(O_TRUNC) || may.is_ok_and(|why| why.result.is_ok()) {
             self.refuse_write(by, (&call, path), place);
         }
     }
@@ -373,13 +369,15 @@ impl Log {
         let mut path = call.path.clone();
         for _ in 0..LINKS_MAX {
             let slash = path.iter().rposition(|byte| *byte == b'/')?;
-            let parent = end(&dir.find(&path[..=slash], 0).ok()?)?.path.clone();
+            let parent = end(&dir.find(&path[..=slash], AtFlags::empty()).ok()?)?
+                .path
+                .clone();
             let name = join(&parent, &path[slash + 1..]);
             let at = dir.find(&name, AT_SYMLINK_NOFOLLOW).ok()?;
             if !end(&at).is_some_and(|place| mode::is_lnk(place.kind)) {
                 return Some(parent);
             }
-            let leads = dir.find(&name, 0).ok()?;
+            let leads = dir.find(&name, AtFlags::empty()).ok()?;
             let mut links = leads.steps.into_iter().filter_map(|step| match step {
                 Step::Link { body, .. } => Some(body),
                 _ => None,

@@ -12,8 +12,8 @@
 
 use super::files::Files;
 use crate::out::{two_paths_errno, walk_errno};
-use openpath_abi::fcntl::{AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_CREAT};
-use openpath_abi::{Errno, Stat, TimeSet};
+use openpath_abi::fcntl::{AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_CREAT, O_RDONLY};
+use openpath_abi::{AtFlags, Errno, OFlags, Stat, TimeSet};
 use openpath_vfs::{Beneath, DataWait, Fd, Task, TryError};
 
 /// Permission bits of new files, before the umask.
@@ -37,7 +37,7 @@ macro_rules! calls {
 }
 
 calls! {
-    fn fstatat(dir: Fd, path: &[u8], at_flags: u32) -> Stat;
+    fn fstatat(dir: Fd, path: &[u8], at_flags: AtFlags) -> Stat;
     fn fsync(fd: Fd) -> ();
     fn fdatasync(fd: Fd) -> ();
     fn ftruncate(fd: Fd, len: i64) -> ();
@@ -55,8 +55,8 @@ fn bytes(path: &str) -> Result<&[u8], Errno> {
 }
 
 /// The flag of the `*at` calls for a link at the end of a path.
-fn at_flags(follow: bool) -> u32 {
-    if follow { 0 } else { AT_SYMLINK_NOFOLLOW }
+fn at_flags(follow: bool) -> AtFlags {
+    AT_SYMLINK_NOFOLLOW.only_if(!follow)
 }
 
 impl Files {
@@ -129,10 +129,14 @@ impl Files {
     ///
     /// # Errors
     /// Those of [`Files::walk`] and of openat2(2).
-    pub(super) async fn open_beneath(&mut self, at: At, flags: u32) -> Result<Fd, Errno> {
+    pub(super) async fn open_beneath(&mut self, at: At, flags: OFlags) -> Result<Fd, Errno> {
         let (flags, mode) = (
             flags | O_CLOEXEC,
-            if flags & O_CREAT == 0 { 0 } else { FILE_MODE },
+            if flags.contains(O_CREAT) {
+                FILE_MODE
+            } else {
+                0
+            },
         );
         let opened = self.try_in_place(&at, |beneath, dir, path| {
             beneath.try_openat(dir, path, flags, mode)
@@ -161,7 +165,7 @@ impl Files {
         }
         // R3
         if let Ok(file) = task.take_file(fd) {
-            let calls = move |task: &Task, _: [Fd; 2]| task.close(task.install(&file, 0)?);
+            let calls = move |task: &Task, _: [Fd; 2]| task.close(task.install(&file, O_RDONLY)?);
             let _closed = self.make([None; 2], calls).await;
         }
     }

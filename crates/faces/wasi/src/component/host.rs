@@ -13,10 +13,10 @@ use super::bindings::wasi::filesystem::types::{
 };
 use super::descriptor::{Access, Descriptor, Open};
 use super::error::{Error, code};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{
     O_CREAT, O_DIRECTORY, O_DSYNC, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_SYNC, O_TRUNC, O_WRONLY,
 };
+use openpath_abi::{Errno, OFlags};
 use std::sync::Arc;
 use wasmtime::component::Resource;
 
@@ -98,7 +98,7 @@ pub(super) fn open_flags(
     path_flags: PathFlags,
     how: OpenFlags,
     asked: DescriptorFlags,
-) -> Result<(u32, DescriptorFlags)> {
+) -> Result<(OFlags, DescriptorFlags)> {
     let cuts = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
     if how.contains(OpenFlags::DIRECTORY) && how.intersects(cuts) {
         return Err(ErrorCode::Invalid.into());
@@ -114,7 +114,7 @@ pub(super) fn open_flags(
         (false, true) => O_WRONLY,
         (true, true) => O_RDWR,
     };
-    let mut add = |on: bool, flag: u32| flags |= if on { flag } else { 0 };
+    let mut add = |on: bool, flag: OFlags| flags |= flag.only_if(on);
     add(creates, O_CREAT);
     add(creates && how.contains(OpenFlags::EXCLUSIVE), O_EXCL);
     add(truncates, O_TRUNC);

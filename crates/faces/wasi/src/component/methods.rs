@@ -16,7 +16,7 @@ use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_REMOVEDIR, O_APPEND, O_CLOEXEC, O_DIRECTORY, O_RDONLY, O_WRONLY,
 };
 use openpath_abi::limits::PATH_MAX;
-use openpath_abi::{Stat, falloc, mode};
+use openpath_abi::{AtFlags, RenameFlags, Stat, falloc, mode};
 use openpath_vfs::Fd;
 use std::sync::Arc;
 use wasmtime::component::Resource;
@@ -243,7 +243,7 @@ impl HostDescriptor for FilesCtx<'_> {
         }
         let (old, new) = ((from.fd, old_path), (to.fd, new_path));
         let made = self.files.walk_two(old, new, |beneath, [old, new]| {
-            beneath.linkat(old.0, old.1, new.0, new.1, 0)
+            beneath.linkat(old.0, old.1, new.0, new.1, AtFlags::empty())
         });
         Ok(made.await?)
     }
@@ -307,7 +307,7 @@ impl HostDescriptor for FilesCtx<'_> {
         let (from, to) = (from.changeable()?, to.changeable()?);
         let (old, new) = ((from.fd, old_path), (to.fd, new_path));
         let moved = self.files.walk_two(old, new, |beneath, [old, new]| {
-            beneath.renameat2(old.0, old.1, new.0, new.1, 0)
+            beneath.renameat2(old.0, old.1, new.0, new.1, RenameFlags::empty())
         });
         Ok(moved.await?)
     }
@@ -336,9 +336,9 @@ impl HostDescriptor for FilesCtx<'_> {
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<()> {
         let at = (self.mutable_dir(&fd)?.fd, path);
-        let removed = self
-            .files
-            .walk(at, |beneath, dir, path| beneath.unlinkat(dir, path, 0));
+        let removed = self.files.walk(at, |beneath, dir, path| {
+            beneath.unlinkat(dir, path, AtFlags::empty())
+        });
         Ok(removed.await?)
     }
 

@@ -6,8 +6,8 @@ use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};
 use crate::table::{Entry, Object};
 use crate::types::{Fdstat, Filestat, fdflags, fstflags, rights, timespec};
-use openpath_abi::TimeSet;
 use openpath_abi::fcntl::{F_GETFL, F_SETFL, O_APPEND, O_NONBLOCK, SEEK_CUR, SEEK_END, SEEK_SET};
+use openpath_abi::{OFlags, TimeSet};
 
 /// The advice of preview1, in its order, in the numbers of posix_fadvise(2).
 const ADVICE: [u32; 6] = [0, 2, 1, 3, 4, 5];
@@ -83,9 +83,10 @@ pub(super) fn fd_fdstat_get(
     let mut flags = entry.sync;
     // A directory has neither flag.
     if entry.object == Object::File {
-        let open = guest.task.fcntl(entry.fd, F_GETFL, 0)? as u32;
+        let open = guest.task.fcntl(entry.fd, F_GETFL, 0)?;
+        let open = OFlags::from_bits_retain(open as u32);
         for (theirs, ours) in [(O_APPEND, fdflags::APPEND), (O_NONBLOCK, fdflags::NONBLOCK)] {
-            if open & theirs != 0 {
+            if open.contains(theirs) {
                 flags |= ours;
             }
         }
@@ -114,7 +115,7 @@ pub(super) fn fd_fdstat_set_flags(
     if flags & (fdflags::DSYNC | fdflags::SYNC | fdflags::RSYNC) & !file.sync != 0 {
         return Err(Code::Inval.into());
     }
-    let mut open = 0;
+    let mut open = OFlags::empty();
     for (ours, theirs) in [(fdflags::APPEND, O_APPEND), (fdflags::NONBLOCK, O_NONBLOCK)] {
         if flags & ours != 0 {
             open |= theirs;

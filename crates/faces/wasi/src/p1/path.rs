@@ -18,6 +18,7 @@ use openpath_abi::fcntl::{
     AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, O_APPEND, O_CREAT, O_DIRECTORY, O_DSYNC,
     O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_SYNC, O_TRUNC, O_WRONLY,
 };
+use openpath_abi::{AtFlags, OFlags, RenameFlags};
 
 /// The mode of new directories, before umask.
 const DIRECTORY_MODE: u32 = 0o777;
@@ -33,8 +34,8 @@ fn follows(flags: u32) -> Result<bool, Code> {
 }
 
 /// The same as a flag of the `*at` calls.
-fn at_flags(flags: u32) -> Result<u32, Code> {
-    follows(flags).map(|follows| if follows { 0 } else { AT_SYMLINK_NOFOLLOW })
+fn at_flags(flags: u32) -> Result<AtFlags, Code> {
+    follows(flags).map(|follows| AT_SYMLINK_NOFOLLOW.only_if(!follows))
 }
 
 pub(super) fn path_create_directory(
@@ -100,9 +101,9 @@ pub(super) fn path_link(
     new_len: u32,
 ) -> Outcome {
     let (flags, at_flags) = if follows(flags)? {
-        (AT_SYMLINK_FOLLOW, 0)
+        (AT_SYMLINK_FOLLOW, AtFlags::empty())
     } else {
-        (0, AT_SYMLINK_NOFOLLOW)
+        (AtFlags::empty(), AT_SYMLINK_NOFOLLOW)
     };
     let dir = guest.table.directory(fd, rights::PATH_LINK_SOURCE)?;
     let new_dir = guest.table.directory(new_fd, rights::PATH_LINK_TARGET)?;
@@ -189,7 +190,7 @@ impl OpenRequest {
 
     /// The access of the open: created or truncated files are opened for writing, and files that
     /// are not written are opened for reading.
-    fn access(&self) -> (u64, u32) {
+    fn access(&self) -> (u64, OFlags) {
         let creates = self.oflags & (oflags::CREAT | oflags::TRUNC) != 0;
         let writes = creates || self.base & rights::FD_WRITE != 0;
         let reads = self.base & (rights::FD_READ | rights::FD_WRITE) != rights::FD_WRITE;
@@ -201,7 +202,7 @@ impl OpenRequest {
     }
 
     /// The flags of openat(2).
-    fn flags(&self) -> u32 {
+    fn flags(&self) -> OFlags {
         let (_, mut flags) = self.access();
         if !self.follow {
             flags |= O_NOFOLLOW;
@@ -321,7 +322,7 @@ pub(super) fn path_rename(
     let moved = guest
         .task
         .beneath()
-        .renameat2(dir, path, new_dir, new_path, 0);
+        .renameat2(dir, path, new_dir, new_path, RenameFlags::empty());
     Ok(moved.map_err(|errno| {
         two_paths_errno(
             guest.task.beneath(),
@@ -360,6 +361,6 @@ pub(super) fn path_unlink_file(
 ) -> Outcome {
     let dir = guest.table.directory(fd, rights::PATH_UNLINK_FILE)?;
     let path = memory.path(path, len)?;
-    let removed = guest.task.beneath().unlinkat(dir, path, 0);
+    let removed = guest.task.beneath().unlinkat(dir, path, AtFlags::empty());
     Ok(removed.map_err(walk_errno)?)
 }

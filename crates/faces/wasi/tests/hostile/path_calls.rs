@@ -2,7 +2,7 @@
 //! The calls that take a path, each as a guest makes it and as an unconfined task makes it.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY};
-use openpath_abi::{Errno, TimeSet, Timespec};
+use openpath_abi::{AtFlags, Errno, TimeSet, Timespec};
 use openpath_vfs::Task;
 
 use super::scripted_guest::{
@@ -118,7 +118,7 @@ pub(super) const ACTS: &[PathCall] = &[
         task: |task, path| {
             let time = Timespec { sec: 0, nsec: 1 };
             let times = [TimeSet::At(time); 2];
-            task.utimensat(AT_FDCWD, Some(path), times, 0)?;
+            task.utimensat(AT_FDCWD, Some(path), times, AtFlags::empty())?;
             Ok(Returned::Nothing)
         },
     },

@@ -124,10 +124,10 @@ impl Stage {
                 mode,
                 new,
             } => {
-                let flags = flags.low() | f::O_TMPFILE;
+                let flags = flags.low() | f::O_TMPFILE.bits();
                 let r = sys::openat(at.0, &dir.0, flags, low(mode.0));
                 fd(r).and_then(|fd| {
-                    let linked = sys::linkat(fd, b"", f::AT_FDCWD, &new.0, f::AT_EMPTY_PATH);
+                    let linked = sys::linkat(fd, b"", f::AT_FDCWD, &new.0, f::AT_EMPTY_PATH.bits());
                     sys::close(fd)?;
                     plain(linked).map(Raw::Done)
                 })
@@ -245,7 +245,7 @@ impl Stage {
         Some(match op {
             Op::Ls { at, path } => {
                 let flags = f::O_RDONLY | f::O_DIRECTORY;
-                fd(sys::openat(at.0, &path.0, flags, 0)).and_then(|fd| {
+                fd(sys::openat(at.0, &path.0, flags.bits(), 0)).and_then(|fd| {
                     let all = scan::all(&mut Reader(fd), 4096);
                     sys::close(fd)?;
                     Ok(Raw::Done(Outcome::entries(all?)))

@@ -12,7 +12,7 @@ use crate::skips;
 use crate::sys;
 
 /// The unique number of a mount, as statx(2) says it.
-const MNT_ID_UNIQUE: u32 = openpath_abi::statx::STATX_MNT_ID_UNIQUE;
+const MNT_ID_UNIQUE: u32 = openpath_abi::statx::STATX_MNT_ID_UNIQUE.bits();
 
 /// The number of the mount that a path leads to.
 fn id_at(path: &[u8]) -> Result<u64, Errno> {
@@ -46,7 +46,7 @@ impl Stage {
         };
         let places = [(f::AT_FDCWD, &b"/"[..]), (f::AT_FDCWD, b""), (at, b"")];
         places.into_iter().any(|(at, path)| {
-            let stat = sys::fstatat(at, path, f::AT_EMPTY_PATH);
+            let stat = sys::fstatat(at, path, f::AT_EMPTY_PATH.bits());
             stat.is_ok_and(|s| s.dev == self.below)
         })
     }

@@ -104,7 +104,7 @@ impl Stage {
             Op::Exec {} => exec(),
             Op::Program { path } => {
                 let flags = f::O_WRONLY | f::O_CREAT | f::O_TRUNC;
-                fd(sys::openat(f::AT_FDCWD, &path.0, flags, 0o755)).and_then(|fd| {
+                fd(sys::openat(f::AT_FDCWD, &path.0, flags.bits(), 0o755)).and_then(|fd| {
                     let written = sys::write(fd, &sys::waiting_program());
                     sys::close(fd)?;
                     done(written)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies one operation on openpath, by the method that it names and nothing else.
 
-use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, stat};
+use openpath_abi::{
+    AtFlags, Errno, OFlags, OpenHow, RenameFlags, ResolveFlags, Statx, StatxMask, TimeSet,
+    Timespec, XattrFlags, fcntl as f, stat,
+};
 
 use super::{Ours, Reader, look};
 use crate::op::{Fd, Keep, Obj, Op, Time, how, raw_how, size};
@@ -40,7 +43,7 @@ fn time(t: Time) -> TimeSet {
 
 fn raw_statx(s: &Statx) -> RawStatx {
     RawStatx {
-        mask: s.mask,
+        mask: s.mask.bits(),
         attributes: s.attributes,
         attributes_mask: s.attributes_mask,
         btime: s.btime,
@@ -117,7 +120,12 @@ impl Ours<'_> {
                 flags,
                 mode,
             } => {
-                let r = task.openat(at.0, &path.0, flags.low(), low(mode.0));
+                let r = task.openat(
+                    at.0,
+                    &path.0,
+                    OFlags::from_bits_retain(flags.low()),
+                    low(mode.0),
+                );
                 self.opened(*keep, r)
             }
             Op::Openat2 {
@@ -131,7 +139,7 @@ impl Ours<'_> {
                 let how = OpenHow {
                     flags: flags.0,
                     mode: mode.0,
-                    resolve: resolve.0,
+                    resolve: ResolveFlags::from_bits_retain(resolve.0),
                 };
                 let r = task.openat2(at.0, &path.0, &how);
                 self.opened(*keep, r)
@@ -156,8 +164,8 @@ impl Ours<'_> {
                 mode,
                 new,
             } => {
-                let flags = flags.low() | f::O_TMPFILE;
-                let file = task.openat(at.0, &dir.0, flags, low(mode.0));
+                let flags = flags.low() | f::O_TMPFILE.bits();
+                let file = task.openat(at.0, &dir.0, OFlags::from_bits_retain(flags), low(mode.0));
                 file.and_then(|n| {
                     let to = f::AT_FDCWD;
                     let linked = task.linkat(n, b"", to, &new.0, f::AT_EMPTY_PATH);
@@ -175,14 +183,21 @@ impl Ours<'_> {
             Op::Stat { path } => task.stat(&path.0),
             Op::Lstat { path } => task.lstat(&path.0),
             Op::Fstat { fd } => task.fstat(fd.0),
-            Op::Fstatat { at, path, flags } => task.fstatat(at.0, &path.0, flags.low()),
+            Op::Fstatat { at, path, flags } => {
+                task.fstatat(at.0, &path.0, AtFlags::from_bits_retain(flags.low()))
+            }
             Op::Statx {
                 at,
                 path,
                 flags,
                 mask,
             } => {
-                let done = task.statx(at.0, &path.0, flags.low(), mask.low());
+                let done = task.statx(
+                    at.0,
+                    &path.0,
+                    AtFlags::from_bits_retain(flags.low()),
+                    StatxMask::from_bits_retain(mask.low()),
+                );
                 return Some(done.map(|s| {
                     let s = raw_statx(&s);
                     Outcome::Statx(Box::new(StatxView::new(&s, &self.ids, &self.stamps)))
@@ -197,7 +212,12 @@ impl Ours<'_> {
                 mode,
                 flags,
             } => {
-                let done = task.faccessat2(at.0, &path.0, mode.low(), flags.low());
+                let done = task.faccessat2(
+                    at.0,
+                    &path.0,
+                    mode.low(),
+                    AtFlags::from_bits_retain(flags.low()),
+                );
                 return Some(plain(done));
             }
             _ => return None,
@@ -215,7 +235,9 @@ impl Ours<'_> {
                 mode,
                 dev,
             } => plain(task.mknodat(at.0, &path.0, low(mode.0), dev.0)),
-            Op::Unlink { at, path, flags } => plain(task.unlinkat(at.0, &path.0, flags.low())),
+            Op::Unlink { at, path, flags } => {
+                plain(task.unlinkat(at.0, &path.0, AtFlags::from_bits_retain(flags.low())))
+            }
             Op::Rename {
                 at,
                 old,
@@ -224,7 +246,13 @@ impl Ours<'_> {
                 flags,
             } => {
                 let (d, d2) = (at.0, at2.0);
-                plain(task.renameat2(d, &old.0, d2, &new.0, flags.low()))
+                plain(task.renameat2(
+                    d,
+                    &old.0,
+                    d2,
+                    &new.0,
+                    RenameFlags::from_bits_retain(flags.low()),
+                ))
             }
             Op::Link {
                 at,
@@ -234,7 +262,13 @@ impl Ours<'_> {
                 flags,
             } => {
                 let (d, d2) = (at.0, at2.0);
-                plain(task.linkat(d, &old.0, d2, &new.0, flags.low()))
+                plain(task.linkat(
+                    d,
+                    &old.0,
+                    d2,
+                    &new.0,
+                    AtFlags::from_bits_retain(flags.low()),
+                ))
             }
             Op::Symlink { target, at, path } => plain(task.symlinkat(&target.0, at.0, &path.0)),
             Op::Readlink { at, path } => task.readlinkat(at.0, &path.0).map(Outcome::Bytes),
@@ -250,7 +284,12 @@ impl Ours<'_> {
                 path,
                 mode,
                 flags,
-            } => task.fchmodat2(at.0, &path.0, low(mode.0), flags.low()),
+            } => task.fchmodat2(
+                at.0,
+                &path.0,
+                low(mode.0),
+                AtFlags::from_bits_retain(flags.low()),
+            ),
             Op::Fchmod { fd, mode } => task.fchmod(fd.0, low(mode.0)),
             Op::Chown {
                 at,
@@ -258,7 +297,13 @@ impl Ours<'_> {
                 uid,
                 gid,
                 flags,
-            } => task.fchownat(at.0, &path.0, id(*uid), id(*gid), flags.low()),
+            } => task.fchownat(
+                at.0,
+                &path.0,
+                id(*uid),
+                id(*gid),
+                AtFlags::from_bits_retain(flags.low()),
+            ),
             Op::Fchown { fd, uid, gid } => task.fchown(fd.0, id(*uid), id(*gid)),
             Op::Utimens {
                 at,
@@ -268,10 +313,15 @@ impl Ours<'_> {
                 flags,
             } => {
                 let times = [time(*atime), time(*mtime)];
-                task.utimensat(at.0, Some(&path.0), times, flags.low())
+                task.utimensat(
+                    at.0,
+                    Some(&path.0),
+                    times,
+                    AtFlags::from_bits_retain(flags.low()),
+                )
             }
             Op::Futimens { fd, atime, mtime } => {
-                task.utimensat(fd.0, None, [time(*atime), time(*mtime)], 0)
+                task.utimensat(fd.0, None, [time(*atime), time(*mtime)], AtFlags::empty())
             }
             Op::Truncate { path, len } => task.truncate(&path.0, *len),
             Op::Ftruncate { fd, len } => task.ftruncate(fd.0, *len),
@@ -332,9 +382,9 @@ impl Ours<'_> {
             } => {
                 let (n, v, f) = (&name.0, &value.0, flags.low());
                 plain(match obj {
-                    Obj::Path(p) => task.setxattr(&p.0, n, v, f),
-                    Obj::LPath(p) => task.lsetxattr(&p.0, n, v, f),
-                    Obj::Fd(fd) => task.fsetxattr(fd.0, n, v, f),
+                    Obj::Path(p) => task.setxattr(&p.0, n, v, XattrFlags::from_bits_retain(f)),
+                    Obj::LPath(p) => task.lsetxattr(&p.0, n, v, XattrFlags::from_bits_retain(f)),
+                    Obj::Fd(fd) => task.fsetxattr(fd.0, n, v, XattrFlags::from_bits_retain(f)),
                 })
             }
             Op::GetXattr { obj, name } => match obj {

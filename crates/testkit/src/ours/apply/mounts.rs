@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies mount and mount namespace operations on openpath.
 
-use openpath_abi::{Errno, fcntl as f, mount as m};
+use openpath_abi::{
+    AtFlags, Errno, MountAttrFlags, MoveMountFlags, UmountFlags, fcntl as f, mount as m,
+};
 use openpath_vfs::{MountAttr, MountFlags, MountInfo};
 
 use super::{Done, plain};
@@ -32,7 +34,9 @@ impl Ours<'_> {
                 task.remount_sb(&path.0, flags.0 & m::MS_RDONLY != 0)
                     .and_then(|()| self.remount_bind(&path.0, flags.0))
             }
-            Op::Umount { path, flags } => task.umount(&path.0, flags.low()),
+            Op::Umount { path, flags } => {
+                task.umount(&path.0, UmountFlags::from_bits_retain(flags.low()))
+            }
             Op::Move { source, target } => task.move_mount_to(&source.0, &target.0),
             Op::Spread { flags, .. } if flags.0 & KINDS == 0 => Err(Errno::EINVAL),
             Op::Spread { path, flags } => task.set_propagation(&path.0, flags.0),
@@ -51,12 +55,12 @@ impl Ours<'_> {
                 spread,
             } => {
                 let attr = MountAttr {
-                    attr_set: set.0,
-                    attr_clr: clear.0,
+                    attr_set: MountAttrFlags::from_bits_retain(set.0),
+                    attr_clr: MountAttrFlags::from_bits_retain(clear.0),
                     propagation: spread.0,
                     userns_fd: 0,
                 };
-                task.mount_setattr(at.0, &path.0, flags.low(), &attr)
+                task.mount_setattr(at.0, &path.0, AtFlags::from_bits_retain(flags.low()), &attr)
             }
             Op::MoveMount {
                 at,
@@ -64,7 +68,13 @@ impl Ours<'_> {
                 at2,
                 path2,
                 flags,
-            } => task.move_mount(at.0, &path.0, at2.0, &path2.0, flags.low()),
+            } => task.move_mount(
+                at.0,
+                &path.0,
+                at2.0,
+                &path2.0,
+                MoveMountFlags::from_bits_retain(flags.low()),
+            ),
             _ => return self.tree_family(op),
         }))
     }
@@ -77,10 +87,16 @@ impl Ours<'_> {
                 at,
                 path,
                 flags,
-            } => self.opened(*keep, task.open_tree(at.0, &path.0, flags.low())),
+            } => self.opened(
+                *keep,
+                task.open_tree(at.0, &path.0, AtFlags::from_bits_retain(flags.low())),
+            ),
             Op::Fsmount { keep, flags, attr } => {
                 let sb = tmpfs(self.stamps.last(), false);
-                self.opened(*keep, task.fsmount(sb, flags.low(), attr.0))
+                self.opened(
+                    *keep,
+                    task.fsmount(sb, flags.low(), MountAttrFlags::from_bits_retain(attr.0)),
+                )
             }
             Op::Statmount { path, mask } => {
                 let id = self.mount_at(&path.0);
@@ -117,7 +133,9 @@ impl Ours<'_> {
     /// The unique number of the mount at a path.
     fn mount_at(&self, path: &[u8]) -> Result<u64, Errno> {
         let mask = openpath_abi::statx::STATX_MNT_ID_UNIQUE;
-        let stat = self.task().statx(f::AT_FDCWD, path, 0, mask)?;
+        let stat = self
+            .task()
+            .statx(f::AT_FDCWD, path, AtFlags::empty(), mask)?;
         Ok(stat.mnt_id)
     }
 
@@ -145,12 +163,12 @@ impl Ours<'_> {
 
 /// The flags of a mount that statmount(2) reports, except access times.
 const ATTRS: [(MountFlags, u64); 6] = [
-    (MountFlags::READ_ONLY, m::MOUNT_ATTR_RDONLY),
-    (MountFlags::NO_SUID, m::MOUNT_ATTR_NOSUID),
-    (MountFlags::NO_DEV, m::MOUNT_ATTR_NODEV),
-    (MountFlags::NO_EXEC, m::MOUNT_ATTR_NOEXEC),
-    (MountFlags::NO_DIR_ATIME, m::MOUNT_ATTR_NODIRATIME),
-    (MountFlags::NO_SYM_FOLLOW, m::MOUNT_ATTR_NOSYMFOLLOW),
+    (MountFlags::READ_ONLY, m::MOUNT_ATTR_RDONLY.bits()),
+    (MountFlags::NO_SUID, m::MOUNT_ATTR_NOSUID.bits()),
+    (MountFlags::NO_DEV, m::MOUNT_ATTR_NODEV.bits()),
+    (MountFlags::NO_EXEC, m::MOUNT_ATTR_NOEXEC.bits()),
+    (MountFlags::NO_DIR_ATIME, m::MOUNT_ATTR_NODIRATIME.bits()),
+    (MountFlags::NO_SYM_FOLLOW, m::MOUNT_ATTR_NOSYMFOLLOW.bits()),
 ];
 
 /// The fields of statmount(2) that the mask requests.
@@ -166,14 +184,14 @@ fn raw_statmount(info: &MountInfo, mask: u64) -> RawStatMount {
     if mask & sys::MNT_BASIC != 0 {
         (said.id, said.parent) = (info.unique_id, info.unique_parent);
         let times = [
-            (MountFlags::NO_ATIME, m::MOUNT_ATTR_NOATIME),
-            (MountFlags::REL_ATIME, m::MOUNT_ATTR_RELATIME),
+            (MountFlags::NO_ATIME, m::MOUNT_ATTR_NOATIME.bits()),
+            (MountFlags::REL_ATIME, m::MOUNT_ATTR_RELATIME.bits()),
         ];
         let mut all = ATTRS.iter().chain(&times);
         let set = |(flag, _): &&(MountFlags, u64)| info.flags.contains(*flag);
         said.attr = all.clone().filter(set).fold(0, |sum, (_, bit)| sum | bit);
         if !all.any(|one| times.contains(one) && set(&one)) {
-            said.attr |= m::MOUNT_ATTR_STRICTATIME;
+            said.attr |= m::MOUNT_ATTR_STRICTATIME.bits();
         }
         let kinds = [
             (info.shared.is_some(), m::MS_SHARED),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies operations on descriptor tables and tasks on openpath.
 
-use openpath_abi::{Errno, fcntl as f, mode};
+use openpath_abi::{Errno, OFlags, fcntl as f, mode};
 use openpath_vfs::{OwnerEx, Task};
 
 use super::{Done, flags, id, low, plain};
@@ -34,7 +34,7 @@ impl Ours<'_> {
                 fd,
                 new,
                 flags: how,
-            } => made(task.dup3(fd.0, new.0, how.low())),
+            } => made(task.dup3(fd.0, new.0, OFlags::from_bits_retain(how.low()))),
             Op::Fcntl { fd, cmd, arg } => {
                 let done = task.fcntl(fd.0, cmd.0, arg.cast_unsigned());
                 done.map(|n| match cmd.0 {
@@ -72,7 +72,7 @@ impl Ours<'_> {
         let task = self.task();
         Some(match op {
             Op::Pipe2 { flags: how } => task
-                .pipe2(how.low())
+                .pipe2(OFlags::from_bits_retain(how.low()))
                 .map(|(read, write)| Outcome::Nums(vec![read.into(), write.into()])),
             Op::InotifyInit { flags: how } => made(task.inotify_init1(how.low())),
             Op::Watch { fd, path, mask } => made(task.inotify_add_watch(fd.0, &path.0, mask.low())),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes random operations on files and names beneath mounts.
 
-use openpath_abi::{fcntl as f, rename as rn, resolve as r};
+use openpath_abi::fcntl::O_RDONLY;
+use openpath_abi::{ResolveFlags, fcntl as f, rename as rn, resolve as r};
 
 use super::{Gen, SUB, TOP, TREES, path};
 use crate::op::{AtFlags, CWD, Dir, Fd, Keep, Mode, OFlags, Op, Path, RFlags, Resolve};
@@ -47,7 +48,11 @@ impl Gen {
         ]);
         let (at, path) = if on_dir { self.from() } else { self.file() };
         let flags = OFlags(u64::from(kind));
-        let mode = Mode(if kind & f::O_CREAT != 0 { 0o644 } else { 0 });
+        let mode = Mode(if kind & f::O_CREAT != O_RDONLY {
+            0o644
+        } else {
+            0
+        });
         match self.rng.below(8) {
             0..3 => Op::Close { fd: self.fd() },
             3..5 => Op::Open {
@@ -64,7 +69,7 @@ impl Gen {
                     (3, r::RESOLVE_IN_ROOT),
                     (2, r::RESOLVE_NO_XDEV | r::RESOLVE_IN_ROOT),
                     (1, r::RESOLVE_NO_SYMLINKS),
-                    (2, 0),
+                    (2, ResolveFlags::empty()),
                 ]);
                 Op::Openat2 {
                     keep,
@@ -72,7 +77,7 @@ impl Gen {
                     path,
                     flags,
                     mode,
-                    resolve: Resolve(resolve),
+                    resolve: Resolve(resolve.bits()),
                 }
             }
         }
@@ -89,7 +94,7 @@ impl Gen {
             3..6 => Op::Unlink {
                 at,
                 path: place,
-                flags: AtFlags(u64::from(f::AT_REMOVEDIR)),
+                flags: AtFlags(u64::from(f::AT_REMOVEDIR.bits())),
             },
             6 | 7 => {
                 let (at, path) = self.file();
@@ -128,9 +133,11 @@ impl Gen {
     }
 
     fn rename(&mut self) -> Op {
-        let flags =
-            self.rng
-                .weighted(&[(8, 0), (3, rn::RENAME_EXCHANGE), (1, rn::RENAME_NOREPLACE)]);
+        let flags = self.rng.weighted(&[
+            (8, 0),
+            (3, rn::RENAME_EXCHANGE.bits()),
+            (1, rn::RENAME_NOREPLACE.bits()),
+        ]);
         let files = self.rng.below(4) == 0;
         let (at, old) = if files { self.file() } else { self.from() };
         let (at2, new) = match self.rng.below(4) {

@@ -13,21 +13,23 @@ use crate::ops::{Held, resolve};
 use crate::path::Spot;
 use crate::task::{Core, Task};
 use crate::walk::lflag;
-use openpath_abi::Errno;
 use openpath_abi::mount::{
     MOVE_MOUNT_BENEATH, MOVE_MOUNT_F_AUTOMOUNTS, MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_F_SYMLINKS,
     MOVE_MOUNT_SET_GROUP, MOVE_MOUNT_T_AUTOMOUNTS, MOVE_MOUNT_T_EMPTY_PATH, MOVE_MOUNT_T_SYMLINKS,
 };
+use openpath_abi::{Errno, MoveMountFlags};
 
 /// All flags of move_mount(2).
-const FLAGS: u32 = MOVE_MOUNT_F_SYMLINKS
-    | MOVE_MOUNT_F_AUTOMOUNTS
-    | MOVE_MOUNT_F_EMPTY_PATH
-    | MOVE_MOUNT_T_SYMLINKS
-    | MOVE_MOUNT_T_AUTOMOUNTS
-    | MOVE_MOUNT_T_EMPTY_PATH
-    | MOVE_MOUNT_SET_GROUP
-    | MOVE_MOUNT_BENEATH;
+const FLAGS: MoveMountFlags = MoveMountFlags::union_of(&[
+    MOVE_MOUNT_F_SYMLINKS,
+    MOVE_MOUNT_F_AUTOMOUNTS,
+    MOVE_MOUNT_F_EMPTY_PATH,
+    MOVE_MOUNT_T_SYMLINKS,
+    MOVE_MOUNT_T_AUTOMOUNTS,
+    MOVE_MOUNT_T_EMPTY_PATH,
+    MOVE_MOUNT_SET_GROUP,
+    MOVE_MOUNT_BENEATH,
+]);
 
 impl Task {
     /// Takes the mount at `from`, with all that is mounted in it, and puts it on `to`; a tree of
@@ -53,21 +55,25 @@ impl Task {
         from: &[u8],
         to_dirfd: Fd,
         to: &[u8],
-        flags: u32,
+        flags: MoveMountFlags,
     ) -> Result<(), Errno> {
         let core = &self.core;
         may_mount(core)?;
         let either = MOVE_MOUNT_BENEATH | MOVE_MOUNT_SET_GROUP;
-        if flags & !FLAGS != 0 || flags & either == either {
+        if flags.intersects(!FLAGS) || flags & either == either {
             return Err(Errno::EINVAL);
         }
-        let lookup = |follow, empty| {
-            let follows = if flags & follow == 0 {
-                0
-            } else {
+        let lookup = |follow, empty: MoveMountFlags| {
+            let follows = if flags.contains(follow) {
                 lflag::FOLLOW
+            } else {
+                0
             };
-            let empties = if flags & empty == 0 { 0 } else { lflag::EMPTY };
+            let empties = if flags.contains(empty) {
+                lflag::EMPTY
+            } else {
+                0
+            };
             follows | empties
         };
         let base = core.base(to_dirfd);
@@ -76,10 +82,10 @@ impl Task {
         let base = core.base(from_dirfd);
         let how = lookup(MOVE_MOUNT_F_SYMLINKS, MOVE_MOUNT_F_EMPTY_PATH);
         let source = resolve(core, base.at(), from, how)?;
-        if flags & MOVE_MOUNT_SET_GROUP != 0 {
+        if flags.contains(MOVE_MOUNT_SET_GROUP) {
             return set_group(core, &source, &target);
         }
-        carry_out(core, &source, target, flags & MOVE_MOUNT_BENEATH != 0)
+        carry_out(core, &source, target, flags.contains(MOVE_MOUNT_BENEATH))
     }
 }
 

@@ -17,21 +17,23 @@ use crate::ops::resolve;
 use crate::superblock::SuperBlock;
 use crate::task::{Core, Task};
 use crate::walk::lflag;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_RECURSIVE, AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_PATH,
 };
 use openpath_abi::mount::{FSMOUNT_CLOEXEC, OPEN_TREE_CLOEXEC, OPEN_TREE_CLONE};
+use openpath_abi::{AtFlags, Errno, MountAttrFlags};
 use openpath_sync::Pin;
 use std::sync::{Arc, Weak};
 
 /// All flags of open_tree(2).
-const FLAGS: u32 = AT_EMPTY_PATH
-    | AT_NO_AUTOMOUNT
-    | AT_RECURSIVE
-    | AT_SYMLINK_NOFOLLOW
-    | OPEN_TREE_CLONE
-    | OPEN_TREE_CLOEXEC;
+const FLAGS: AtFlags = AtFlags::union_of(&[
+    AT_EMPTY_PATH,
+    AT_NO_AUTOMOUNT,
+    AT_RECURSIVE,
+    AT_SYMLINK_NOFOLLOW,
+    OPEN_TREE_CLONE,
+    OPEN_TREE_CLOEXEC,
+]);
 
 /// An open file's tree of mounts; dropping it takes the tree apart.
 struct Owner {
@@ -65,31 +67,31 @@ impl Task {
     /// unbindable, in another namespace, copied from one, or detached); `ENOSPC` (limit of mounts);
     /// `ENFILE`; `EMFILE`; `ENOMEM`.
     #[doc(alias = "OPEN_TREE_CLONE")]
-    pub fn open_tree(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<Fd, Errno> {
+    pub fn open_tree(&self, dirfd: Fd, path: &[u8], flags: AtFlags) -> Result<Fd, Errno> {
         let core = &self.core;
-        let clones = flags & OPEN_TREE_CLONE != 0;
-        if flags & !FLAGS != 0 || flags & AT_RECURSIVE != 0 && !clones {
+        let clones = flags.contains(OPEN_TREE_CLONE);
+        if flags.intersects(!FLAGS) || flags.contains(AT_RECURSIVE) && !clones {
             return Err(Errno::EINVAL);
         }
         if clones {
             may_mount(core)?;
         }
         let mut how = lflag::FOLLOW;
-        if flags & AT_SYMLINK_NOFOLLOW != 0 {
+        if flags.contains(AT_SYMLINK_NOFOLLOW) {
             how = 0;
         }
-        if flags & AT_EMPTY_PATH != 0 {
+        if flags.contains(AT_EMPTY_PATH) {
             how |= lflag::EMPTY;
         }
         let base = core.base(dirfd);
         let source = resolve(core, base.at(), path, how)?;
         core.check_files_max()?;
-        let cloexec = flags & OPEN_TREE_CLOEXEC != 0;
+        let cloexec = flags.contains(OPEN_TREE_CLOEXEC);
         if !clones {
             let pin = source.into_pin().ok_or(Errno::ENOENT)?;
             return install(core, pin, None, cloexec);
         }
-        let depth = if flags & AT_RECURSIVE == 0 {
+        let depth = if !flags.contains(AT_RECURSIVE) {
             Depth::One
         } else {
             Depth::Bindable
@@ -114,7 +116,12 @@ impl Task {
     /// # Errors
     /// In this order: `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (flags, attributes); `EBUSY`
     /// (another `Vfs` has the tree); `ENOSPC` (limit of mounts); `ENFILE`; `EMFILE`; `ENOMEM`.
-    pub fn fsmount(&self, sb: Arc<SuperBlock>, flags: u32, attr: u64) -> Result<Fd, Errno> {
+    pub fn fsmount(
+        &self,
+        sb: Arc<SuperBlock>,
+        flags: u32,
+        attr: MountAttrFlags,
+    ) -> Result<Fd, Errno> {
         let core = &self.core;
         may_mount(core)?;
         if flags & !FSMOUNT_CLOEXEC != 0 {
@@ -148,7 +155,7 @@ fn own(core: &Core, top: u32, namespace: u64) -> (Result<Pin, Errno>, Owner) {
 /// A descriptor of a place. What owns a tree takes it apart if that fails.
 fn install(core: &Core, pin: Pin, owner: Option<Owner>, cloexec: bool) -> Result<Fd, Errno> {
     let making = Making {
-        flags: O_PATH | if cloexec { O_CLOEXEC } else { 0 },
+        flags: O_PATH | O_CLOEXEC.only_if(cloexec),
         created: false,
         shared: core.fds().is_shared(),
     };

@@ -11,18 +11,18 @@ use crate::object::{MountData, mflag};
 use crate::ops::resolve;
 use crate::task::Task;
 use crate::walk::lflag;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_RECURSIVE, AT_SYMLINK_NOFOLLOW};
-use openpath_abi::mount::{MOUNT_ATTR__ATIME, MOUNT_ATTR_IDMAP};
+use openpath_abi::mount::{MOUNT_ATTR__ATIME, MOUNT_ATTR_IDMAP, MOUNT_ATTR_RELATIME};
+use openpath_abi::{AtFlags, Errno, MountAttrFlags};
 use std::sync::Arc;
 
 /// What mount_setattr(2) is to change (`struct mount_attr`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MountAttr {
     /// `MOUNT_ATTR_*` to set.
-    pub attr_set: u64,
+    pub attr_set: MountAttrFlags,
     /// `MOUNT_ATTR_*` to clear, before.
-    pub attr_clr: u64,
+    pub attr_clr: MountAttrFlags,
     /// One of `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE`, `MS_UNBINDABLE`; 0: as it is.
     pub propagation: u64,
     /// The user namespace of `MOUNT_ATTR_IDMAP`.
@@ -50,24 +50,24 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        at_flags: u32,
+        at_flags: AtFlags,
         attr: &MountAttr,
     ) -> Result<(), Errno> {
         let core = &self.core;
         let known = AT_EMPTY_PATH | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
-        if at_flags & !known != 0 {
+        if at_flags.intersects(!known) {
             return Err(Errno::EINVAL);
         }
         may_mount(core)?;
-        if attr.attr_set == 0 && attr.attr_clr == 0 && attr.propagation == 0 {
+        if attr.attr_set.is_empty() && attr.attr_clr.is_empty() && attr.propagation == 0 {
             return Ok(());
         }
         let change = Change::of(attr)?;
         let mut how = lflag::FOLLOW;
-        if at_flags & AT_SYMLINK_NOFOLLOW != 0 {
+        if at_flags.contains(AT_SYMLINK_NOFOLLOW) {
             how = 0;
         }
-        if at_flags & AT_EMPTY_PATH != 0 {
+        if at_flags.contains(AT_EMPTY_PATH) {
             how |= lflag::EMPTY;
         }
         let base = core.base(dirfd);
@@ -78,7 +78,7 @@ impl Task {
         if !target.is_mount_root() || !ours {
             return Err(Errno::EINVAL);
         }
-        let tree = if at_flags & AT_RECURSIVE == 0 {
+        let tree = if !at_flags.contains(AT_RECURSIVE) {
             vec![top]
         } else {
             topology.tree(top)
@@ -109,7 +109,7 @@ impl Change {
         let MountAttr {
             attr_set, attr_clr, ..
         } = *attr;
-        if (attr_set | attr_clr) & MOUNT_ATTR_IDMAP != 0 {
+        if (attr_set | attr_clr).contains(MOUNT_ATTR_IDMAP) {
             return Err(Errno::EINVAL);
         }
         let propagation = match attr.propagation {
@@ -122,7 +122,9 @@ impl Change {
         match attr_clr & MOUNT_ATTR__ATIME {
             // How access times move is one choice of three: it is made anew or left alone.
             MOUNT_ATTR__ATIME => clear |= mflag::NO_ATIME | mflag::REL_ATIME,
-            0 if attr_set & MOUNT_ATTR__ATIME == 0 => set &= !MountFlags::REL_ATIME.0,
+            MOUNT_ATTR_RELATIME if !attr_set.intersects(MOUNT_ATTR__ATIME) => {
+                set &= !MountFlags::REL_ATIME.0;
+            }
             _ => return Err(Errno::EINVAL),
         }
         Ok(Self {

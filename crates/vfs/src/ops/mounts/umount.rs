@@ -10,8 +10,8 @@ use crate::namespace::Uproot;
 use crate::ops::{Held, resolve};
 use crate::task::{Core, Task};
 use crate::walk::lflag;
-use openpath_abi::Errno;
 use openpath_abi::mount::{MNT_DETACH, MNT_EXPIRE, MNT_FORCE, UMOUNT_NOFOLLOW};
+use openpath_abi::{Errno, UmountFlags};
 
 impl Task {
     /// Takes the topmost mount off `target`. Linux: umount2(2).
@@ -31,12 +31,12 @@ impl Task {
     /// `MNT_EXPIRE` does not notice uses that begin and end between its two calls: a use writes
     /// nothing that others see.
     #[doc(alias = "MNT_DETACH")]
-    pub fn umount(&self, target: &[u8], flags: u32) -> Result<(), Errno> {
-        if flags & !(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW) != 0 {
+    pub fn umount(&self, target: &[u8], flags: UmountFlags) -> Result<(), Errno> {
+        if flags.intersects(!(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW)) {
             return Err(Errno::EINVAL);
         }
         let core = &self.core;
-        let follow = if flags & UMOUNT_NOFOLLOW == 0 {
+        let follow = if !flags.contains(UMOUNT_NOFOLLOW) {
             lflag::FOLLOW
         } else {
             0
@@ -47,10 +47,10 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let is_own_root = target.spot().mount == core.root.get().mount;
-        if flags & MNT_EXPIRE != 0 && (flags & (MNT_FORCE | MNT_DETACH) != 0 || is_own_root) {
+        if flags.contains(MNT_EXPIRE) && (flags.intersects(MNT_FORCE | MNT_DETACH) || is_own_root) {
             return Err(Errno::EINVAL);
         }
-        if is_own_root && flags & MNT_DETACH == 0 {
+        if is_own_root && !flags.contains(MNT_DETACH) {
             return remount::set_read_only(core, &target, true);
         }
         core.vfs.sweep_mounts();
@@ -58,14 +58,14 @@ impl Task {
     }
 }
 
-fn take_off(core: &Core, target: Held<'_>, flags: u32) -> Result<(), Errno> {
+fn take_off(core: &Core, target: Held<'_>, flags: UmountFlags) -> Result<(), Errno> {
     let vfs = &core.vfs;
     let mut topology = vfs.mounts.topology.lock();
     let mount = target.spot().mount;
     if !target.is_local(&topology) || vfs.mounts.below(mount).is_none() {
         return Err(Errno::EINVAL);
     }
-    if flags & MNT_EXPIRE != 0 {
+    if flags.contains(MNT_EXPIRE) {
         let ours = 1;
         let used = vfs.dcache.store.mount_pins(mount) > ours;
         if !topology.children(mount).is_empty() || used {
@@ -78,7 +78,7 @@ fn take_off(core: &Core, target: Held<'_>, flags: u32) -> Result<(), Errno> {
     // From here on it is the topology lock that keeps it. The pin is let go beneath it all the
     // same, since with it the mount is in use; what waits for that is swept here.
     drop(target);
-    if flags & MNT_DETACH != 0 {
+    if flags.contains(MNT_DETACH) {
         vfs.uproot(&mut topology, mount, Uproot::Everywhere);
         return Ok(());
     }

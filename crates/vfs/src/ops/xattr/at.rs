@@ -9,13 +9,13 @@ use super::{check_name, check_set};
 use crate::file_ops::Fd;
 use crate::ops::{Held, at_lookup, resolve};
 use crate::task::Task;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::{AtFlags, Errno, XattrFlags};
 
 /// # Errors
 /// `EINVAL`: no other flag is known.
-fn check_at(at_flags: u32) -> Result<(), Errno> {
-    if at_flags & !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0 {
+fn check_at(at_flags: AtFlags) -> Result<(), Errno> {
+    if !at_flags.intersects(!(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) {
         Ok(())
     } else {
         Err(Errno::EINVAL)
@@ -26,7 +26,7 @@ impl Task {
     /// Does something with what a path leads to.
     fn with_path<T>(
         &self,
-        (dirfd, path, at_flags): (Fd, &[u8], u32),
+        (dirfd, path, at_flags): (Fd, &[u8], AtFlags),
         work: impl FnOnce(&Held<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let base = self.core.base(dirfd);
@@ -41,10 +41,10 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        at_flags: u32,
+        at_flags: AtFlags,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
     ) -> Result<(), Errno> {
         check_at(at_flags)?;
         check_set(name, value, flags)?;
@@ -61,7 +61,7 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        at_flags: u32,
+        at_flags: AtFlags,
         name: &[u8],
     ) -> Result<Vec<u8>, Errno> {
         check_at(at_flags)?;
@@ -76,7 +76,7 @@ impl Task {
     ///
     /// # Errors
     /// `EINVAL` (`AT_*` flags), then as [`Task::listxattr`].
-    pub fn listxattrat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Vec<u8>, Errno> {
+    pub fn listxattrat(&self, dirfd: Fd, path: &[u8], at_flags: AtFlags) -> Result<Vec<u8>, Errno> {
         check_at(at_flags)?;
         self.with_path((dirfd, path, at_flags), |held| held.target()?.listxattr())
     }
@@ -89,7 +89,7 @@ impl Task {
         &self,
         dirfd: Fd,
         path: &[u8],
-        at_flags: u32,
+        at_flags: AtFlags,
         name: &[u8],
     ) -> Result<(), Errno> {
         check_at(at_flags)?;

@@ -19,9 +19,9 @@ use crate::file_ops::Fd;
 use crate::target::Target;
 use crate::task::Task;
 use crate::walk::lflag;
-use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::xattr::{XATTR_CREATE, XATTR_NAME_MAX, XATTR_REPLACE, XATTR_SIZE_MAX};
+use openpath_abi::{Errno, XattrFlags};
 
 /// # Errors
 /// `ERANGE`: a name is of 1 to 255 bytes.
@@ -37,8 +37,8 @@ fn check_name(name: &[u8]) -> Result<(), Errno> {
 ///
 /// # Errors
 /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value).
-fn check_set(name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
-    if flags & !(XATTR_CREATE | XATTR_REPLACE) != 0 {
+fn check_set(name: &[u8], value: &[u8], flags: XattrFlags) -> Result<(), Errno> {
+    if flags.intersects(!(XATTR_CREATE | XATTR_REPLACE)) {
         return Err(Errno::EINVAL);
     }
     check_name(name)?;
@@ -63,7 +63,7 @@ impl Task {
         path: &[u8],
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
     ) -> Result<(), Errno> {
         self.set(path, lflag::FOLLOW, (name, value, flags))
     }
@@ -77,12 +77,12 @@ impl Task {
         path: &[u8],
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
     ) -> Result<(), Errno> {
         self.set(path, 0, (name, value, flags))
     }
 
-    fn set(&self, path: &[u8], lookup: u32, what: (&[u8], &[u8], u32)) -> Result<(), Errno> {
+    fn set(&self, path: &[u8], lookup: u32, what: (&[u8], &[u8], XattrFlags)) -> Result<(), Errno> {
         let (name, value, flags) = what;
         check_set(name, value, flags)?;
         let held = resolve(&self.core, At::Cwd, path, lookup)?;
@@ -178,7 +178,13 @@ impl Task {
     /// # Errors
     /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value), `EBADF` (not open, `O_PATH`), then as
     /// [`Task::setxattr`] from `EROFS` on.
-    pub fn fsetxattr(&self, fd: Fd, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
+    pub fn fsetxattr(
+        &self,
+        fd: Fd,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<(), Errno> {
         check_set(name, value, flags)?;
         self.with_fd(fd, |target| target.setxattr(name, value, flags))
     }

@@ -16,10 +16,15 @@ use crate::target::Target;
 use openpath_abi::xattr::{
     CAPABILITY_NAME, SECURITY_PREFIX, SYSTEM_PREFIX, TRUSTED_PREFIX, USER_PREFIX,
 };
-use openpath_abi::{Errno, caps, mode};
+use openpath_abi::{Errno, XattrFlags, caps, mode};
 
 impl Target<'_> {
-    pub(super) fn setxattr(&self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
+    pub(super) fn setxattr(
+        &self,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<(), Errno> {
         let _writing = self.begin_write()?;
         if let Some(kind) = AclKind::of_name(name) {
             return self.set_acl(kind, value);
@@ -35,7 +40,7 @@ impl Target<'_> {
             .past_delegations(|| self.setxattr_locked(name, value, flags))
     }
 
-    fn setxattr_locked(&self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
+    fn setxattr_locked(&self, name: &[u8], value: &[u8], flags: XattrFlags) -> Result<(), Errno> {
         let inode = self.inode;
         let capability = name == CAPABILITY_NAME;
         let _held = inode.lock_names();

@@ -3,11 +3,11 @@
 
 use super::{Agents, DIR, FILES, Said};
 use openpath_abi::fcntl::{
-    F_GETOWN, F_GETSIG, F_SETOWN, F_SETSIG, O_CREAT, O_DIRECTORY, O_EXCL, O_NONBLOCK, O_PATH,
-    O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, SEEK_SET,
+    F_GETOWN, F_GETSIG, F_SETOWN, F_SETSIG, O_ACCMODE, O_CREAT, O_DIRECTORY, O_EXCL, O_NONBLOCK,
+    O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, SEEK_SET,
 };
 use openpath_abi::lock::{F_GETLEASE, F_RDLCK, F_SETLEASE, F_UNLCK, F_WRLCK};
-use openpath_abi::{Errno, Flock};
+use openpath_abi::{Errno, Flock, OFlags};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
     Cred, Fd, Interrupter, LeaseBreaks, LeaseFlavor, LeaseInfo, LockInfo, LockKind, LockOwner,
@@ -343,7 +343,7 @@ fn path_of(name: &str) -> String {
     format!("/{name}")
 }
 
-fn mode(words: &str) -> u32 {
+fn mode(words: &str) -> OFlags {
     let one = |word| match word {
         "r" => O_RDONLY,
         "w" => O_WRONLY,
@@ -354,9 +354,12 @@ fn mode(words: &str) -> u32 {
         "creat" => O_CREAT,
         "excl" => O_EXCL,
         "dir" => O_DIRECTORY,
-        _ => 3,
+        _ => O_ACCMODE,
     };
-    words.split('-').map(one).sum()
+    words
+        .split('-')
+        .map(one)
+        .fold(O_RDONLY, |all, one| all | one)
 }
 
 fn request(words: &[&str]) -> Flock {

@@ -4,6 +4,7 @@
 use super::{Scene, Until, put};
 use crate::commit::{Did, abort, resume, undo};
 use crate::{Committed, Inspect};
+use openpath_abi::XattrFlags;
 use openpath_abi::mode;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 
@@ -67,9 +68,9 @@ pub(super) fn change(scene: &Scene) {
         task.unlink(&at("link")).unwrap();
         task.symlink(b"elsewhere", &at("link")).unwrap();
         task.mknod(&at("fifo"), mode::S_IFIFO | 0o640, 0).unwrap();
-        task.setxattr(&at("file"), b"user.test", b"value", 0)
+        task.setxattr(&at("file"), b"user.test", b"value", XattrFlags::empty())
             .unwrap();
-        task.setxattr(&at("made"), b"user.test", b"made", 0)
+        task.setxattr(&at("made"), b"user.test", b"made", XattrFlags::empty())
             .unwrap();
     });
 }

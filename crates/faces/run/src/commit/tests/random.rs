@@ -5,6 +5,7 @@
 use super::{Scene, Until, put};
 use crate::Committed;
 use crate::commit::{abort, resume, undo};
+use openpath_abi::XattrFlags;
 use openpath_abi::mode;
 use openpath_abi::{fcntl::AT_FDCWD, rename::RENAME_EXCHANGE};
 use openpath_vfs::Task;
@@ -57,7 +58,7 @@ fn call(scene: &Scene, task: &Task, rng: &mut Rng, number: usize) {
             &a,
             b"user.test",
             &[b'0' + u8::try_from(rng.below(9)).unwrap()],
-            0,
+            XattrFlags::empty(),
         ),
         _ => match rng.below(2) {
             0 => task.symlink(b"somewhere", &a),

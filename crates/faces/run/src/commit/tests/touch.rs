@@ -18,8 +18,20 @@ fn scene(name: &str) -> Scene {
         chmod(&scene, path, 0o750);
         scene.view(|task| {
             let path = scene.at(path);
-            task.setxattr(&path, b"user.test", b"new", 0).unwrap();
-            task.setxattr(&path, b"user.zero", b"new", 0).unwrap();
+            task.setxattr(
+                &path,
+                b"user.test",
+                b"new",
+                openpath_abi::XattrFlags::empty(),
+            )
+            .unwrap();
+            task.setxattr(
+                &path,
+                b"user.zero",
+                b"new",
+                openpath_abi::XattrFlags::empty(),
+            )
+            .unwrap();
             task.chmod(&path, 0o705).unwrap();
         });
     }

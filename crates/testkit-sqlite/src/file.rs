@@ -19,7 +19,7 @@
 //! SQLite's pages "File Locking And Concurrency In SQLite Version 3" and "Database File Format"
 //! (the lock-byte page) say the same in more words.
 
-use crate::seat::{Code, Seat};
+use crate::session::{Code, Session};
 use crate::shm::Shm;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 use openpath_vfs::Fd;
@@ -43,7 +43,7 @@ const ALL: (i64, i64) = (0, 0);
 
 /// An open file.
 pub(crate) struct Handle {
-    pub(crate) seat: Rc<Seat>,
+    pub(crate) session: Rc<Session>,
     fd: Fd,
     pub(crate) path: Vec<u8>,
     /// `SQLITE_LOCK_NONE` to `SQLITE_LOCK_EXCLUSIVE`.
@@ -52,9 +52,9 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    pub(crate) const fn new(seat: Rc<Seat>, fd: Fd, path: Vec<u8>) -> Self {
+    pub(crate) const fn new(session: Rc<Session>, fd: Fd, path: Vec<u8>) -> Self {
         Self {
-            seat,
+            session,
             fd,
             path,
             level: ffi::SQLITE_LOCK_NONE,
@@ -65,8 +65,8 @@ impl Handle {
     /// Closes the file, which ends its locks.
     pub(crate) fn close(mut self) -> Result<(), Code> {
         let unmapped = self.unmap(false);
-        let closed = self.seat.task().close(self.fd);
-        unmapped.and(closed.map_err(self.seat.refused(ffi::SQLITE_IOERR_CLOSE)))
+        let closed = self.session.task().close(self.fd);
+        unmapped.and(closed.map_err(self.session.refused(ffi::SQLITE_IOERR_CLOSE)))
     }
 
     /// Fills `out` from `at` on; the part behind the end of the file is left as it is.
@@ -74,8 +74,8 @@ impl Handle {
         let mut done = 0;
         while done < out.len() {
             let place = at + done.cast_signed() as i64;
-            let read = self.seat.task().pread(self.fd, &mut out[done..], place);
-            match read.map_err(self.seat.refused(ffi::SQLITE_IOERR_READ))? {
+            let read = self.session.task().pread(self.fd, &mut out[done..], place);
+            match read.map_err(self.session.refused(ffi::SQLITE_IOERR_READ))? {
                 0 => return Err(ffi::SQLITE_IOERR_SHORT_READ),
                 more => done += more,
             }
@@ -87,8 +87,8 @@ impl Handle {
         let mut done = 0;
         while done < data.len() {
             let place = at + done.cast_signed() as i64;
-            let written = self.seat.task().pwrite(self.fd, &data[done..], place);
-            match written.map_err(self.seat.refused(ffi::SQLITE_IOERR_WRITE))? {
+            let written = self.session.task().pwrite(self.fd, &data[done..], place);
+            match written.map_err(self.session.refused(ffi::SQLITE_IOERR_WRITE))? {
                 0 => return Err(ffi::SQLITE_FULL),
                 more => done += more,
             }
@@ -97,19 +97,19 @@ impl Handle {
     }
 
     pub(crate) fn truncate(&self, size: i64) -> Result<(), Code> {
-        let cut = self.seat.task().ftruncate(self.fd, size);
-        cut.map_err(self.seat.refused(ffi::SQLITE_IOERR_TRUNCATE))
+        let cut = self.session.task().ftruncate(self.fd, size);
+        cut.map_err(self.session.refused(ffi::SQLITE_IOERR_TRUNCATE))
     }
 
     pub(crate) fn sync(&self) -> Result<(), Code> {
-        let synced = self.seat.task().fsync(self.fd);
-        synced.map_err(self.seat.refused(ffi::SQLITE_IOERR_FSYNC))
+        let synced = self.session.task().fsync(self.fd);
+        synced.map_err(self.session.refused(ffi::SQLITE_IOERR_FSYNC))
     }
 
     pub(crate) fn size(&self) -> Result<i64, Code> {
-        let stat = self.seat.task().fstat(self.fd);
+        let stat = self.session.task().fstat(self.fd);
         stat.map(|stat| stat.size)
-            .map_err(self.seat.refused(ffi::SQLITE_IOERR_FSTAT))
+            .map_err(self.session.refused(ffi::SQLITE_IOERR_FSTAT))
     }
 
     /// Raises the lock to `want`, or as far as possible.
@@ -146,7 +146,8 @@ impl Handle {
     }
 
     fn set(&self, kind: i16, range: (i64, i64)) -> Result<(), Code> {
-        self.seat.lock(self.fd, kind, range, ffi::SQLITE_IOERR_LOCK)
+        self.session
+            .lock(self.fd, kind, range, ffi::SQLITE_IOERR_LOCK)
     }
 
     /// Lowers the lock to shared or none.
@@ -176,6 +177,7 @@ impl Handle {
             return Ok(true);
         }
         let code = ffi::SQLITE_IOERR_CHECKRESERVEDLOCK;
-        self.seat.is_locked(self.fd, F_WRLCK, (RESERVED, 1), code)
+        self.session
+            .is_locked(self.fd, F_WRLCK, (RESERVED, 1), code)
     }
 }

@@ -33,7 +33,7 @@
 
 mod fault;
 mod file;
-mod seat;
+mod session;
 mod shm;
 #[expect(
     unsafe_code,
@@ -46,7 +46,7 @@ pub use fault::Fault;
 use openpath_abi::Errno;
 use openpath_vfs::{Task, Vfs};
 use rusqlite::{Connection, OpenFlags};
-use seat::Seat;
+use session::Session;
 use shm::Indices;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -88,15 +88,15 @@ impl Databases {
     /// # Errors
     /// SQLite's error; `SQLITE_CANTOPEN` if the task cannot open the file.
     pub fn open(&self, task: Task, path: &str) -> rusqlite::Result<Database> {
-        let seat = Rc::new(Seat::new(task, Arc::clone(&self.indices), self.fault));
-        let registered = sys::Registered::new(Rc::clone(&seat))?;
+        let session = Rc::new(Session::new(task, Arc::clone(&self.indices), self.fault));
+        let registered = sys::Registered::new(Rc::clone(&session))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags_and_vfs(path, flags, registered.name())?;
         Ok(Database {
             connection,
-            seat,
+            session,
             _registered: registered,
         })
     }
@@ -109,7 +109,7 @@ impl Databases {
 pub struct Database {
     // Closed before the fields below are dropped.
     connection: Connection,
-    seat: Rc<Seat>,
+    session: Rc<Session>,
     _registered: sys::Registered,
 }
 
@@ -117,13 +117,13 @@ impl Database {
     /// The task that makes the calls that SQLite requests.
     #[must_use]
     pub fn task(&self) -> &Task {
-        self.seat.task()
+        self.session.task()
     }
 
     /// The tree's last error, except refused locks and missing names.
     #[must_use]
     pub fn last_errno(&self) -> Option<Errno> {
-        self.seat.last_errno()
+        self.session.last_errno()
     }
 }
 

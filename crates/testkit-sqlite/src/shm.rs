@@ -19,7 +19,7 @@
 //!   memory: an inode number is not reused before the memory is gone.
 
 use crate::file::Handle;
-use crate::seat::{Code, Seat};
+use crate::session::{Code, Session};
 use openpath_abi::fcntl::{O_CREAT, O_RDWR};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 use openpath_vfs::Fd;
@@ -83,37 +83,37 @@ pub(crate) struct Shm {
 }
 
 impl Shm {
-    fn open(seat: &Seat, database: &[u8]) -> Result<Self, Code> {
+    fn open(session: &Session, database: &[u8]) -> Result<Self, Code> {
         let path = [database, b"-shm"].concat();
-        let fd = seat
+        let fd = session
             .task()
             .open(&path, O_RDWR | O_CREAT, 0o644)
-            .map_err(seat.refused(ffi::SQLITE_CANTOPEN))?;
-        let found = Self::arrive(seat, fd).and_then(|()| {
-            let stat = seat.task().fstat(fd);
-            stat.map_err(seat.refused(ffi::SQLITE_IOERR_FSTAT))
+            .map_err(session.refused(ffi::SQLITE_CANTOPEN))?;
+        let found = Self::arrive(session, fd).and_then(|()| {
+            let stat = session.task().fstat(fd);
+            stat.map_err(session.refused(ffi::SQLITE_IOERR_FSTAT))
         });
         match found {
             // R1.
             Ok(stat) => Ok(Self {
                 fd,
                 path,
-                index: seat.indices().get((stat.dev, stat.ino)),
+                index: session.indices().get((stat.dev, stat.ino)),
             }),
             Err(code) => {
-                let _ = seat.task().close(fd);
+                let _ = session.task().close(fd);
                 Err(code)
             }
         }
     }
 
     /// Joins the index; its old contents are dropped if no connection used it.
-    fn arrive(seat: &Seat, fd: Fd) -> Result<(), Code> {
-        let lock = |kind| seat.lock(fd, kind, ALIVE, ffi::SQLITE_IOERR_SHMLOCK);
+    fn arrive(session: &Session, fd: Fd) -> Result<(), Code> {
+        let lock = |kind| session.lock(fd, kind, ALIVE, ffi::SQLITE_IOERR_SHMLOCK);
         match lock(F_WRLCK) {
             Ok(()) => {
-                let cut = seat.task().ftruncate(fd, 0);
-                cut.map_err(seat.refused(ffi::SQLITE_IOERR_SHMOPEN))?;
+                let cut = session.task().ftruncate(fd, 0);
+                cut.map_err(session.refused(ffi::SQLITE_IOERR_SHMOPEN))?;
             }
             Err(ffi::SQLITE_BUSY) => {}
             Err(code) => return Err(code),
@@ -139,7 +139,7 @@ impl Handle {
             return Err(ffi::SQLITE_IOERR_SHMMAP);
         }
         if self.shm.is_none() {
-            self.shm = Some(Shm::open(&self.seat, &self.path)?);
+            self.shm = Some(Shm::open(&self.session, &self.path)?);
         }
         let region = self.shm.as_ref().map(|shm| shm.index.region(number, make));
         Ok(region.flatten().unwrap_or(std::ptr::null()))
@@ -162,7 +162,7 @@ impl Handle {
             _ => F_RDLCK,
         };
         let range = (FIRST_SLOT + i64::from(first), i64::from(many));
-        self.seat
+        self.session
             .lock(shm.fd, kind, range, ffi::SQLITE_IOERR_SHMLOCK)
     }
 
@@ -181,11 +181,11 @@ impl Handle {
         };
         // R2.
         if delete {
-            let _ = self.seat.task().unlink(&path);
+            let _ = self.session.task().unlink(&path);
         }
         // R1.
         drop(index);
-        let closed = self.seat.task().close(fd);
-        closed.map_err(self.seat.refused(ffi::SQLITE_IOERR_CLOSE))
+        let closed = self.session.task().close(fd);
+        closed.map_err(self.session.refused(ffi::SQLITE_IOERR_CLOSE))
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements `sqlite3_vfs` and `sqlite3_io_methods`, which SQLite calls, by [`Seat`] and
+//! Implements `sqlite3_vfs` and `sqlite3_io_methods`, which SQLite calls, by [`Session`] and
 //! [`Handle`].
 //!
 //! # Rules
@@ -14,7 +14,7 @@
 //! * A panic in one of them ends the process: it cannot pass through C.
 
 use crate::file::Handle;
-use crate::seat::{Code, Seat};
+use crate::session::{Code, Session};
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use std::{ptr, slice};
 struct Entry {
     vfs: sqlite3_vfs,
     name: CString,
-    seat: Rc<Seat>,
+    session: Rc<Session>,
 }
 
 /// An open file as SQLite sees it; the first field is the part that SQLite knows.
@@ -42,11 +42,11 @@ pub(crate) struct Registered(*mut Entry);
 impl Registered {
     /// # Errors
     /// SQLite's error.
-    pub(crate) fn new(seat: Rc<Seat>) -> rusqlite::Result<Self> {
+    pub(crate) fn new(session: Rc<Session>) -> rusqlite::Result<Self> {
         let entry = Box::into_raw(Box::new(Entry {
             vfs: TABLE,
             name: CString::default(),
-            seat,
+            session,
         }));
         // No other VFS has this name while the entry lives.
         let name = CString::new(format!("openpath-{entry:p}")).unwrap_or_default();
@@ -136,10 +136,10 @@ fn code(result: Result<(), Code>) -> c_int {
 ///
 /// # Safety
 /// S1, and the caller does not use the result after the call.
-unsafe fn seat<'a>(vfs: *mut sqlite3_vfs) -> &'a Rc<Seat> {
+unsafe fn session<'a>(vfs: *mut sqlite3_vfs) -> &'a Rc<Session> {
     // SAFETY: the VFS is the first field of an entry, which lives (S2) and of which nothing changes
     // this field.
-    unsafe { &(*vfs.cast::<Entry>()).seat }
+    unsafe { &(*vfs.cast::<Entry>()).session }
 }
 
 /// The file.
@@ -180,7 +180,7 @@ unsafe extern "C" fn open(
         // Without methods, SQLite does not close it.
         (*opened).base.pMethods = ptr::null();
         let name = (!name.is_null()).then(|| bytes(name));
-        match seat(vfs).open(name, flags) {
+        match session(vfs).open(name, flags) {
             Ok(handle) => {
                 (*opened).handle = Box::into_raw(Box::new(handle));
                 (*opened).base.pMethods = &raw const METHODS;
@@ -196,7 +196,7 @@ unsafe extern "C" fn open(
 
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: S1.
-    code(unsafe { seat(vfs).delete(bytes(name), sync != 0) })
+    code(unsafe { session(vfs).delete(bytes(name), sync != 0) })
 }
 
 unsafe extern "C" fn access(
@@ -206,7 +206,7 @@ unsafe extern "C" fn access(
     out: *mut c_int,
 ) -> c_int {
     // SAFETY: S1.
-    unsafe { *out = c_int::from(seat(vfs).access(bytes(name), what)) };
+    unsafe { *out = c_int::from(session(vfs).access(bytes(name), what)) };
     ffi::SQLITE_OK
 }
 
@@ -217,7 +217,7 @@ unsafe extern "C" fn full_name(
     out: *mut c_char,
 ) -> c_int {
     // SAFETY: S1.
-    let full = Seat::full_name(unsafe { bytes(name) });
+    let full = Session::full_name(unsafe { bytes(name) });
     if full.len() >= length(room) {
         return ffi::SQLITE_CANTOPEN;
     }
@@ -231,32 +231,32 @@ unsafe extern "C" fn full_name(
 
 unsafe extern "C" fn random(_: *mut sqlite3_vfs, many: c_int, out: *mut c_char) -> c_int {
     let mut drawn = vec![0; length(many)];
-    let done = Seat::random(&mut drawn);
+    let done = Session::random(&mut drawn);
     // SAFETY: S1: so many bytes may be written.
     unsafe { ptr::copy_nonoverlapping(drawn.as_ptr(), out.cast(), drawn.len()) };
     c_int::try_from(done).unwrap_or(0)
 }
 
 unsafe extern "C" fn sleep(_: *mut sqlite3_vfs, micros: c_int) -> c_int {
-    Seat::sleep(micros);
+    Session::sleep(micros);
     micros
 }
 
 unsafe extern "C" fn now_days(_: *mut sqlite3_vfs, out: *mut f64) -> c_int {
     // SAFETY: S1.
-    unsafe { *out = Seat::now_ms() as f64 / 86_400_000.0 };
+    unsafe { *out = Session::now_ms() as f64 / 86_400_000.0 };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn now_ms(_: *mut sqlite3_vfs, out: *mut i64) -> c_int {
     // SAFETY: S1.
-    unsafe { *out = Seat::now_ms() };
+    unsafe { *out = Session::now_ms() };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn last_error(vfs: *mut sqlite3_vfs, _: c_int, _: *mut c_char) -> c_int {
     // SAFETY: S1.
-    let errno = unsafe { seat(vfs).last_errno() };
+    let errno = unsafe { session(vfs).last_errno() };
     errno.map_or(0, |errno| errno.raw())
 }
 

@@ -23,13 +23,13 @@ pub(crate) type Code = c_int;
 const READ_AND_WRITE: u32 = 4 | 2;
 
 /// SQLite wakes this many times earlier than it requests.
-const HASTE: u64 = 20;
+const EARLIER: u64 = 20;
 
 /// The start of the Julian day count, in milliseconds before 1970: noon of -4713-11-24.
 const JULIAN_OF_1970_MS: i64 = 210_866_760_000_000;
 
 /// The tree as a connection sees it.
-pub(crate) struct Seat {
+pub(crate) struct Session {
     task: Task,
     indices: Arc<Indices>,
     fault: Fault,
@@ -38,7 +38,7 @@ pub(crate) struct Seat {
     temporary: Cell<u64>,
 }
 
-impl Seat {
+impl Session {
     pub(crate) fn new(task: Task, indices: Arc<Indices>, fault: Fault) -> Self {
         Self {
             task,
@@ -194,7 +194,7 @@ impl Seat {
     /// them meet.
     pub(crate) fn sleep(micros: c_int) {
         let micros = u64::try_from(micros).unwrap_or(0);
-        std::thread::sleep(Duration::from_micros(micros / HASTE));
+        std::thread::sleep(Duration::from_micros(micros / EARLIER));
     }
 
     /// Milliseconds since the start of the Julian day count.

@@ -6,6 +6,7 @@ use openpath_run::live::{Label, LiveKind};
 use openpath_run::{Change, Differs, Ended, Kind, Lists, PathBytes, Plan, Source, What};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::SystemTime;
@@ -27,20 +28,22 @@ pub(crate) fn name_of(label: &Label) -> String {
     all
 }
 
-/// The summary of a run as one JSON object.
-pub(crate) fn as_json(ended: &Ended) -> String {
-    let mut text = "{\"changes\":[".to_owned();
+/// Writes the summary of a run as one JSON object, change by change.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write_json(ended: &Ended, out: &mut dyn io::Write) -> io::Result<()> {
+    out.write_all(b"{\"changes\":[")?;
     for (at, change) in ended.changes.iter().enumerate() {
         let comma = if at == 0 { "" } else { "," };
-        write!(text, "{comma}{}", change_json(&change)).ok();
+        write!(out, "{comma}{}", change_json(&change))?;
     }
     let mut rest = json!({"left": ended.left, "lost": ended.lost});
     if !ended.reached.is_empty() {
         rest["limits_reached"] = json!(ended.reached);
     }
     let rest = rest.to_string();
-    writeln!(text, "],{}", rest.trim_start_matches('{')).ok();
-    text
+    writeln!(out, "],{}", rest.trim_start_matches('{'))
 }
 
 /// A change as data.

@@ -87,14 +87,22 @@ pub(crate) struct Handles {
 /// The handles of one tree.
 pub(crate) struct Pool {
     max: usize,
-    clock: Mutex<VecDeque<Weak<Handle>>, HostPool>,
+    clock: Mutex<Clock, HostPool>,
+}
+
+#[derive(Default)]
+struct Clock {
+    handles: VecDeque<Weak<Handle>>,
+    /// How many handles the full pool admits before the closed ones are taken out again: to look
+    /// through all of them takes longer than to evict one.
+    sweep_in: usize,
 }
 
 impl Pool {
     pub(crate) fn new(max: usize) -> Self {
         Self {
             max,
-            clock: Mutex::new(VecDeque::new()),
+            clock: Mutex::default(),
         }
     }
 
@@ -107,11 +115,16 @@ impl Pool {
         loop {
             {
                 let mut clock = self.clock.lock();
-                if clock.len() >= self.max && steps == 0 {
-                    clock.retain(|handle| handle.strong_count() > 0);
+                if clock.handles.len() >= self.max && steps == 0 {
+                    if clock.sweep_in == 0 {
+                        clock.handles.retain(|handle| handle.strong_count() > 0);
+                        clock.sweep_in = self.max / 8;
+                    } else {
+                        clock.sweep_in -= 1;
+                    }
                 }
-                if clock.len() < self.max {
-                    clock.push_back(Arc::downgrade(handle));
+                if clock.handles.len() < self.max {
+                    clock.handles.push_back(Arc::downgrade(handle));
                     return Ok(());
                 }
             }
@@ -135,7 +148,7 @@ impl Pool {
     fn evict_one(&self, steps: &mut usize) -> bool {
         while *steps <= 2 * self.max {
             *steps += 1;
-            let Some(next) = self.clock.lock().pop_front() else {
+            let Some(next) = self.clock.lock().handles.pop_front() else {
                 return false;
             };
             let Some(handle) = next.upgrade() else {
@@ -151,7 +164,7 @@ impl Pool {
             if gone {
                 return true;
             }
-            self.clock.lock().push_back(next);
+            self.clock.lock().handles.push_back(next);
         }
         false
     }

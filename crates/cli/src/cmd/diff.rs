@@ -80,24 +80,30 @@ fn attempt(args: &Args) -> Result<(), Refusal> {
     out.end()
 }
 
-/// The changes at some paths and below; without any, all.
+/// The changes at some paths and below; without any, all. If the view has no change at a path,
+/// symbolic links in its directories are followed, as `commit` does.
 fn chosen(
     mut changes: Vec<Change>,
     only: &[PathBytes],
     view: &str,
 ) -> Result<Vec<Change>, Refusal> {
     let is_below = |change: &Change, only: &PathBytes| change.path.path().starts_with(only.path());
+    let is_known = |only: &PathBytes| changes.iter().any(|change| is_below(change, only));
+    let mut known = Vec::new();
     for only in only {
-        if !changes.iter().any(|change| is_below(change, only)) {
+        let real = || openpath_run::without_links(only).filter(is_known);
+        // A link in the view is one of its names.
+        let Some(path) = Some(only.clone()).filter(is_known).or_else(real) else {
             return Err(Refusal::new(format!(
                 "the view has no change at {}: see `openpath diff {} --stat`",
                 text_of(only.path()),
                 text_of(view.as_ref())
             )));
-        }
+        };
+        known.push(path);
     }
-    if !only.is_empty() {
-        changes.retain(|change| only.iter().any(|only| is_below(change, only)));
+    if !known.is_empty() {
+        changes.retain(|change| known.iter().any(|only| is_below(change, only)));
     }
     Ok(changes)
 }

@@ -437,7 +437,7 @@ fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result
         let told = report.take().map(|report| {
             let json = serde_json::json!({ "unknown": why.to_string() });
             let text = if args.json { json.to_string() } else { text };
-            tell(&format!("{text}\n"), Some(report))
+            tell(&|out| writeln!(out, "{text}"), Some(report))
         });
         told.transpose()
             .map_err(|why| Refusal::step("the report cannot be written", why))?;
@@ -457,28 +457,30 @@ fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result
     }
     let is_read = !args.quiet || report.is_some();
     if is_read && ended.untold.is_none() {
-        let text = if args.json {
-            summary::as_json(&ended)
-        } else {
-            summary::as_text(&ended, &summary::direct(plan))
+        let write = |out: &mut dyn std::io::Write| match args.json {
+            true => summary::write_json(&ended, out),
+            false => out.write_all(summary::as_text(&ended, &summary::direct(plan)).as_bytes()),
         };
-        tell(&text, report).map_err(|why| Refusal::step("the summary cannot be written", why))?;
+        tell(&write, report).map_err(|why| Refusal::step("the summary cannot be written", why))?;
     }
     Ok(ended.leave())
 }
 
-/// Writes a summary to the report, or to standard error.
-fn tell(text: &str, report: Option<Report>) -> std::io::Result<()> {
+/// Writes what `write` gives to the report, or to standard error.
+fn tell(
+    write: &dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()>,
+    report: Option<Report>,
+) -> std::io::Result<()> {
     if let Some(report) = report {
-        let plain = anstream::adapter::strip_str(text).to_string();
-        if report.write(plain.as_bytes())? == Written::Kept {
+        if report.write(|out| write(&mut output::Plain::new(out)))? == Written::Kept {
             return Ok(());
         }
         say("the file of --report was removed while the command ran; this was to be in it:");
     }
     // Colours go where a terminal is. The command ended as it did, whether or not this is read.
-    let mut stderr = anstream::AutoStream::auto(std::io::stderr());
-    stderr.write_all(text.as_bytes()).ok();
+    let stderr = anstream::AutoStream::auto(std::io::stderr());
+    let mut stderr = std::io::BufWriter::new(stderr);
+    write(&mut stderr).and_then(|()| stderr.flush()).ok();
     Ok(())
 }
 

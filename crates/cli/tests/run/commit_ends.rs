@@ -101,12 +101,18 @@ fn path_through_a_symbolic_link_is_found() {
             "echo view > dir/file; mkdir dir/new; echo view > dir/new/in",
         );
         for (path, file) in [("link/new/in", "dir/new/in"), ("link/file", "dir/file")] {
+            let diff = verb(&place, "diff", &["--stat", path]);
+            done(&diff);
+            assert!(out(&diff).contains(file), "{}", out(&diff));
+            assert_eq!(out(&diff).lines().count(), 1, "{}", out(&diff));
             done(&verb(&place, "commit", &[&place.path(path)]));
             assert_eq!(place.read(file), "view\n");
         }
-        let refused = verb(&place, "commit", &[&place.path("link/none")]);
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(err(&refused).contains("link/none"), "{}", err(&refused));
+        for (word, status) in [("commit", 2), ("diff", 2)] {
+            let refused = verb(&place, word, &[&place.path("link/none")]);
+            assert_eq!(refused.status.code(), Some(status));
+            assert!(err(&refused).contains("link/none"), "{}", err(&refused));
+        }
     }
 }
 
@@ -157,5 +163,41 @@ fn commit_whose_list_cannot_be_written_is_done_all_the_same() {
             "{said}"
         );
         assert_eq!(place.read("file"), now);
+    }
+}
+
+#[test]
+fn remedies_name_the_view() {
+    for place in Place::all("remedies") {
+        interrupted_undo(&place);
+        let dir = place.path("state/openpath/views/view");
+        let by_dir = place.openpath(["diff", &dir]).output().unwrap();
+        for refused in [
+            place.run(&["--name", "view"], "true"),
+            verb(&place, "diff", &[]),
+            by_dir,
+        ] {
+            let said = err(&refused);
+            assert!(said.contains("`openpath commit view --continue`"), "{said}");
+        }
+        place.plain("echo theirs > file");
+        let said = err(&verb(&place, "commit", &["--continue"]));
+        assert!(said.contains("`openpath commit view --abort`"), "{said}");
+        // A view that is no name's is called by its directory.
+        done(&place.plain("mkdir changes; echo base > file"));
+        done(&place.run(&["--quiet", "--upper", "changes"], "echo view > file"));
+        let refused = place
+            .openpath(["commit", "./changes", "none"])
+            .output()
+            .unwrap();
+        let said = err(&refused);
+        assert!(
+            said.contains("see `openpath diff ./changes --stat`"),
+            "{said}"
+        );
+        let refused = verb(&place, "commit", &["--abort", "--force"]);
+        done(&refused);
+        let said = err(&verb(&place, "commit", &["none"]));
+        assert!(said.contains("see `openpath diff view --stat`"), "{said}");
     }
 }

@@ -29,6 +29,7 @@ mod process;
 mod programs;
 mod reach;
 mod relayed;
+mod replaced;
 mod reports;
 mod rules;
 mod scopes;

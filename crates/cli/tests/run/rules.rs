@@ -448,3 +448,64 @@ fn pass_that_loosens_a_kept_pattern_is_refused() {
         }
     }
 }
+
+#[test]
+fn directory_with_hidden_names_is_not_removed() {
+    for place in places("hidden-rm") {
+        let line = "rm -r a; ls a; rmdir a; mv .keys keys; echo judged";
+        let options = ["--absent", "a/*.pem", "--hide", ".keys/t"];
+        let output = place.run(&options, line);
+        assert_eq!(out(&output), "judged\n", "{}", err(&output));
+        let said = err(&output);
+        assert_eq!(said.matches("Directory not empty").count(), 3, "{said}");
+        assert_eq!(place.read(".keys/t"), "TREASURE\n");
+    }
+}
+
+/// Which of the host's namespaces a command has.
+const SHARES: &str = "for n in ipc net; do readlink /proc/self/ns/$n; done";
+
+#[test]
+fn namespaces_and_limits_are_kept_with_a_view_and_hold_for_exec() {
+    for place in places("kept-space") {
+        let host = out(&place.plain(SHARES));
+        let host: Vec<&str> = host.lines().collect();
+        let of_host = |output: &std::process::Output| {
+            let said = out(output);
+            let all: Vec<bool> = said.lines().zip(&host).map(|(a, b)| a == *b).collect();
+            assert_eq!(all.len(), 2, "{}", err(output));
+            (all[0], all[1])
+        };
+        let given = ["--share", "ipc", "--net", "none", "--limit", "time=60s"];
+        let options = [&["--name", "v"][..], &given].concat();
+        assert_eq!(of_host(&place.run(&options, SHARES)), (true, false));
+        let name = ["-q", "--name", "v"];
+        assert_eq!(of_host(&place.run(&name, SHARES)), (true, false));
+        refused(
+            &place,
+            &["--name", "v", "--net", "host"],
+            "is kept with the view",
+        );
+        refused(
+            &place,
+            &["--name", "v", "--limit", "time=61s"],
+            "is kept with the view",
+        );
+        let running = crate::live::Running::start(&place, &name, "true");
+        let exec = ["exec", &running.pid(), "--", "sh", "-c", SHARES];
+        assert_eq!(
+            of_host(&place.openpath(exec).output().unwrap()),
+            (true, false)
+        );
+        running.end();
+        let shorter = ["-q", "--name", "v", "--limit", "time=300ms"];
+        for options in [&shorter[..], &name] {
+            let ended = place.run(options, "sleep 30");
+            assert_eq!(ended.status.code(), Some(124), "{}", err(&ended));
+        }
+        let anew = ["-q", "--name", "v", "--replace-rules"];
+        for options in [&anew[..], &name] {
+            assert_eq!(of_host(&place.run(options, SHARES)), (false, true));
+        }
+    }
+}

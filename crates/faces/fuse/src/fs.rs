@@ -90,18 +90,6 @@ pub(crate) struct FuseFs {
     pub(crate) locks: Option<Locks>,
 }
 
-/// The file of an `O_PATH` descriptor, which has these attributes.
-///
-/// # Errors
-/// `EBADF`.
-fn file_of(task: &Task, path_fd: Fd, attr: &Statx) -> Result<File, Errno> {
-    Ok(File {
-        mount: attr.mnt_id,
-        ino: attr.ino,
-        inode: task.inode_identity(path_fd)?,
-    })
-}
-
 /// Descriptors for open files, beside those of nodes.
 const SPARE: u64 = 4096;
 
@@ -118,7 +106,7 @@ impl FuseFs {
         own.set_rlimit_nofile(options.nodes_max as u64 + SPARE);
         let root = own.open(b"/", PATH_ONLY | O_DIRECTORY, 0)?;
         let attr = own.statx(root, b"", AT_EMPTY_PATH, WANTED)?;
-        let file = file_of(&own, root, &attr)?;
+        let file = File::of(&own, root, &attr)?;
         let workers = Worker::group(&own, options.threads.max(1))?;
         let fs = Self {
             nodes: Nodes::new(root, file, options.nodes_max.max(1)),
@@ -160,7 +148,7 @@ impl FuseFs {
             let is_file = is_reg(u32::from(attr.mode));
             let follows = is_file && self.events.tracks_names && self.writeback;
             let cached_size = follows.then_some(attr.size);
-            let file = file_of(task, path_fd, &attr)?;
+            let file = File::of(task, path_fd, &attr)?;
             let (number, redundant) = self.nodes.add_lookup(path_fd, file, cached_size)?;
             if cached_size.is_some_and(|len| self.nodes.has_grown(number, len)) {
                 self.events.size_changed(vec![number], attr.size);
@@ -251,6 +239,7 @@ impl FuseFs {
         let path_fd = self.nodes.path_fd(number)?;
         w.act_as(actor);
         self.check_setattr(w, path_fd, change)?;
+        let change = &self.effective_change(change);
         if let Some(size) = change.size
             && (change.by_descriptor || truncation_has_effect(w, path_fd, size)?)
         {
@@ -276,6 +265,7 @@ impl FuseFs {
         }
         w.task
             .utimensat(path_fd, Some(b""), change.times, AT_EMPTY_PATH)?;
+        self.attributes_given(w, (number, path_fd), change)?;
         attr_of(w, path_fd).map(|attr| self.reply_attr(&w.task, (number, path_fd), attr))
     }
 
@@ -302,7 +292,11 @@ impl FuseFs {
         } else {
             w.task.mknodat(dir, name, mode, dev)?;
         }
-        self.find(w, dir, name)
+        let entry = self.find(w, dir, name)?;
+        if is_reg(u32::from(entry.attr.mode)) {
+            self.file_made(entry.number, Some((parent, name)));
+        }
+        Ok(entry)
     }
 
     /// `SYMLINK`.
@@ -333,7 +327,9 @@ impl FuseFs {
         let how = O_CREAT | O_NOFOLLOW | flags & (O_EXCL | O_TRUNC);
         self.events.track_name(parent, name);
         w.act_as(actor);
-        self.create_open(w, (dir, name), how, mode, flags)
+        let created = self.create_open(w, (dir, name), how, mode, flags)?;
+        self.file_made(created.0.number, Some((parent, name)));
+        Ok(created)
     }
 
     /// `TMPFILE`: as `CREATE`, for a file without a name.
@@ -347,7 +343,10 @@ impl FuseFs {
     ) -> Result<(Entry, Option<Fd>), Errno> {
         let dir = self.nodes.path_fd(parent)?;
         w.act_as(actor);
-        self.create_open(w, (dir, b"."), O_TMPFILE | flags & O_EXCL, mode, flags)
+        let how = O_TMPFILE | flags & O_EXCL;
+        let created = self.create_open(w, (dir, b"."), how, mode, flags)?;
+        self.file_made(created.0.number, None);
+        Ok(created)
     }
 
     /// Creates a file by opening it with `how`, and with the access of the caller's `flags`.
@@ -401,6 +400,9 @@ impl FuseFs {
         let dir = self.nodes.path_fd(parent)?;
         let flags = AT_REMOVEDIR.only_if(is_dir);
         self.check_sticky(w, dir, name)?;
+        if !is_dir {
+            self.remember_name(w, (parent, name));
+        }
         self.removing_name((parent, name), || w.task.unlinkat(dir, name, flags))
     }
 
@@ -439,6 +441,10 @@ impl FuseFs {
         // The kernel moves its dentry to the new name.
         self.events.track_name(to, new);
         let rename = || w.task.renameat2(from, name, path_fd, new, flags);
+        if flags.is_empty() || flags == RENAME_NOREPLACE {
+            self.give_of_replaced(w, (from, name), (path_fd, (to, new)))?;
+            self.remember_name(w, old);
+        }
         if flags.is_empty() || flags == RENAME_NOREPLACE {
             self.removing_name(old, rename)
         } else {

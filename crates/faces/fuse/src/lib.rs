@@ -25,6 +25,7 @@
 //! | `observer` | an observer of requests |
 //! | `clock` | times in one order with those of the kernel |
 //! | `single_user` | a user namespace with one user |
+//! | `replaced`, `left_names` | group and list of a replaced file, in such a namespace |
 //! | `worker`, `in_flight`, `early_interrupts` | the tasks of threads, and interrupts |
 //! | `tuning` | switches for measurements |
 //!
@@ -59,6 +60,7 @@ mod fs;
 mod in_flight;
 mod invalidation;
 mod keep_awake;
+mod left_names;
 mod listing;
 mod locks;
 mod message;
@@ -66,6 +68,7 @@ mod nodes;
 mod observer;
 mod options;
 mod poll_group;
+mod replaced;
 mod ring_threads;
 mod rings;
 mod server;

@@ -14,6 +14,7 @@
 //! | `cached_size` | the size of a file in the kernel's cache, while nothing was written here: |
 //! |   | only for regular files with the writeback cache, in trees that others change |
 //! | `writable_opens` | how many openings can be mapped and written to |
+//! | `given` | of a file that was made through the mount: what programs gave to it since |
 //!
 //! # Rules
 //! R1. A node's number is the file's inode number if that is free, so that the kernel finds it
@@ -31,10 +32,11 @@
 //! R5. The table of mounts is bounded by the nodes: beyond [`MOUNTS_KEPT`], a mount without nodes
 //!     is replaced by the next one.
 
-use openpath_abi::Errno;
+use crate::left_names::{LeftNames, Unseen};
+use openpath_abi::{Errno, Statx};
 use openpath_sync::Mutex;
-use openpath_vfs::Fd;
 use openpath_vfs::lock_order::FuseNodes;
+use openpath_vfs::{Fd, Task};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -63,6 +65,20 @@ pub(crate) struct File {
     pub(crate) inode: usize,
 }
 
+impl File {
+    /// The file of an `O_PATH` descriptor, which has these attributes.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub(crate) fn of(task: &Task, path_fd: Fd, attr: &Statx) -> Result<File, Errno> {
+        Ok(File {
+            mount: attr.mnt_id,
+            ino: attr.ino,
+            inode: task.inode_identity(path_fd)?,
+        })
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Node {
     path_fd: Fd,
@@ -71,6 +87,14 @@ struct Node {
     /// `None` for other than regular files, and for a file that was written here.
     cached_size: Option<u64>,
     writable_opens: u32,
+    given: Option<Given>,
+}
+
+/// What programs gave to a file that they had made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) owner: bool,
+    pub(crate) mode: bool,
 }
 
 /// The table of nodes.
@@ -90,6 +114,7 @@ struct State {
     allocated: u64,
     /// With so many nodes the kernel is asked to give some back.
     prune_at: usize,
+    left_names: LeftNames,
 }
 
 impl State {
@@ -147,6 +172,7 @@ impl Nodes {
             lookups: 1,
             cached_size: None,
             writable_opens: 0,
+            given: None,
         };
         let state = State {
             nodes: HashMap::from([(ROOT, root)]),
@@ -155,6 +181,7 @@ impl Nodes {
             mounts: vec![(file.mount, 1)],
             allocated: 0,
             prune_at: prune_threshold(max),
+            left_names: LeftNames::default(),
         };
         Self {
             state: Mutex::new(state),
@@ -236,6 +263,60 @@ impl Nodes {
             ROOT => ino,
             _ => self.state.lock().number(mount, ino).unwrap_or(number),
         }
+    }
+
+    /// The number of the file of an `O_PATH` descriptor, which has these attributes.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub(crate) fn number_of(
+        &self,
+        task: &Task,
+        path_fd: Fd,
+        attr: &Statx,
+    ) -> Result<Option<u64>, Errno> {
+        let file = File::of(task, path_fd, attr)?;
+        Ok(self.state.lock().numbers.get(&file).copied())
+    }
+
+    /// A file was made through the mount, with this name if it has one.
+    pub(crate) fn file_made(&self, number: u64, name: Option<(u64, &[u8])>) {
+        let mut state = self.state.lock();
+        if let Some(node) = state.nodes.get_mut(&number) {
+            node.given = Some(Given::default());
+        }
+        if let Some(name) = name {
+            state.left_names.fill(name, number);
+        }
+    }
+
+    /// What programs gave to a file that was made through the mount.
+    pub(crate) fn given(&self, number: u64) -> Option<Given> {
+        self.state.lock().nodes.get(&number)?.given
+    }
+
+    /// Programs gave something to a file; what they did in all, if it was made through the mount.
+    pub(crate) fn give(&self, number: u64, gives: Given) -> Option<Given> {
+        let mut state = self.state.lock();
+        let given = state.nodes.get_mut(&number)?.given.as_mut()?;
+        given.owner |= gives.owner;
+        given.mode |= gives.mode;
+        Some(*given)
+    }
+
+    /// A file that has this leaves a name.
+    pub(crate) fn name_left(&self, name: (u64, &[u8]), was: Unseen) {
+        self.state.lock().left_names.add(name, was);
+    }
+
+    /// What the file had that left a name shortly before; it is told once.
+    pub(crate) fn take_left_name(&self, name: (u64, &[u8])) -> Option<Unseen> {
+        self.state.lock().left_names.take(name)
+    }
+
+    /// The same, for the name that a new file was made with.
+    pub(crate) fn left_behind(&self, number: u64) -> Option<Unseen> {
+        self.state.lock().left_names.filled_by(number).cloned()
     }
 
     /// One more, or one fewer, opening can be mapped and written to.
@@ -345,6 +426,7 @@ impl Nodes {
             lookups: 1,
             cached_size,
             writable_opens: 0,
+            given: None,
         };
         state.nodes.insert(number, node);
         state.numbers.insert(file, number);
@@ -362,7 +444,15 @@ impl Nodes {
         if node.lookups > 0 {
             return None;
         }
-        let (path_fd, file) = (node.path_fd, node.file);
+        let Node {
+            path_fd,
+            file,
+            given,
+            ..
+        } = *node;
+        if given.is_some() {
+            state.left_names.forget(number);
+        }
         state.nodes.remove(&number);
         state.leave_mount(file.mount);
         if state.numbers.get(&file) == Some(&number) {

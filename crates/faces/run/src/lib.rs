@@ -97,6 +97,7 @@ pub use change::{Change, Differs, Kind, Lists, Owner, What};
 pub use change_list::ChangeList;
 pub use commit::{
     Commit, Committed, Conflict, Did, Phase, Resumed, Undone, Watch, abort, resume, undo,
+    without_links,
 };
 pub use doctor::{Check, Verdict, doctor};
 pub use front::{Ended, LogFile, Told, run};

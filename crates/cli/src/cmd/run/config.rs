@@ -256,6 +256,7 @@ fn check_written(option: &str, path: &Path) -> Result<(), Refusal> {
 mod tests {
     use super::{Config, Mount};
     use openpath_run::{Source, Upper};
+    use std::collections::BTreeSet;
     use std::path::Path;
 
     #[test]
@@ -282,6 +283,34 @@ mod tests {
         );
         let again: Config = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
         assert_eq!(again.plan(Path::new("/w")).unwrap(), plan);
+    }
+
+    /// The keys that a parser of `T` knows, as its error says.
+    fn keys<T: serde::de::DeserializeOwned>(text: &str) -> BTreeSet<String> {
+        let why = toml::from_str::<T>(text).err().unwrap().to_string();
+        let known = why.split_once("expected").unwrap().1;
+        let words = known.split('`').skip(1).step_by(2);
+        words.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn guide_lists_all_keys_of_the_file() {
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/agents.md");
+        let guide = std::fs::read_to_string(guide).unwrap();
+        let table = guide.split_once("| key | value | option |\n").unwrap().1;
+        let (table, rest) = table.split_once("\n\n").unwrap();
+        let listed = |text: &str| -> BTreeSet<String> {
+            let words = text.split('`').skip(1).step_by(2);
+            words.map(str::to_owned).collect()
+        };
+        let rows = table.lines().skip(1);
+        let rows = rows.flat_map(|row| listed(row.split('|').nth(1).unwrap()));
+        let rows: BTreeSet<String> = rows.collect();
+        assert_eq!(rows, keys::<Config>("no-such-key = 1\n"));
+        let mount = rest.split("\n\n").next().unwrap();
+        let known = keys::<Mount>("destination = \"/x\"\ntype = \"mem\"\nno-such-key = 1\n");
+        assert_eq!(known.len(), 4);
+        assert!(known.is_subset(&listed(mount)), "{mount}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!     FIFO in its place afterwards: that is never opened.
 //! R2. A report is written without waiting for a reader for longer than [`PATIENCE`].
 
+use anstream::adapter::StripBytes;
 use openpath_run::Refusal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -19,6 +20,8 @@ const PATIENCE: Timespec = Timespec {
     tv_sec: 10,
     tv_nsec: 0,
 };
+/// How much of a report is written at once.
+const PIECE: usize = 1 << 16;
 /// New files, before the umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
@@ -56,14 +59,21 @@ impl Report {
         Ok(Report { file, regular })
     }
 
-    /// Replaces what the file holds by `text`.
-    pub(super) fn write(self, text: &[u8]) -> io::Result<Written> {
+    /// Replaces what the file holds by what `write` gives, piece by piece.
+    pub(super) fn write(
+        self,
+        write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    ) -> io::Result<Written> {
         if !self.regular {
-            return write_patiently(&self.file, text).map(|()| Written::Kept);
+            let mut out = io::BufWriter::with_capacity(PIECE, Patient(self.file));
+            write(&mut out)?;
+            return out.flush().map(|()| Written::Kept);
         }
-        let mut file = std::fs::File::from(self.file);
+        let file = std::fs::File::from(self.file);
         file.set_len(0)?;
-        file.write_all(text)?;
+        let mut out = io::BufWriter::with_capacity(PIECE, file);
+        write(&mut out)?;
+        let file = out.into_inner()?;
         let stat = rustix::fs::fstat(&file)?;
         Ok(if stat.st_nlink == 0 {
             Written::Removed
@@ -108,6 +118,45 @@ fn is_regular(file: &OwnedFd) -> Result<bool, Errno> {
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
+/// Takes colours out of what is written.
+pub(super) struct Plain<'a> {
+    out: &'a mut dyn io::Write,
+    colours: StripBytes,
+}
+
+impl<'a> Plain<'a> {
+    pub(super) fn new(out: &'a mut dyn io::Write) -> Self {
+        let colours = StripBytes::new();
+        Self { out, colours }
+    }
+}
+
+impl io::Write for Plain<'_> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        for piece in self.colours.strip_next(text) {
+            self.out.write_all(piece)?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A reader that is waited for (R2).
+struct Patient(OwnedFd);
+
+impl io::Write for Patient {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        write_patiently(&self.0, text).map(|()| text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// R2
 fn write_patiently(file: &OwnedFd, mut text: &[u8]) -> io::Result<()> {
     while !text.is_empty() {
@@ -131,7 +180,7 @@ fn write_patiently(file: &OwnedFd, mut text: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{Report, Written};
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::path::PathBuf;
 
     fn scratch(name: &str) -> PathBuf {
@@ -152,11 +201,40 @@ mod tests {
                 .unwrap()
                 .starts_with("a longer")
         );
-        assert_eq!(report.write(b"short").unwrap(), Written::Kept);
+        assert_eq!(
+            report.write(|out| out.write_all(b"short")).unwrap(),
+            Written::Kept
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "short");
         let report = Report::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(report.write(b"short").unwrap(), Written::Removed);
+        assert_eq!(
+            report.write(|out| out.write_all(b"short")).unwrap(),
+            Written::Removed
+        );
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn report_is_written_piece_by_piece() {
+        let dir = scratch("pieces");
+        let path = dir.join("report");
+        let report = Report::open(&path).unwrap();
+        let mut longest = 0;
+        let written = report.write(|out| {
+            let mut out = super::Plain::new(out);
+            for number in 0..100_000_u64 {
+                write!(out, "\u{1b}[32m{number:07}\u{1b}[0m\n")?;
+                let length = std::fs::metadata(&path)?.len();
+                longest = longest.max(8 * (number + 1) - length);
+            }
+            Ok(())
+        });
+        assert_eq!(written.unwrap(), Written::Kept);
+        assert!(longest <= super::PIECE as u64, "{longest}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.len(), 800_000);
+        assert!(text.ends_with("\n0099999\n") && !text.contains('\u{1b}'));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -187,7 +265,10 @@ mod tests {
             std::thread::yield_now();
         };
         let long = "x".repeat(1 << 20);
-        assert_eq!(report.write(long.as_bytes()).unwrap(), Written::Kept);
+        assert_eq!(
+            report.write(|out| out.write_all(long.as_bytes())).unwrap(),
+            Written::Kept
+        );
         assert_eq!(reading.join().unwrap(), long);
         std::fs::remove_dir_all(&dir).unwrap();
     }

@@ -11,6 +11,7 @@
 
 use crate::Refusal;
 use crate::change::Kind;
+use crate::change_list::path_of;
 use crate::commit::scan::{Entry, Is, Scan, text};
 use crate::commit::tree::{is_below, split};
 use crate::plan::PathBytes;
@@ -32,7 +33,7 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// Chooses what is at these paths and below; without any, everything.
-    pub(crate) fn new(scan: &Scan, only: &[PathBytes]) -> Result<Choice, Refusal> {
+    pub(crate) fn new(scan: &Scan, only: &[PathBytes], view: &str) -> Result<Choice, Refusal> {
         let bare = |path: &PathBytes| {
             let path = path.bytes();
             path.strip_suffix(b"/").unwrap_or(path).to_vec()
@@ -46,7 +47,7 @@ impl Choice {
         let chosen = scan.entries.iter().map(|entry| choice.takes(&entry.path));
         choice.chosen = chosen.collect();
         choice.covered.clone_from(&choice.chosen);
-        choice.paths_are_changes(scan)?;
+        choice.paths_are_changes(scan, view)?;
         for (at, entry) in scan.entries.iter().enumerate().skip(1).rev() {
             if !choice.covered[at] {
                 choice.covered[entry.parent] = false;
@@ -68,7 +69,7 @@ impl Choice {
     }
 
     /// Refuses a path that chooses nothing, which is mistyped or not changed.
-    fn paths_are_changes(&self, scan: &Scan) -> Result<(), Refusal> {
+    fn paths_are_changes(&self, scan: &Scan, view: &str) -> Result<(), Refusal> {
         for only in &self.only {
             let mut below = scan
                 .entries
@@ -76,8 +77,9 @@ impl Choice {
                 .filter(|entry| is_below(&entry.path, only));
             if !below.any(is_change) {
                 return Err(Refusal::new(format!(
-                    "the view has no change at {}: see `openpath diff VIEW --stat`",
-                    text(only)
+                    "the view has no change at {}: see `openpath diff {} --stat`",
+                    text(only),
+                    crate::text_of(view.as_bytes())
                 )));
             }
         }
@@ -162,7 +164,14 @@ fn found(scan: &Scan, only: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// The path without symbolic links in its directories, as far as they are there.
+/// A path of the real tree without symbolic links in its directories, as far as they are there:
+/// what it means where a view knows no change at the path as it is written (R3).
+#[must_use]
+pub fn without_links(path: &PathBytes) -> Option<PathBytes> {
+    let path = path.bytes();
+    real(path.strip_suffix(b"/").unwrap_or(path)).map(|real| path_of(&real))
+}
+
 fn real(path: &[u8]) -> Option<Vec<u8>> {
     let mut dir = split(path).0;
     loop {

@@ -122,7 +122,12 @@ impl Held {
         if mode::file_type(now.mode) != mode::file_type(to.mode) {
             return Err(Errno::STALE);
         }
-        if (now.uid, now.gid) != (to.uid, to.gid) {
+        // The upper tree of an ordinary user keeps no owner of a link: it has the one that it was
+        // made with.
+        let unknown = mode::is_lnk(to.mode)
+            && !rustix::process::geteuid().is_root()
+            && to.gid == rustix::process::getegid().as_raw();
+        if (now.uid, now.gid) != (to.uid, to.gid) && !unknown {
             let (uid, gid) = (Some(Uid::from_raw(to.uid)), Some(Gid::from_raw(to.gid)));
             let flags = AtFlags::EMPTY_PATH;
             match rustix::fs::chownat(&self.fd, "", uid, gid, flags) {

@@ -53,6 +53,7 @@ mod tests;
 mod touch;
 mod tree;
 
+pub use choice::without_links;
 pub(crate) use since::note;
 pub use since::{Conflict, Did};
 
@@ -115,6 +116,7 @@ pub enum Committed {
 
 /// What is going to be done. Nobody can use the view meanwhile.
 pub struct Commit {
+    view: String,
     inspect: Inspect,
     notes: Notes,
     journal: Journal,
@@ -141,7 +143,7 @@ impl Commit {
             .collect();
         let since = Since::new(&notes, kept.about.made)?;
         let scan = Scan::new(&base, &upper, kinds, &since, inspect.sides())?;
-        let choice = Choice::new(&scan, only)?;
+        let choice = Choice::new(&scan, only, &kept.name)?;
         let conflicts = since.conflicts(&base, &scan, &choice)?;
         if let Some(unseen) = conflicts.iter().find(|both| force && both.unseen) {
             return Err(Refusal::new(format!(
@@ -160,6 +162,7 @@ impl Commit {
         Rights::check(&base, &upper, &journal, &scan, &choice)?;
         journal.opened = opened::needed(&base, &journal)?;
         Ok(Commit {
+            view: kept.name.clone(),
             inspect,
             notes,
             journal,
@@ -210,7 +213,7 @@ impl Commit {
         let mut carry = Carry::open(place, self.journal, watch, false)?;
         let done = carry.forth(State::Preparing);
         done.map_err(|why| match carry.stopped || !carry.place.is_next() {
-            true => Refusal::step(&format!("interrupted, {}", remedy()), why),
+            true => Refusal::step(&format!("interrupted, {}", remedy(&self.view)), why),
             false => why,
         })
     }
@@ -229,7 +232,7 @@ fn contested(conflicts: &[Conflict]) -> Vec<Vec<u8>> {
 fn enter(kept: &Kept) -> Result<(ViewLock, Notes), Refusal> {
     let held = kept.lock()?;
     let notes = own(kept)?;
-    whole_at(&notes)?;
+    whole_at(&notes, || kept.name.clone())?;
     Ok((held, notes))
 }
 
@@ -245,21 +248,22 @@ fn own(kept: &Kept) -> Result<Notes, Refusal> {
     )))
 }
 
-fn remedy() -> &'static str {
-    "`openpath commit VIEW --continue` goes on with it and `--abort` goes back"
+fn remedy(view: &str) -> String {
+    let view = crate::text_of(view.as_bytes());
+    format!("`openpath commit {view} --continue` goes on with it and `--abort` goes back")
 }
 
 /// Refuses a view of which a commit was interrupted.
 pub(crate) fn whole(view: &ViewDir) -> Result<(), Refusal> {
-    whole_at(&Notes::of(view)?)
+    whole_at(&Notes::of(view)?, || crate::kept::name_of(view))
 }
 
-fn whole_at(notes: &Notes) -> Result<(), Refusal> {
+fn whole_at(notes: &Notes, name: impl FnOnce() -> String) -> Result<(), Refusal> {
     match committed_at(notes)? {
         Committed::Interrupted => Err(Refusal::new(format!(
             "a commit of the view in {} was interrupted: {}",
             notes.path.display(),
-            remedy()
+            remedy(&name())
         ))),
         Committed::No | Committed::Yes => Ok(()),
     }
@@ -313,10 +317,11 @@ pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Resumed, Refusal> {
         State::Recalling | State::Undoing => {
             if let Some(conflict) = carry.meanwhile(state)?.first() {
                 return Err(Refusal::new(format!(
-                    "{} was changed since the undo was interrupted: `openpath commit VIEW --abort` \
-                     lists all such paths; copy your versions elsewhere, then `--abort --force` \
-                     finishes the undo over them",
-                    conflict.path.path().display()
+                    "{} was changed since the undo was interrupted: `openpath commit {} \
+                     --abort` lists all such paths; copy your versions elsewhere, then `--abort \
+                     --force` finishes the undo over them",
+                    text(conflict.path.bytes()),
+                    crate::text_of(kept.name.as_bytes())
                 )));
             }
             carry.back(state)?;

@@ -9,7 +9,7 @@ use crate::commit::journal::{Act, Journal, Move};
 use crate::commit::lists;
 use crate::commit::scan::{Scan, failed, text};
 use crate::commit::tree::{Tree, join, split};
-use openpath_abi::mode::{S_IRUSR, S_ISVTX};
+use openpath_abi::mode::{S_IRUSR, S_ISGID, S_ISVTX};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, AtFlags};
 use rustix::io::Errno;
@@ -68,7 +68,8 @@ impl<'a> Rights<'a> {
         let made: HashMap<&Vec<u8>, &[u8]> = journal.acts.iter().flat_map(items).collect();
         for (at, entry) in scan.entries.iter().enumerate() {
             if let Some(dir) = made.get(&entry.path).filter(|_| choice.goes(at)) {
-                rights.owner(&entry.path, &entry.noted.attributes)?;
+                let given = rights.given(dir)?;
+                rights.owner(&entry.path, &entry.noted.attributes, given)?;
                 rights.lists(&entry.path, dir, &entry.noted.attributes)?;
             }
         }
@@ -232,12 +233,20 @@ impl<'a> Rights<'a> {
             let text = format!("{}: only its owner may change its attributes", text(path));
             return Err(Refusal::new(text));
         }
-        self.owner(path, after)
+        self.owner(path, after, Some(before.gid))
     }
 
-    /// A new file can be given its owner.
-    fn owner(&self, path: &[u8], to: &Attributes) -> Result<(), Refusal> {
-        let mine = to.uid == self.uid && self.groups.contains(&to.gid);
+    /// The group that a directory gives to all that is made in it and below.
+    fn given(&self, dir: &[u8]) -> Result<Option<u32>, Refusal> {
+        let facts = self.base.look(dir).map_err(|why| failed(dir, why))?;
+        let gives = facts.filter(|facts| facts.mode & S_ISGID != 0);
+        Ok(gives.map(|facts| facts.gid))
+    }
+
+    /// A file can be given its owner; `has`: a group that it has already.
+    fn owner(&self, path: &[u8], to: &Attributes, has: Option<u32>) -> Result<(), Refusal> {
+        let group = self.groups.contains(&to.gid) || has == Some(to.gid);
+        let mine = to.uid == self.uid && group;
         let link = openpath_abi::mode::is_lnk(to.mode);
         if mine || link || self.is_root() || self.journal.any_owner {
             return Ok(());

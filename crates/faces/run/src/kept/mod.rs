@@ -383,6 +383,17 @@ pub(crate) fn take_held(dir: &ViewDir) -> Result<ViewLock, Refusal> {
     Ok(held)
 }
 
+/// By which name the view in a directory is opened: its own, or the directory's path.
+pub(crate) fn name_of(dir: &ViewDir) -> String {
+    let path = dir.path();
+    let views = name::views(Missing::Tell).ok().flatten();
+    let is_named = views.is_some_and(|views| path.parent() == Some(views.path()));
+    let name = path.file_name().filter(|_| is_named);
+    name.unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
+}
+
 /// Refuses a directory that holds no view, as after a discard.
 pub(crate) fn whole(dir: &ViewDir) -> Result<(), Refusal> {
     match state(dir) {

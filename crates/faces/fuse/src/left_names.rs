@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names that files left a short while ago, with what those files had.
+
+use openpath_vfs::Acl;
+use std::collections::VecDeque;
+
+/// How many names are remembered.
+const MAX: usize = 64;
+
+/// What decides who may access a file and is not presented to the user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unseen {
+    pub(crate) gid: u32,
+    pub(crate) acl: Option<Acl>,
+    /// The permission bits as presented.
+    pub(crate) mode: u32,
+}
+
+struct LeftName {
+    dir: u64,
+    name: Vec<u8>,
+    was: Unseen,
+    /// The node of the new file that has the name now.
+    by: Option<u64>,
+}
+
+/// The names, the latest last.
+#[derive(Default)]
+pub(crate) struct LeftNames(VecDeque<LeftName>);
+
+impl LeftNames {
+    pub(crate) fn add(&mut self, (dir, name): (u64, &[u8]), was: Unseen) {
+        self.take((dir, name));
+        if self.0.len() >= MAX {
+            self.0.pop_front();
+        }
+        let name = name.to_vec();
+        let by = None;
+        self.0.push_back(LeftName { dir, name, was, by });
+    }
+
+    /// A new file has the name.
+    pub(crate) fn fill(&mut self, (dir, name): (u64, &[u8]), number: u64) {
+        let mut all = self.0.iter_mut();
+        if let Some(left) = all.find(|left| left.dir == dir && left.name == name) {
+            left.by = Some(number);
+        }
+    }
+
+    pub(crate) fn take(&mut self, (dir, name): (u64, &[u8])) -> Option<Unseen> {
+        let mut all = self.0.iter();
+        let at = all.position(|left| left.dir == dir && left.name == name)?;
+        self.0.remove(at).map(|left| left.was)
+    }
+
+    /// What the file had whose name a new file has.
+    pub(crate) fn filled_by(&self, number: u64) -> Option<&Unseen> {
+        let mut all = self.0.iter();
+        let left = all.find(|left| left.by == Some(number));
+        left.map(|left| &left.was)
+    }
+
+    pub(crate) fn forget(&mut self, number: u64) {
+        self.0.retain(|left| left.by != Some(number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latest_names_are_remembered_until_they_are_taken() {
+        let was = |gid| Unseen {
+            gid,
+            acl: None,
+            mode: 0o640,
+        };
+        let mut names = LeftNames::default();
+        for gid in 0..=MAX as u32 {
+            names.add((1, gid.to_string().as_bytes()), was(gid));
+        }
+        assert_eq!(names.take((1, b"0")), None);
+        names.add((1, b"2"), was(200));
+        names.fill((1, b"2"), 7);
+        names.fill((2, b"3"), 8);
+        assert_eq!(names.filled_by(7), Some(&was(200)));
+        assert_eq!(names.filled_by(8), None);
+        names.forget(7);
+        assert_eq!(names.take((1, b"2")), None);
+        assert_eq!(names.take((1, b"3")), Some(was(3)));
+        assert_eq!(names.take((1, b"3")), None);
+    }
+}

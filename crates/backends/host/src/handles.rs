@@ -21,6 +21,7 @@ use openpath_vfs::{Inode, Patience, flag};
 use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// How often a file that was moved meanwhile is looked up again.
 const TRIES: usize = 3;
@@ -28,6 +29,9 @@ const TRIES: usize = 3;
 const DEPTH_MAX: usize = 1 << 16;
 /// The longest path that is opened at once.
 const PATH_ROOM: usize = 2048;
+/// The first and the longest pause between two tries to open a file that has a lease.
+const LEASE_PAUSE: Duration = Duration::from_millis(1);
+const LEASE_PAUSE_MAX: Duration = Duration::from_millis(50);
 
 impl Node {
     /// A handle that is held for this use, or for a more general one.
@@ -185,13 +189,33 @@ impl Node {
                 self.tree.pool.shrink();
                 self.reopen_once(flags, patience)
             }
-            // A lease must be broken first, and the wait for that is not bounded.
             Err(Errno::EAGAIN)
                 if patience == Patience::Wait && flags.contains(OFlags::NONBLOCK) =>
             {
-                self.reopen_once(flags.difference(OFlags::NONBLOCK), patience)
+                self.reopen_past_lease(flags)
             }
             other => other,
+        }
+    }
+
+    /// Opens the file once another process has given up its lease. The open that failed has asked
+    /// the holder for that; the kernel takes the lease away after `lease-break-time`. The thread
+    /// never waits in the kernel, where nothing could interrupt it.
+    ///
+    /// # Errors
+    /// `EINTR`, those of the host.
+    fn reopen_past_lease(self: &Arc<Self>, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mut pause = LEASE_PAUSE;
+        loop {
+            if self.tree.options.interrupted.is_pending() {
+                return Err(Errno::EINTR);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LEASE_PAUSE_MAX);
+            match self.reopen_once(flags, Patience::Wait) {
+                Err(Errno::EAGAIN) => {}
+                opened => return opened,
+            }
         }
     }
 

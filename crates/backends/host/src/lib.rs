@@ -101,5 +101,5 @@ mod watches;
 mod xattr;
 
 pub use enforced::{HELD, HeldFlags};
-pub use options::{Crossing, HostOptions, Ownership, Policy, Reach};
+pub use options::{Crossing, HostOptions, Interruption, Ownership, Policy, Reach};
 pub use superblock::HostFs;

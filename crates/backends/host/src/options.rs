@@ -3,6 +3,7 @@
 
 use crate::enforced::HeldFlags;
 use rustix::fd::OwnedFd;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -72,6 +73,43 @@ pub enum Reach {
     Steps,
 }
 
+/// Answers whether the call that the asking thread serves was interrupted; by default it never is.
+///
+/// ```
+/// use openpath_host::{HostOptions, Interruption};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// let shutdown = Arc::new(AtomicBool::new(false));
+/// let seen = Arc::clone(&shutdown);
+/// let options = HostOptions {
+///     interrupted: Interruption::new(move || seen.load(Ordering::Acquire)),
+///     ..HostOptions::default()
+/// };
+/// # drop(options);
+/// ```
+#[derive(Clone, Default)]
+pub struct Interruption(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl Interruption {
+    /// One that asks `interrupted`, which must not block.
+    pub fn new(interrupted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(interrupted)))
+    }
+
+    /// Whether the calling thread's call was interrupted.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.0.as_ref().is_some_and(|interrupted| interrupted())
+    }
+}
+
+impl fmt::Debug for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.0.is_some() { "asked" } else { "never" };
+        write!(f, "Interruption({name})")
+    }
+}
+
 /// How to make a tree.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -104,6 +142,9 @@ pub struct HostOptions {
     pub held: Option<Arc<HeldFlags>>,
     /// Nothing may be changed.
     pub read_only: bool,
+    /// Whether the call that the thread serves was interrupted. An open that waits until another
+    /// process gives up its lease asks this, and ends with `EINTR`.
+    pub interrupted: Interruption,
 }
 
 impl Default for HostOptions {
@@ -121,6 +162,7 @@ impl Default for HostOptions {
             kind: "openpath-host",
             held: None,
             read_only: false,
+            interrupted: Interruption::default(),
         }
     }
 }

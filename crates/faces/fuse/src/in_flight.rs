@@ -47,6 +47,13 @@ pub fn caller_is_killed() -> bool {
     MINE.with_borrow(|mine| mine.as_ref().is_some_and(|mine| mine.caller_is_killed()))
 }
 
+/// Whether this thread's request was interrupted, so that waits for it must end with `EINTR`;
+/// `None` on a thread that handles no requests.
+#[must_use]
+pub fn request_is_interrupted() -> Option<bool> {
+    MINE.with_borrow(|mine| mine.as_ref().map(|mine| mine.is_interrupted()))
+}
+
 impl InFlight {
     /// For a thread with the task that this interrupts.
     pub(crate) fn new(interrupter: Interrupter) -> Self {

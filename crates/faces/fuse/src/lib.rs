@@ -80,7 +80,7 @@ mod worker;
 
 pub use attach::{attach, detach};
 pub use clock::KernelClock;
-pub use in_flight::caller_is_killed;
+pub use in_flight::{caller_is_killed, request_is_interrupted};
 pub use observer::{ObservedFile, Observer, OnOpened, Requester};
 pub use options::{FOREVER, OnlyUser, Opens, Options};
 pub use rings::Rings;

@@ -65,6 +65,7 @@ impl Here {
             crossing: Crossing::Stored,
             // Guests of this process execute nothing.
             holds_flags: false,
+            ..How::default()
         };
         let view = View::build(&plan, &how)?;
         let task = view.task();

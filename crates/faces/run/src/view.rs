@@ -16,7 +16,7 @@ use crate::plan::{PathBytes, Plan, Source, Upper};
 use crate::{LogFile, Refusal, links};
 use openpath_abi::Errno;
 use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
-use openpath_host::{Crossing, HeldFlags, HostFs, HostOptions, Ownership, Policy};
+use openpath_host::{Crossing, HeldFlags, HostFs, HostOptions, Interruption, Ownership, Policy};
 use openpath_mem::{Charging, MemFs, MemOptions};
 use openpath_overlay::{Copying, OverlayFs, OverlayOptions};
 use openpath_vfs::{
@@ -27,6 +27,7 @@ use rustix::process::{Resource, Rlimit};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long the last users of the view may take to go, once the command is gone, without asking
@@ -60,6 +61,8 @@ pub(crate) struct How {
     pub(crate) telling: Telling,
     /// What of the host's mounts is part of them.
     pub(crate) crossing: Crossing,
+    /// Set once all commands of the view have ended.
+    pub(crate) ended: Arc<AtomicBool>,
     /// Mount flags are enforced where the view is shown, as the plan says ([`Plan::held`]).
     pub(crate) holds_flags: bool,
 }
@@ -85,6 +88,8 @@ pub(crate) struct View {
     no_rings: bool,
     /// Trees of the host with the places at which mount flags are enforced, each where it is.
     flags: Vec<(PathBytes, Arc<HeldFlags>)>,
+    /// As in [`How`].
+    ended: Arc<AtomicBool>,
     /// The lock of a directory of changes.
     held: Option<ViewLock>,
     /// Those of other trees' directories of changes.
@@ -152,6 +157,7 @@ impl View {
             writing: None,
             told: vec![overlay],
             keeps_back: plan.keeps_back(),
+            ended: Arc::clone(&how.ended),
             locks: plan.locks,
             no_rings: plan.no_rings,
             flags,
@@ -294,6 +300,7 @@ impl View {
         let Some((session, leaving)) = self.session.take() else {
             return Ok(0);
         };
+        self.ended.store(true, Ordering::Release);
         let handle = session.handle();
         let asked = || handle.stats().requests.iter().map(|(_, n)| n).sum::<u64>();
         leaving.begin(session);
@@ -363,6 +370,15 @@ impl How {
         self.host_with(path, read_only, Some(held))
     }
 
+    /// A request waits for the host no longer than its caller does, and than the commands run.
+    fn interruption(&self) -> Interruption {
+        let ended = Arc::clone(&self.ended);
+        Interruption::new(move || {
+            openpath_fuse::request_is_interrupted()
+                .is_some_and(|interrupted| interrupted || ended.load(Ordering::Acquire))
+        })
+    }
+
     fn host_with(
         &self,
         path: &Path,
@@ -377,6 +393,7 @@ impl How {
             watches_max: WATCHES,
             held,
             read_only,
+            interrupted: self.interruption(),
             ..HostOptions::default()
         };
         let failed = |why: &dyn std::fmt::Display| Refusal::step(&path.display().to_string(), why);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of a tree.
 
-use crate::enforced::HeldFlags;
+use crate::enforced::EnforcedFlags;
 use rustix::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ pub struct HostOptions {
     pub kind: &'static str,
     /// Mount flags of the host that are enforced where the tree is shown: a mount with any other
     /// flag is not entered (`EXDEV`). `None`: mount flags do not matter.
-    pub held: Option<Arc<HeldFlags>>,
+    pub held: Option<Arc<EnforcedFlags>>,
     /// Nothing may be changed.
     pub read_only: bool,
 }

@@ -16,9 +16,9 @@ use crate::plan::{PathBytes, Plan, Source, Upper};
 use crate::{LogFile, Refusal, links};
 use openpath_abi::Errno;
 use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
-use openpath_host::{Crossing, HeldFlags, HostFs, HostOptions, Ownership, Policy};
+use openpath_host::{Crossing, EnforcedFlags, HostFs, HostOptions, Ownership, Policy};
 use openpath_mem::{Charging, MemFs, MemOptions};
-use openpath_overlay::{Copying, OverlayFs, OverlayOptions};
+use openpath_overlay::{CopyUpObserver, OverlayFs, OverlayOptions};
 use openpath_vfs::{
     Clock, Cred, FineClock, Limits, MountFlags, SuperBlock, Task, TenantLimits, Vfs,
 };
@@ -52,7 +52,7 @@ const OVERLAY_DIRS: u32 = 2;
 const WATCHES: usize = 65_536;
 
 /// Who is told how far copying up is, if anyone is.
-pub(crate) type Telling = Option<Arc<dyn Copying>>;
+pub(crate) type Telling = Option<Arc<dyn CopyUpObserver>>;
 
 /// How the trees of a view are made.
 #[derive(Clone, Default)]
@@ -84,7 +84,7 @@ pub(crate) struct View {
     /// Requests are read, also where there are rings.
     no_rings: bool,
     /// Trees of the host with the places at which mount flags are enforced, each where it is.
-    flags: Vec<(PathBytes, Arc<HeldFlags>)>,
+    flags: Vec<(PathBytes, Arc<EnforcedFlags>)>,
     /// The lock of a directory of changes.
     held: Option<ViewLock>,
     /// Those of other trees' directories of changes.
@@ -129,7 +129,7 @@ impl View {
         let overlay = OverlayFs::new(OverlayOptions {
             lowers: vec![Arc::clone(&lower)],
             null_devices: true,
-            notes_taken: held.is_some(),
+            records_taken: held.is_some(),
             upper: Some(upper),
             copying: how.telling.clone(),
             clock: Arc::clone(&clock),
@@ -353,7 +353,7 @@ impl How {
         place: &PathBytes,
         path: &Path,
         read_only: bool,
-        flags: &mut Vec<(PathBytes, Arc<HeldFlags>)>,
+        flags: &mut Vec<(PathBytes, Arc<EnforcedFlags>)>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         if !self.holds_flags {
             return self.host(path, read_only);
@@ -367,7 +367,7 @@ impl How {
         &self,
         path: &Path,
         read_only: bool,
-        held: Option<Arc<HeldFlags>>,
+        held: Option<Arc<EnforcedFlags>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         let options = HostOptions {
             policy: Policy::Notify,

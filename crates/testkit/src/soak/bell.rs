@@ -4,7 +4,7 @@
 //! Made of the tree's own locks: those of the standard library, which is not built with the thread
 //! sanitizer, order what they protect by atomics that it does not see, and are reported as races.
 
-use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue, lock_classes};
+use openpath_sync::{Ended, Mutex, WaitQueue, Waiter, lock_classes};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Wake;
@@ -31,7 +31,7 @@ impl Bell {
     /// The next that was woken; none within that time.
     pub(super) fn next(&self, within: Duration) -> Option<usize> {
         let until = Some(Instant::now() + within);
-        let sleeper = Sleeper::default();
+        let sleeper = Waiter::default();
         let mut state = self.0.lock();
         loop {
             if let Some(at) = state.woken.pop_front() {

@@ -2,7 +2,7 @@
 //! Who is above a tree is told what it forgets.
 
 use super::backend::scene;
-use openpath_vfs::{Above, Caching, Inode};
+use openpath_vfs::{Caching, Inode, InvalidationListener};
 use std::sync::{Arc, Mutex};
 
 /// Writes down what it hears.
@@ -19,7 +19,7 @@ impl Ear {
     }
 }
 
-impl Above for Ear {
+impl InvalidationListener for Ear {
     fn name(&self, dir: &Arc<Inode>, name: &[u8]) {
         self.note(format!("{} {}", dir.ino(), String::from_utf8_lossy(name)));
     }
@@ -37,7 +37,7 @@ impl Above for Ear {
 /// Panics at whatever it hears.
 struct Rage;
 
-impl Above for Rage {
+impl InvalidationListener for Rage {
     fn name(&self, _: &Arc<Inode>, _: &[u8]) {
         panic!("as planned");
     }
@@ -53,9 +53,12 @@ fn all_that_is_forgotten_is_told_to_whom_it_concerns() {
     let f = s.world.file(&d, "f");
     let (rage, one, two) = (Arc::new(Rage), Arc::new(Ear::default()), Arc::default());
     let two: Arc<Ear> = two;
-    s.tree.tell(&(Arc::clone(&rage) as Arc<dyn Above>));
-    s.tree.tell(&(Arc::clone(&one) as Arc<dyn Above>));
-    s.tree.tell(&(Arc::clone(&two) as Arc<dyn Above>));
+    s.tree
+        .tell(&(Arc::clone(&rage) as Arc<dyn InvalidationListener>));
+    s.tree
+        .tell(&(Arc::clone(&one) as Arc<dyn InvalidationListener>));
+    s.tree
+        .tell(&(Arc::clone(&two) as Arc<dyn InvalidationListener>));
     s.tree.forget_name(&d, b"f");
     s.tree.forget_names_of(&d);
     s.tree.forget_all();
@@ -77,10 +80,11 @@ fn all_that_is_forgotten_is_told_to_whom_it_concerns() {
 fn who_has_gone_is_told_no_more() {
     let s = scene(Caching::Keep, false);
     let stays = Arc::new(Ear::default());
-    s.tree.tell(&(Arc::clone(&stays) as Arc<dyn Above>));
+    s.tree
+        .tell(&(Arc::clone(&stays) as Arc<dyn InvalidationListener>));
     let mut weak = Vec::new();
     for _ in 0..1000 {
-        let goes: Arc<dyn Above> = Arc::new(Ear::default());
+        let goes: Arc<dyn InvalidationListener> = Arc::new(Ear::default());
         weak.push(Arc::downgrade(&goes));
         s.tree.tell(&goes);
     }

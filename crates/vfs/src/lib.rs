@@ -39,6 +39,7 @@ mod layout;
 mod lease;
 mod lock;
 mod lock_call;
+#[doc(hidden)]
 pub mod lock_order;
 mod mark;
 mod mount;

@@ -8,7 +8,7 @@
 //!     drawn upon.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use openpath_overlay::Copying;
+use openpath_overlay::CopyUpObserver;
 use rustix::termios::{LocalModes, tcgetattr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ fn bar() -> ProgressBar {
     bar
 }
 
-impl Copying for Bar {
+impl CopyUpObserver for Bar {
     fn begin(&self, bytes: u64) {
         let mut state = self.state();
         state.files += 1;
@@ -108,7 +108,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::{Bar, PATIENCE};
-    use openpath_overlay::Copying as _;
+    use openpath_overlay::CopyUpObserver as _;
     use std::sync::Mutex;
     use std::time::Duration;
 

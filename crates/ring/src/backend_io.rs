@@ -23,28 +23,28 @@
 use crate::op::{Done, Failed, Op, Outcome};
 use crate::perform;
 use openpath_abi::Errno;
-use openpath_vfs::{Cargo, OpenFile, Task};
+use openpath_vfs::{IoRequest, OpenFile, Task};
 
 /// Takes the buffers of an operation, with its offset; `None` for an operation that is not one
 /// piece of data at an offset.
-pub(crate) fn take_buffers(op: &mut Op) -> Option<(Cargo, i64)> {
+pub(crate) fn take_buffers(op: &mut Op) -> Option<(IoRequest, i64)> {
     match op {
         Op::Read(_, buf, offset) if *offset >= 0 => {
-            Some((Cargo::Read(std::mem::take(buf)), *offset))
+            Some((IoRequest::Read(std::mem::take(buf)), *offset))
         }
         Op::Write(_, data, offset) if *offset >= 0 => {
-            Some((Cargo::Write(std::mem::take(data)), *offset))
+            Some((IoRequest::Write(std::mem::take(data)), *offset))
         }
-        Op::Sync(_, data_only) => Some((Cargo::Sync(*data_only), 0)),
+        Op::Sync(_, data_only) => Some((IoRequest::Sync(*data_only), 0)),
         _ => None,
     }
 }
 
 /// Gives an operation its buffers back.
-pub(crate) fn restore_buffers(op: &mut Op, cargo: Cargo) {
+pub(crate) fn restore_buffers(op: &mut Op, cargo: IoRequest) {
     match (op, cargo) {
-        (Op::Read(_, place, _), Cargo::Read(buf)) => *place = buf,
-        (Op::Write(_, place, _), Cargo::Write(data)) => *place = data,
+        (Op::Read(_, place, _), IoRequest::Read(buf)) => *place = buf,
+        (Op::Write(_, place, _), IoRequest::Write(data)) => *place = data,
         _ => {}
     }
 }
@@ -61,8 +61,8 @@ pub(crate) fn complete(
     };
     let moved = task.carried(file, &mut cargo, offset, moved);
     match cargo {
-        Cargo::Read(buf) => perform::read_into_one(buf, moved),
-        Cargo::Write(data) => perform::written(data.len(), moved),
-        Cargo::Sync(_) => Ok(moved.map(|_| Done::default())?),
+        IoRequest::Read(buf) => perform::read_into_one(buf, moved),
+        IoRequest::Write(data) => perform::written(data.len(), moved),
+        IoRequest::Sync(_) => Ok(moved.map(|_| Done::default())?),
     }
 }

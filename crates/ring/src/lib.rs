@@ -43,7 +43,7 @@ pub mod trace;
 
 pub use cqe::Cqe;
 pub use future::{AsyncTask, Local};
-pub use op::{File, Output, Where};
+pub use op::{Destination, File, Output};
 pub use options::RingOptions;
 pub use pool::{Pool, PoolOptions, PoolStats};
 pub use ring::{Ring, RingInterrupter};

@@ -11,7 +11,7 @@
 
 use crate::job::Job;
 use openpath_abi::{Errno, Flock};
-use openpath_sync::{Mutex, Parcel};
+use openpath_sync::{Message, Mutex};
 use openpath_vfs::lock_order::RingWaker;
 use openpath_vfs::{Fd, LockWait, Task};
 use std::sync::Arc;
@@ -49,10 +49,10 @@ impl LockRequest {
 }
 
 /// Posts an event to a mailbox, once.
-pub(crate) struct LockWaker(Mutex<Option<Parcel<Job>>, RingWaker>);
+pub(crate) struct LockWaker(Mutex<Option<Message<Job>>, RingWaker>);
 
 impl LockWaker {
-    pub(crate) fn waker(event: Parcel<Job>) -> Waker {
+    pub(crate) fn waker(event: Message<Job>) -> Waker {
         Waker::from(Arc::new(Self(Mutex::new(Some(event)))))
     }
 }

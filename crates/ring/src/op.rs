@@ -27,7 +27,7 @@ impl From<Fd> for File {
 
 /// The destination of a file that is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Where {
+pub enum Destination {
     /// The lowest free descriptor of the task.
     #[default]
     Fd,
@@ -55,7 +55,7 @@ impl PathArg {
 /// A call.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Open(PathArg, OpenCall, Where),
+    Open(PathArg, OpenCall, Destination),
     Stat(PathArg, AtFlags),
     Statx(PathArg, AtFlags, StatxMask),
     Close(File),

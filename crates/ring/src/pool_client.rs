@@ -19,7 +19,7 @@ use crate::perform::buffers_of;
 use crate::pool::{LaneId, Pool, TimerId};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
-use openpath_sync::{Ended, Parcel, Sleeper};
+use openpath_sync::{Ended, Message, Waiter};
 use openpath_vfs::{Interrupter, OpenFile, Task};
 use std::sync::Arc;
 use std::task::Waker;
@@ -34,7 +34,7 @@ pub(crate) struct PoolClient {
     spare: Vec<ProxyTask>,
     /// What interrupts a job, by its number; as many as ever ran at a time.
     interrupters: Vec<Option<Interrupter>>,
-    sleeper: Sleeper,
+    sleeper: Waiter,
     timer: TimerId,
 }
 
@@ -74,7 +74,7 @@ impl PoolClient {
             mailbox: Arc::default(),
             spare: Vec::new(),
             interrupters: Vec::new(),
-            sleeper: Sleeper::default(),
+            sleeper: Waiter::default(),
             timer: TimerId::default(),
         }
     }
@@ -141,13 +141,13 @@ impl PoolClient {
             self.interrupters.resize_with(at + 1, || None);
         }
         self.interrupters[at] = Some(interrupter);
-        let queued = start_backend_io(&self.pool, Parcel::new(job))
+        let queued = start_backend_io(&self.pool, Message::new(job))
             .or_else(|job| self.pool.put(self.lane, job));
         queued.map_err(|job| self.refuse(job, Errno::EAGAIN))
     }
 
     /// Ends a job that no worker has.
-    fn refuse(&mut self, job: Parcel<Job>, errno: Errno) -> Failed {
+    fn refuse(&mut self, job: Message<Job>, errno: Errno) -> Failed {
         let job = job.open();
         self.interrupters[job.ticket as usize] = None;
         let returned = job.op.map(buffers_of).unwrap_or_default();
@@ -206,7 +206,7 @@ impl PoolClient {
     }
 
     /// Ends the sleep of the owner, as a signal does.
-    pub(crate) fn sleeper(&self) -> &Sleeper {
+    pub(crate) fn sleeper(&self) -> &Waiter {
         &self.sleeper
     }
 
@@ -220,7 +220,7 @@ impl PoolClient {
 ///
 /// # Errors
 /// The job, unchanged, for a worker.
-pub(crate) fn start_backend_io(pool: &Pool, mut job: Parcel<Job>) -> Result<(), Parcel<Job>> {
+pub(crate) fn start_backend_io(pool: &Pool, mut job: Message<Job>) -> Result<(), Message<Job>> {
     let it = &mut *job;
     let (Some(op), Some(proxy)) = (&mut it.op, &it.proxy) else {
         return Err(job);

@@ -5,7 +5,7 @@
 //! `struct io_uring_sqe`; each constructor names its opcode.
 
 use crate::locks::LockRequest;
-use crate::op::{File, Op, OpenCall, PathArg, Where};
+use crate::op::{Destination, File, Op, OpenCall, PathArg};
 use openpath_abi::{AtFlags, Errno, Flock, Mode, OFlags, OpenHow, RenameFlags, StatxMask};
 use openpath_vfs::{Bytes, Fd};
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(crate) enum Work {
     /// Makes a descriptor of the task for a slot, maybe closed on exec.
     Install(u32, bool),
     /// Puts a descriptor's file into a slot.
-    FilesUpdate(Fd, Where),
+    FilesUpdate(Fd, Destination),
     /// Locks a file.
     Lock(File, LockRequest),
 }
@@ -140,7 +140,7 @@ impl Sqe {
 
     /// Opens into a direct descriptor. The result is its number, or 0 if the caller chose it. No
     /// effect on other operations.
-    pub fn into_slot(mut self, place: Where) -> Self {
+    pub fn into_slot(mut self, place: Destination) -> Self {
         if let Work::Call(Op::Open(_, _, into)) = &mut self.work {
             *into = place;
         }
@@ -158,14 +158,14 @@ impl Sqe {
         Self::call(Op::Open(
             at,
             OpenCall::Openat(flags, mode.into()),
-            Where::Fd,
+            Destination::Fd,
         ))
     }
 
     /// openat2(2); the result is the descriptor (`IORING_OP_OPENAT2`).
     pub fn openat2(dir: Fd, path: impl Into<Bytes>, how: OpenHow) -> Self {
         let at = PathArg::new(dir, path);
-        Self::call(Op::Open(at, OpenCall::Openat2(how), Where::Fd))
+        Self::call(Op::Open(at, OpenCall::Openat2(how), Destination::Fd))
     }
 
     /// close(2), of a descriptor or a slot (`IORING_OP_CLOSE`).
@@ -380,7 +380,7 @@ impl Sqe {
 
     /// Puts the file of a descriptor into a slot as well; the result is the slot's number, or 0 if
     /// the caller chose it (`IORING_OP_FILES_UPDATE` of one).
-    pub fn files_update(fd: Fd, place: Where) -> Self {
+    pub fn files_update(fd: Fd, place: Destination) -> Self {
         Self::new(Work::FilesUpdate(fd, place))
     }
 }

@@ -11,7 +11,7 @@ use openpath_abi::fcntl::{O_APPEND, O_DSYNC, O_RDONLY, O_RDWR};
 use openpath_abi::inotify::{IN_ACCESS, IN_MODIFY};
 use openpath_abi::{AtFlags, Errno};
 use openpath_ring::{AsyncTask, Cancel, Output, Ring, RingOptions, Sqe};
-use openpath_vfs::{Cargo, Cred};
+use openpath_vfs::{Cred, IoRequest};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -51,7 +51,7 @@ fn reads_and_syncs_need_no_worker_and_writes_one_to_complete() {
     submit(&mut ring, [Sqe::fsync(0), Sqe::fdatasync(0)]);
     for data_only in [false, true] {
         let begun = world.next();
-        assert!(matches!(begun.cargo, Cargo::Sync(only) if only == data_only));
+        assert!(matches!(begun.cargo, IoRequest::Sync(only) if only == data_only));
         begun.done(&world.state);
     }
     assert!(rest(&mut ring).iter().all(|cqe| cqe.result == Ok(0)));

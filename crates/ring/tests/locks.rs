@@ -8,7 +8,7 @@ use common::{World, all, one, rest};
 use openpath_abi::fcntl::O_RDWR;
 use openpath_abi::lock::{F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN};
 use openpath_abi::{Errno, Flock};
-use openpath_ring::{AsyncTask, Cancel, Cqe, Ring, RingOptions, Sqe, Where};
+use openpath_ring::{AsyncTask, Cancel, Cqe, Destination, Ring, RingOptions, Sqe};
 use openpath_vfs::{Fd, Task};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -273,7 +273,7 @@ fn a_lock_of_a_slot_belongs_to_the_direct_table() {
     let fd = open(ring.task());
     let slot = openpath_ring::File::Slot(0);
     assert_eq!(
-        one(&mut ring, Sqe::files_update(fd, Where::Slot(0))).result,
+        one(&mut ring, Sqe::files_update(fd, Destination::Slot(0))).result,
         Ok(0)
     );
     assert_eq!(one(&mut ring, Sqe::fcntl_setlk(slot, ALL)).result, Ok(0));

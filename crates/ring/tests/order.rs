@@ -6,7 +6,7 @@ mod common;
 use common::{World, all, fd, one, open, rest, results};
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY, O_RDWR};
 use openpath_abi::{AtFlags, Errno, OFlags, RenameFlags};
-use openpath_ring::{Cancel, Cqe, File, Ring, Sqe, Where};
+use openpath_ring::{Cancel, Cqe, Destination, File, Ring, Sqe};
 use std::time::{Duration, Instant};
 
 const MS: Duration = Duration::from_millis(1);
@@ -294,7 +294,11 @@ fn a_linked_time_out_cancels_its_operation_or_is_cancelled() {
 fn slots_are_files_of_the_ring() {
     let world = World::new();
     let mut ring = world.ring_with(|options| options.slots = 4);
-    let any = |mark| open("/d/f1").into_slot(Where::AnySlot).user_data(mark);
+    let any = |mark| {
+        open("/d/f1")
+            .into_slot(Destination::AnySlot)
+            .user_data(mark)
+    };
     let done = all(&mut ring, (0..5).map(any));
     let expected = [
         (0, Ok(0)),
@@ -308,13 +312,13 @@ fn slots_are_files_of_the_ring() {
         (ring.slots(), ring.task().descriptors()),
         (vec![0, 1, 2, 3], vec![])
     );
-    let to = |slot| open("/d/f2").into_slot(Where::Slot(slot));
+    let to = |slot| open("/d/f2").into_slot(Destination::Slot(slot));
     assert_eq!(one(&mut ring, to(2)).result, OK);
     assert_eq!(one(&mut ring, to(2).offload()).result, OK);
     assert_eq!(one(&mut ring, to(9)).result, Err(Errno::EINVAL));
     let cloexec = Sqe::openat(AT_FDCWD, "/d/f2", OFlags::from_bits_retain(0o2000000), 0);
     assert_eq!(
-        one(&mut ring, cloexec.into_slot(Where::AnySlot)).result,
+        one(&mut ring, cloexec.into_slot(Destination::AnySlot)).result,
         Err(Errno::EINVAL)
     );
     for offload in [false, true] {
@@ -335,15 +339,15 @@ fn slots_are_files_of_the_ring() {
         Err(Errno::EBADF)
     );
     assert_eq!(
-        one(&mut ring, Sqe::files_update(0, Where::AnySlot)).result,
+        one(&mut ring, Sqe::files_update(0, Destination::AnySlot)).result,
         Ok(0)
     );
     assert_eq!(
-        one(&mut ring, Sqe::files_update(0, Where::Slot(3))).result,
+        one(&mut ring, Sqe::files_update(0, Destination::Slot(3))).result,
         OK
     );
     let dir = ring.task().open(b"/d", O_RDONLY, 0).expect("a directory");
-    let relative = Sqe::openat(dir, "f3", O_RDONLY, 0).into_slot(Where::Slot(1));
+    let relative = Sqe::openat(dir, "f3", O_RDONLY, 0).into_slot(Destination::Slot(1));
     assert_eq!(one(&mut ring, relative).result, OK);
     assert_eq!(ring.task().descriptors(), [0, dir]);
     drop(ring);

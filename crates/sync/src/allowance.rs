@@ -24,10 +24,10 @@
 //! | a stock | no lock: one atomic step, which fails if the stock was closed meanwhile |
 //!
 //! # Guarantees
-//! G1. The amount in use never exceeds the bound, except after [`Allowance::force`].
+//! G1. The amount in use never exceeds the bound, except after [`BoundedCounter::force`].
 //! G2. A refusal is exact: at one moment of the call, granting it would have passed the bound.
 
-use crate::primitive::{Mutex, SHARDS, unfailing};
+use crate::primitive::{Mutex, SHARDS, no_fault_injection};
 use crate::shards::Shards;
 use crate::word::Word;
 
@@ -37,7 +37,7 @@ const BATCH: u64 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 const OPEN_MIN: u64 = 4 * BATCH * SHARDS as u64;
 
 /// `N` counters, each with its bound. See the module head.
-pub struct Allowance<const N: usize> {
+pub struct BoundedCounter<const N: usize> {
     max: [u64; N],
     stocks: Shards<Stocks<N>>,
     common: Common<N>,
@@ -90,7 +90,7 @@ impl<const N: usize> Default for Stocks<N> {
     }
 }
 
-impl<const N: usize> Allowance<N> {
+impl<const N: usize> BoundedCounter<N> {
     /// Counters at 0 with the bounds `max`.
     #[must_use]
     pub fn new(max: [u64; N]) -> Self {
@@ -128,7 +128,7 @@ impl<const N: usize> Allowance<N> {
     /// Takes `n` or nothing; returns whether it did.
     #[inline]
     pub fn take(&self, which: usize, n: u64) -> bool {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         while let Some(stock) = self.stock(which)
             && let Some(held) = stock.held()
             && held >= n
@@ -160,7 +160,7 @@ impl<const N: usize> Allowance<N> {
     /// Gives `n` back.
     #[inline]
     pub fn give(&self, which: usize, n: u64) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         while let Some(stock) = self.stock(which)
             && let Some(held) = stock.held()
             && held.saturating_add(n) <= 2 * BATCH
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn take_beyond_the_bound_takes_nothing() {
-        let all = Allowance::new([10]);
+        let all = BoundedCounter::new([10]);
         assert!(all.take(0, 10) && !all.fits(0, 1));
         assert!(!all.take(0, 1) && !all.take(0, u64::MAX));
         assert_eq!(all.used(0), 10);
@@ -265,12 +265,12 @@ mod tests {
         assert!(!all.fits(0, 1));
         all.give(0, 10);
         assert_eq!(all.used(0), 0);
-        assert!(Allowance::new([u64::MAX]).take(0, u64::MAX));
+        assert!(BoundedCounter::new([u64::MAX]).take(0, u64::MAX));
     }
 
     #[test]
     fn amounts_in_stocks_cause_no_refusal() {
-        let all = Allowance::new([0, 3 * OPEN_MIN]);
+        let all = BoundedCounter::new([0, 3 * OPEN_MIN]);
         std::thread::scope(|scope| {
             for _ in 0..2 * SHARDS {
                 scope.spawn(|| {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     /// Takes by `step` until refused, giving some back now and then; returns what it kept.
-    fn greedy(all: &Allowance<1>, step: u64) -> u64 {
+    fn greedy(all: &BoundedCounter<1>, step: u64) -> u64 {
         let mut held = 0;
         while all.take(0, step) {
             held += step;
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn threads_reach_the_bound_and_never_exceed_it() {
         let max = 2 * OPEN_MIN + 7;
-        let all = Allowance::new([max]);
+        let all = BoundedCounter::new([max]);
         for _ in 0..20 {
             let mut held = std::thread::scope(|scope| {
                 let threads = [1, 1, 3].map(|step| {

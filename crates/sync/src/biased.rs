@@ -45,7 +45,7 @@ mod latch;
 use crate::cache_padded::CachePadded;
 use crate::lock::LockClass;
 use crate::lockdep::{self, Ask, Held};
-use crate::primitive::{AtomicU32, Ordering, unfailing};
+use crate::primitive::{AtomicU32, Ordering, no_fault_injection};
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::marker::PhantomData;
@@ -172,7 +172,7 @@ impl<S, T, C: LockClass> Biased<S, T, C> {
         lockdep::check(C::RANK, C::NAME, Ask::Wait);
         let latched = self.is_shared();
         if latched {
-            let _step = unfailing();
+            let _step = no_fault_injection();
             self.pair().latch.lock();
         }
         self.held.set(true);
@@ -203,7 +203,7 @@ impl<S, T, C: LockClass> Drop for Biased<S, T, C> {
         // PAIR(biased.owners): see R2. If it reads 1, this is the only handle and no decrement is
         // needed.
         let last = {
-            let _step = unfailing();
+            let _step = no_fault_injection();
             !self.is_shared() || self.pair().owners.fetch_sub(1, Ordering::AcqRel) == 1
         };
         if last {
@@ -262,7 +262,7 @@ impl<S, T, C: LockClass> Drop for BiasedGuard<'_, S, T, C> {
     fn drop(&mut self) {
         self.handle.held.set(false);
         if self.latched {
-            let _step = unfailing();
+            let _step = no_fault_injection();
             self.handle.pair().latch.unlock();
         }
     }

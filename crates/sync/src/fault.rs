@@ -22,7 +22,7 @@ struct Armed {
     /// Points passed.
     passed: u64,
     /// How many steps that cannot fail it is inside.
-    unfailing: u32,
+    no_fault_injection: u32,
 }
 
 std::thread_local! {
@@ -41,7 +41,7 @@ pub fn arm(point: u64) {
         thread,
         left: point,
         passed: 0,
-        unfailing: 0,
+        no_fault_injection: 0,
     }));
 }
 
@@ -57,7 +57,7 @@ fn armed() -> Option<Armed> {
 
 /// A point: fails here if the test asked for it.
 pub(crate) fn may_fail() {
-    let Some(mut armed) = armed().filter(|armed| armed.unfailing == 0) else {
+    let Some(mut armed) = armed().filter(|armed| armed.no_fault_injection == 0) else {
         return;
     };
     if armed.left == 0 {
@@ -72,15 +72,15 @@ pub(crate) fn may_fail() {
 
 /// A step during which this thread does not fail; dropping it ends the step.
 #[must_use]
-pub struct Unfailing(());
+pub struct NoFaultInjection(());
 
 /// Begins such a step.
-pub fn unfailing() -> Unfailing {
+pub fn no_fault_injection() -> NoFaultInjection {
     deepen(1);
-    Unfailing(())
+    NoFaultInjection(())
 }
 
-impl Drop for Unfailing {
+impl Drop for NoFaultInjection {
     fn drop(&mut self) {
         deepen(u32::MAX);
     }
@@ -88,7 +88,7 @@ impl Drop for Unfailing {
 
 fn deepen(by: u32) {
     if let Some(mut armed) = armed() {
-        armed.unfailing = armed.unfailing.wrapping_add(by);
+        armed.no_fault_injection = armed.no_fault_injection.wrapping_add(by);
         ARMED.set(Some(armed));
     }
 }

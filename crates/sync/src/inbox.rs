@@ -24,7 +24,7 @@
 //! # Limits
 //! Bounded only by the number of messages that the callers make.
 
-use crate::primitive::{AtomicPtr, Ordering, unfailing};
+use crate::primitive::{AtomicPtr, Ordering, no_fault_injection};
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::ptr::{self, null_mut};
@@ -36,14 +36,14 @@ struct Node<T> {
 }
 
 /// A message with its link: what is posted and taken.
-pub struct Parcel<T>(Box<Node<T>>);
+pub struct Message<T>(Box<Node<T>>);
 
 // SAFETY: `below` is null while the message is not in a list; it owns its value like a box.
-unsafe impl<T: Send> Send for Parcel<T> {}
+unsafe impl<T: Send> Send for Message<T> {}
 // SAFETY: a shared message gives access to its value only by shared reference.
-unsafe impl<T: Sync> Sync for Parcel<T> {}
+unsafe impl<T: Sync> Sync for Message<T> {}
 
-impl<T> Parcel<T> {
+impl<T> Message<T> {
     /// A message with this value.
     #[must_use]
     pub fn new(value: T) -> Self {
@@ -58,52 +58,52 @@ impl<T> Parcel<T> {
     }
 }
 
-impl<T> Deref for Parcel<T> {
+impl<T> Deref for Message<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0.value
     }
 }
 
-impl<T> DerefMut for Parcel<T> {
+impl<T> DerefMut for Message<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0.value
     }
 }
 
-impl<T> fmt::Debug for Parcel<T> {
+impl<T> fmt::Debug for Message<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parcel({:p})", &raw const *self.0)
+        write!(f, "Message({:p})", &raw const *self.0)
     }
 }
 
 /// A lock-free list of messages. See the module head.
 ///
 /// ```
-/// use openpath_sync::{Inbox, Parcel};
-/// let inbox = Inbox::default();
+/// use openpath_sync::{Message, MessageList};
+/// let inbox = MessageList::default();
 /// assert!(inbox.arm());
-/// assert!(inbox.post(Parcel::new(1)), "it was armed");
-/// assert!(!inbox.post(Parcel::new(2)) && !inbox.arm());
-/// let taken: Vec<i32> = inbox.take().map(Parcel::open).collect();
+/// assert!(inbox.post(Message::new(1)), "it was armed");
+/// assert!(!inbox.post(Message::new(2)) && !inbox.arm());
+/// let taken: Vec<i32> = inbox.take().map(Message::open).collect();
 /// assert_eq!((taken, inbox.is_empty()), (vec![1, 2], true));
 /// ```
-pub struct Inbox<T> {
+pub struct MessageList<T> {
     /// Null, [`armed`], or the newest message, which the list owns.
     top: AtomicPtr<Node<T>>,
 }
 
 // SAFETY: values only pass through, each to one thread.
-unsafe impl<T: Send> Send for Inbox<T> {}
+unsafe impl<T: Send> Send for MessageList<T> {}
 // SAFETY: as above; no thread sees a value that is in the list.
-unsafe impl<T: Send> Sync for Inbox<T> {}
+unsafe impl<T: Send> Sync for MessageList<T> {}
 
 /// The top of an armed list: no node lies at an odd address.
 fn armed<T>() -> *mut Node<T> {
     ptr::without_provenance_mut(1)
 }
 
-impl<T> Default for Inbox<T> {
+impl<T> Default for MessageList<T> {
     fn default() -> Self {
         Self {
             top: AtomicPtr::new(null_mut()),
@@ -111,12 +111,12 @@ impl<T> Default for Inbox<T> {
     }
 }
 
-impl<T> Inbox<T> {
+impl<T> MessageList<T> {
     /// Posts a message. Returns whether the list was armed, which it is no longer: then the caller
     /// must wake its owner.
     #[must_use]
-    pub fn post(&self, parcel: Parcel<T>) -> bool {
-        let _step = unfailing();
+    pub fn post(&self, parcel: Message<T>) -> bool {
+        let _step = no_fault_injection();
         let node = Box::into_raw(parcel.0);
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
@@ -146,8 +146,8 @@ impl<T> Inbox<T> {
 
     /// Takes all messages, in the order of their posts. This disarms the list.
     #[must_use]
-    pub fn take(&self) -> Taken<T> {
-        let _step = unfailing();
+    pub fn take(&self) -> TakenMessages<T> {
+        let _step = no_fault_injection();
         // PAIR(inbox.post): acquire; the top and all nodes below it are filled.
         let mut top = self.swap(null_mut());
         let mut first = null_mut();
@@ -157,7 +157,7 @@ impl<T> Inbox<T> {
             first = top;
             top = below;
         }
-        Taken { first }
+        TakenMessages { first }
     }
 
     /// Replaces the top and returns the old one; null if the list was armed.
@@ -183,36 +183,36 @@ impl<T> Inbox<T> {
     }
 }
 
-impl<T> Drop for Inbox<T> {
+impl<T> Drop for MessageList<T> {
     fn drop(&mut self) {
         drop(self.take());
     }
 }
 
 /// The messages of a list, in the order of their posts.
-pub struct Taken<T> {
+pub struct TakenMessages<T> {
     /// Null, or a message that this owns, as each owns the next.
     first: *mut Node<T>,
 }
 
 // SAFETY: it owns its messages like a vector.
-unsafe impl<T: Send> Send for Taken<T> {}
+unsafe impl<T: Send> Send for TakenMessages<T> {}
 
-impl<T> Iterator for Taken<T> {
-    type Item = Parcel<T>;
+impl<T> Iterator for TakenMessages<T> {
+    type Item = Message<T>;
 
-    fn next(&mut self) -> Option<Parcel<T>> {
+    fn next(&mut self) -> Option<Message<T>> {
         if self.first.is_null() {
             return None;
         }
         // SAFETY: it came from a box in `post`, and `take` took it out of the list.
         let mut node = unsafe { Box::from_raw(self.first) };
         self.first = core::mem::replace(&mut node.below, null_mut());
-        Some(Parcel(node))
+        Some(Message(node))
     }
 }
 
-impl<T> Drop for Taken<T> {
+impl<T> Drop for TakenMessages<T> {
     fn drop(&mut self) {
         self.for_each(drop);
     }
@@ -226,19 +226,19 @@ mod tests {
 
     #[test]
     fn messages_are_taken_once_and_in_order() {
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(MessageList::default());
         let posts = (0..4).map(|poster| {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || {
                 for n in 0..1000 {
-                    let _armed = inbox.post(Parcel::new((poster, n)));
+                    let _armed = inbox.post(Message::new((poster, n)));
                 }
             })
         });
         let posts: Vec<_> = posts.collect();
         let (mut next, mut left) = ([0; 4], 4000);
         while left > 0 {
-            for (poster, n) in inbox.take().map(Parcel::open) {
+            for (poster, n) in inbox.take().map(Message::open) {
                 let expected: &mut i32 = &mut next[poster];
                 assert_eq!(n, *expected);
                 *expected += 1;
@@ -252,29 +252,29 @@ mod tests {
 
     #[test]
     fn only_the_first_post_after_arming_returns_true() {
-        let inbox = Inbox::default();
-        assert!(!inbox.post(Parcel::new(0)) && !inbox.arm());
+        let inbox = MessageList::default();
+        assert!(!inbox.post(Message::new(0)) && !inbox.arm());
         drop(inbox.take());
         assert!(inbox.arm() && inbox.arm() && inbox.is_empty());
         inbox.disarm();
-        assert!(!inbox.post(Parcel::new(1)));
+        assert!(!inbox.post(Message::new(1)));
         inbox.disarm();
         drop(inbox.take());
-        assert!(inbox.arm() && inbox.post(Parcel::new(2)) && !inbox.post(Parcel::new(3)));
-        assert!(inbox.take().count() == 2 && !inbox.post(Parcel::new(4)));
+        assert!(inbox.arm() && inbox.post(Message::new(2)) && !inbox.post(Message::new(3)));
+        assert!(inbox.take().count() == 2 && !inbox.post(Message::new(4)));
     }
 
     #[test]
     fn messages_not_taken_are_dropped_with_the_list() {
         let value = Arc::new(());
-        let inbox = Inbox::default();
+        let inbox = MessageList::default();
         for _ in 0..3 {
-            let _armed = inbox.post(Parcel::new(Arc::clone(&value)));
+            let _armed = inbox.post(Message::new(Arc::clone(&value)));
         }
         let mut some = inbox.take();
         assert!(some.next().is_some());
         drop(some);
-        let _armed = inbox.post(Parcel::new(Arc::clone(&value)));
+        let _armed = inbox.post(Message::new(Arc::clone(&value)));
         drop(inbox);
         assert_eq!(Arc::strong_count(&value), 1);
     }

@@ -7,18 +7,18 @@
 //! | module | main calls | what it is |
 //! |---|---|---|
 //! | [`word`](Word) | `get`, `set` | shared words |
-//! | [`life`](Life) | `sample`, `still`, `change` | a sequence count with flags in one word |
+//! | [`life`](Life) | `sample`, `is_unchanged`, `change` | a sequence count with flags |
 //! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | slabs with pins |
 //! | [`hash`](Table) | `probe`, `missed`, `lock` | a hash table searched without a lock |
 //! | [`pages`](Pages) | `page` | a pool of pages that return to the system |
 //! | [`region`](Region) | `at` | an array that never moves |
-//! | [`allowance`](Allowance) | `take`, `give` | a sharded counter with an upper bound |
+//! | [`allowance`](BoundedCounter) | `take`, `give` | a sharded counter with an upper bound |
 //! | [`shards`](Shards) | `mine`, `all` | a value for each group of threads |
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
 //! | [`lock`](Mutex) | `lock`, `read`, `write` | locks with a checked order |
 //! | [`wait`](WaitQueue) | `wait`, `wake_one`, `interrupt` | wait queues |
-//! | [`inbox`](Inbox) | `post`, `take`, `arm` | a lock-free list of messages, taken as a whole |
+//! | [`inbox`](MessageList) | `post`, `take`, `arm` | a lock-free list, taken as a whole |
 //! | [`rcu`] | `enter`, `retire`, `replace` | read sections and deferred drops |
 //! | [`asymmetric_fence`] | `light`, `heavy` | a fence that is free on the hot side |
 //! | `seccomp` | [`install_seccomp_filter`] | a system-call filter, given by a pointer |
@@ -62,22 +62,22 @@ mod zero_valid;
 #[cfg(not(debug_assertions))]
 use lockdep_disabled as lockdep;
 
-pub use allowance::Allowance;
+pub use allowance::BoundedCounter;
 pub use background::run_in_background;
 pub use biased::{Biased, BiasedGuard};
 pub use clock::coarse_wall_clock;
 pub use hash::{
-    CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, HashKey, Locked, Missed, Probe, Relief,
-    Table, View,
+    CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, HashKey, Locked, Miss, Probe, Relief, Table,
+    View,
 };
 pub use heap::trim_heap;
-pub use inbox::{Inbox, Parcel, Taken};
+pub use inbox::{Message, MessageList, TakenMessages};
 pub use keyring::join_new_session_keyring;
 pub use landlock::{LandlockScope, enter_landlock_domain, landlock_version};
 pub use life::{Change, Life, Sample};
 pub use lock::{
-    ClassInfo, Hold, LockClass, Mutex, MutexGuard, RawGuard, RawLock, RwLock, RwLockReadGuard,
-    RwLockWriteGuard,
+    ClassInfo, LockClass, Mutex, MutexGuard, OwnedReadGuard, RawGuard, RawLock, RwLock,
+    RwLockReadGuard, RwLockWriteGuard,
 };
 pub use once::WriteOnce;
 #[cfg(not(loom))]
@@ -91,12 +91,12 @@ pub use store::{
     FileHead, FileItem, FileRef, FileSlots, FrozenMounts, Item, LastRef, NoFile, Opens,
     PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store,
 };
-pub use wait::{Ended, Sleeper, WaitQueue, Wake};
+pub use wait::{Ended, WaitQueue, Waiter, Wake};
 pub use word::{Word, Word32};
 pub use zero_valid::ZeroValid;
 
 #[doc(hidden)]
-pub use primitive::{Unfailing, unfailing};
+pub use primitive::{NoFaultInjection, no_fault_injection};
 
 /// One turn of a short wait for another thread: spins, and sometimes yields.
 #[inline]

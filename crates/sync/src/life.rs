@@ -17,7 +17,7 @@
 //! # Rules
 //! R1. A writer of an item's data holds its [`Change`]: BUSY is also the lock that orders writers.
 //! R2. A reader samples ([`Life::sample`]), reads data with [`crate::Word::get`], then calls
-//!     [`Life::still`]; only if that is true does the data count. Data is written with
+//!     [`Life::is_unchanged`]; only if that is true does the data count. Data is written with
 //!     [`crate::Word::set`] only.
 //!
 //! # Guarantees
@@ -25,7 +25,7 @@
 //!     PAIR(life.change): the writer makes the word busy before any release-store of data. A reader
 //!     that acquire-loaded that data therefore sees the word busy or newer in `still`.
 
-use crate::primitive::{AtomicU64, Ordering, relax, unfailing};
+use crate::primitive::{AtomicU64, Ordering, no_fault_injection, relax};
 use crate::zero_valid::ZeroValid;
 
 const BUSY: u64 = 1;
@@ -44,7 +44,7 @@ impl Sample {
     /// Whether the fast path must not use the item: one of `mask` (owner flags) is set, or the item
     /// is not steadily live. One test.
     #[inline(always)]
-    pub fn odd(self, mask: u64) -> bool {
+    pub fn needs_slow_path(self, mask: u64) -> bool {
         self.0 & (mask | UNSTEADY | LIVE) != LIVE
     }
     /// Whether all of `mask` (owner flags) is set.
@@ -54,22 +54,22 @@ impl Sample {
     }
     /// Whether the item was live, not changing, and not being checked by a reclaimer.
     #[inline(always)]
-    pub fn steady(self) -> bool {
+    pub fn is_steady(self) -> bool {
         self.0 & (UNSTEADY | LIVE) == LIVE
     }
     /// Whether the item was live at all.
     #[inline(always)]
-    pub fn live(self) -> bool {
+    pub fn is_live(self) -> bool {
         self.0 & LIVE != 0
     }
     /// Whether a change was going on.
     #[inline(always)]
-    pub fn busy(self) -> bool {
+    pub fn is_busy(self) -> bool {
         self.0 & BUSY != 0
     }
     /// Whether a reclaimer was checking the item for pins.
     #[inline(always)]
-    pub fn dying(self) -> bool {
+    pub fn is_dying(self) -> bool {
         self.0 & DYING != 0
     }
     /// The owner's flags.
@@ -115,7 +115,7 @@ impl Life {
 
     /// Whether the item is exactly as in `sample`: nothing changed in between.
     #[inline(always)]
-    pub fn still(&self, sample: Sample) -> bool {
+    pub fn is_unchanged(&self, sample: Sample) -> bool {
         // PAIR(life.change): the reads that this confirms were acquire-loads, so none of them
         // happens after this load.
         self.0.load(Ordering::Acquire) == sample.0
@@ -125,7 +125,7 @@ impl Life {
     pub fn sample_steady(&self) -> Sample {
         loop {
             let s = self.sample();
-            if !s.busy() && !s.dying() {
+            if !s.is_busy() && !s.is_dying() {
                 return s;
             }
             relax();
@@ -153,7 +153,7 @@ impl Life {
 
     /// Begins a change only if the item is as in `sample`.
     pub fn change_if(&self, sample: Sample) -> Option<Change<'_>> {
-        if sample.busy() {
+        if sample.is_busy() {
             return None;
         }
         self.0
@@ -222,7 +222,7 @@ impl Change<'_> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         // PAIR(life.change): all data stores of this change precede the even word.
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.life
             .0
             .store(self.word.wrapping_add(SEQ_ONE), Ordering::Release);
@@ -236,15 +236,15 @@ mod tests {
     #[test]
     fn change_advances_the_sequence_and_keeps_flags() {
         let l = Life::default();
-        assert!(!l.sample().live());
+        assert!(!l.sample().is_live());
         let mut c = l.change();
         c.set_live(0);
         c.set(8);
         let s = c.finish();
         assert_eq!(l.sample(), s);
-        assert!(s.steady() && s.has(8) && !s.odd(16) && s.odd(8));
+        assert!(s.is_steady() && s.has(8) && !s.needs_slow_path(16) && s.needs_slow_path(8));
         drop(l.change());
-        assert!(!l.still(s));
+        assert!(!l.is_unchanged(s));
         assert_eq!(l.sample().flags(), 8);
     }
 
@@ -253,7 +253,7 @@ mod tests {
         let l = Life::default();
         let s = l.sample();
         let c = l.change();
-        assert!(l.sample().busy());
+        assert!(l.sample().is_busy());
         assert!(l.change_if(s).is_none());
         drop(c);
         assert!(l.change_if(s).is_none());

@@ -25,7 +25,7 @@
 mod hold;
 mod raw;
 
-pub use hold::Hold;
+pub use hold::OwnedReadGuard;
 pub use raw::{RawGuard, RawLock};
 
 use crate::lockdep::{self, Ask, Held};

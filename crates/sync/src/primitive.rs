@@ -11,8 +11,8 @@
 //! # Rules
 //! R1. Loom's constructors are not `const`: a static is declared with `global!`.
 //! R2. Loom's atomics have no `get_mut`: with `&mut` at hand, load relaxed.
-//! R3. Acquiring and releasing a lock is `unfailing`: fault injection at any other step does not
-//!     ask how a half-taken lock behaves.
+//! R3. Acquiring and releasing a lock is `no_fault_injection`: fault injection at any other step
+//!     does not ask how a half-taken lock behaves.
 
 pub(crate) use core::sync::atomic::Ordering;
 
@@ -30,15 +30,15 @@ mod zeroed;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use self::native::*;
 #[cfg(not(any(loom, shuttle)))]
-pub use self::native::{Unfailing, unfailing};
+pub use self::native::{NoFaultInjection, no_fault_injection};
 #[cfg(loom)]
 pub(crate) use self::under_loom::*;
 #[cfg(loom)]
-pub use self::under_loom::{Unfailing, unfailing};
+pub use self::under_loom::{NoFaultInjection, no_fault_injection};
 #[cfg(shuttle)]
 pub(crate) use self::under_shuttle::*;
 #[cfg(shuttle)]
-pub use self::under_shuttle::{Unfailing, unfailing};
+pub use self::under_shuttle::{NoFaultInjection, no_fault_injection};
 #[cfg(any(loom, shuttle))]
 pub(crate) use self::unpoisoned::*;
 #[cfg(not(loom))]

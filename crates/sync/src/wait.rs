@@ -32,7 +32,7 @@
 
 use crate::lock::{LockClass, Mutex, MutexGuard};
 use crate::lockdep;
-use crate::primitive::{self, unfailing};
+use crate::primitive::{self, no_fault_injection};
 use core::mem;
 use std::collections::VecDeque;
 use std::fmt;
@@ -47,28 +47,28 @@ struct Events {
 }
 
 #[derive(Default)]
-struct SleeperState {
+struct WaiterState {
     events: primitive::Mutex<Events>,
     wake: primitive::Condvar,
 }
 
 /// A waiting thread, which waits for one thing at a time; clones denote the same one.
 #[derive(Clone, Default)]
-pub struct Sleeper(Arc<SleeperState>);
+pub struct Waiter(Arc<WaiterState>);
 
 /// Why a wait ended without success.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// By [`Sleeper::interrupt`], which is thereby consumed.
+    /// By [`Waiter::interrupt`], which is thereby consumed.
     Interrupted,
     /// The time is up.
     TimedOut,
 }
 
-impl Sleeper {
+impl Waiter {
     /// Ends the current wait, or else the next one. Linux: `signal_wake_up`.
     pub fn interrupt(&self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.0.events.lock().interrupted = true;
         self.0.wake.notify_one();
     }
@@ -79,7 +79,7 @@ impl Sleeper {
     }
 
     fn wake(&self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.0.events.lock().woken = true;
         self.0.wake.notify_one();
     }
@@ -112,23 +112,23 @@ impl Sleeper {
     }
 }
 
-impl fmt::Debug for Sleeper {
+impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sleeper({:p})", Arc::as_ptr(&self.0))
+        write!(f, "Waiter({:p})", Arc::as_ptr(&self.0))
     }
 }
 
 /// The sleepers that wait for one thing, in the order of their arrival.
 #[derive(Debug, Default)]
-pub struct WaitQueue(VecDeque<Sleeper>);
+pub struct WaitQueue(VecDeque<Waiter>);
 
 /// Sleepers that were removed from their queue, and are woken when this is dropped: best after the
 /// lock is released, which they take next.
 #[must_use]
 #[derive(Debug, Default)]
 pub struct Wake {
-    first: Option<Sleeper>,
-    others: VecDeque<Sleeper>,
+    first: Option<Waiter>,
+    others: VecDeque<Waiter>,
 }
 
 impl Drop for Wake {
@@ -164,7 +164,7 @@ impl WaitQueue {
     }
 
     /// Removes a sleeper; returns whether it was queued.
-    fn remove(&mut self, sleeper: &Sleeper) -> bool {
+    fn remove(&mut self, sleeper: &Waiter) -> bool {
         let at = self.0.iter().position(|other| other.is(sleeper));
         at.and_then(|at| self.0.remove(at)).is_some()
     }
@@ -174,13 +174,13 @@ impl WaitQueue {
 struct Queued<'a, T, C: LockClass> {
     lock: &'a Mutex<T, C>,
     queue: fn(&mut T) -> &mut WaitQueue,
-    sleeper: &'a Sleeper,
+    sleeper: &'a Waiter,
 }
 
 impl<T, C: LockClass> Drop for Queued<'_, T, C> {
     /// R5
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let mut guard = self.lock.lock();
         let queue = (self.queue)(&mut guard);
         let others = if queue.remove(self.sleeper) {
@@ -198,11 +198,11 @@ impl<T, C: LockClass> Mutex<T, C> {
     /// the lock again. The caller checks its condition before and after.
     ///
     /// ```
-    /// use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue, lock_classes};
+    /// use openpath_sync::{Ended, Mutex, Waiter, WaitQueue, lock_classes};
     /// lock_classes! { const ALL; /// A units.
     ///     Counter; }
     /// let units: Mutex<(u32, WaitQueue), Counter> = Mutex::default();
-    /// let me = Sleeper::default();
+    /// let me = Waiter::default();
     /// std::thread::scope(|s| {
     ///     s.spawn(|| {
     ///         let mut held = units.lock();
@@ -232,7 +232,7 @@ impl<T, C: LockClass> Mutex<T, C> {
         &'a self,
         mut guard: MutexGuard<'a, T, C>,
         queue: fn(&mut T) -> &mut WaitQueue,
-        sleeper: &Sleeper,
+        sleeper: &Waiter,
         until: Option<Instant>,
     ) -> Result<MutexGuard<'a, T, C>, (MutexGuard<'a, T, C>, Ended)> {
         if let Some(why) = sleeper.ended(until) {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     /// Takes one unit, or returns why there was none.
-    fn take(units: &Units, sleeper: &Sleeper, until: Option<Instant>) -> Result<(), Ended> {
+    fn take(units: &Units, sleeper: &Waiter, until: Option<Instant>) -> Result<(), Ended> {
         let mut held = units.lock();
         while held.0 == 0 {
             held = match units.wait(held, queue, sleeper, until) {
@@ -305,7 +305,7 @@ mod tests {
         let (done, all) = mpsc::channel();
         thread::scope(|s| {
             for _ in 0..8 {
-                s.spawn(|| done.send(take(&units, &Sleeper::default(), None)));
+                s.spawn(|| done.send(take(&units, &Waiter::default(), None)));
             }
             put(&units, 5);
             for _ in 0..5 {
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn success_precedes_interrupt_and_interrupt_precedes_timeout() {
-        let (units, me) = (Units::default(), Sleeper::default());
+        let (units, me) = (Units::default(), Waiter::default());
         put(&units, 1);
         me.interrupt();
         let past = Some(Instant::now());
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn interrupt_ends_a_wait_in_progress() {
-        let (units, me) = (Units::default(), Sleeper::default());
+        let (units, me) = (Units::default(), Waiter::default());
         thread::scope(|s| {
             let waits = s.spawn(|| take(&units, &me, None));
             while units.lock().1.is_empty() {
@@ -357,7 +357,7 @@ mod tests {
         let (outer, units) = (Mutex::<(), Outer>::default(), Units::default());
         let asleep = std::panic::AssertUnwindSafe(|| {
             let _held = outer.lock();
-            take(&units, &Sleeper::default(), None)
+            take(&units, &Waiter::default(), None)
         });
         assert!(std::panic::catch_unwind(asleep).is_err());
         assert!(units.lock().1.is_empty(), "R5");

@@ -11,7 +11,7 @@
 //! stand-alone fence: a reader that saw new data also sees the sequence word that was made busy
 //! before it (see [`crate::Life`]).
 
-use crate::primitive::{AtomicU32, AtomicU64, Ordering, unfailing};
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, no_fault_injection};
 use crate::zero_valid::ZeroValid;
 
 macro_rules! word {
@@ -45,13 +45,13 @@ macro_rules! word {
             /// Stores a hint that only this thread writes: unordered.
             #[inline(always)]
             pub fn poke(&self, value: $int) {
-                let _step = unfailing();
+                let _step = no_fault_injection();
                 self.0.store(value, Ordering::Relaxed);
             }
             /// Increments a counter that only this thread writes.
             #[inline(always)]
             pub fn bump(&self) {
-                let _step = unfailing();
+                let _step = no_fault_injection();
                 let next = self.0.load(Ordering::Relaxed).wrapping_add(1);
                 self.0.store(next, Ordering::Relaxed);
             }

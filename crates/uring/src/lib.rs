@@ -30,8 +30,8 @@ mod ring_thread;
 mod sys;
 
 use openpath_abi::Errno;
-use openpath_sync::{Inbox, Parcel, Word};
-use openpath_vfs::{Cargo, Carried, Carrier};
+use openpath_sync::{Message, MessageList, Word};
+use openpath_vfs::{AsyncIo, IoCompletion, IoRequest};
 use ring_thread::Operation;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
@@ -48,7 +48,7 @@ impl<T: AsFd + Send + 'static> OperationFile for T {}
 
 /// Shared by the ring's thread and all others.
 struct Shared {
-    operations: Inbox<Operation>,
+    operations: MessageList<Operation>,
     /// An eventfd; a write wakes the ring's thread.
     wake_fd: OwnedFd,
     permits: u64,
@@ -68,7 +68,7 @@ impl Shared {
     }
 
     fn post(&self, operation: Operation) {
-        if self.operations.post(Parcel::new(operation)) {
+        if self.operations.post(Message::new(operation)) {
             self.wake();
         }
     }
@@ -90,7 +90,7 @@ impl Shared {
 ///
 /// ```
 /// use openpath_uring::KernelRing;
-/// use openpath_vfs::Cargo;
+/// use openpath_vfs::IoRequest;
 /// use std::sync::{Arc, mpsc};
 ///
 /// let file = Arc::new(std::fs::File::open("/proc/self/exe")?);
@@ -99,12 +99,12 @@ impl Shared {
 /// };
 /// let (done, result) = mpsc::channel();
 /// let carrier = ring.carrier(file).expect("a place");
-/// carrier.begin(Cargo::Read(vec![0; 4]), 0, Box::new(move |cargo, moved| {
+/// carrier.begin(IoRequest::Read(vec![0; 4]), 0, Box::new(move |cargo, moved| {
 ///     let _heard = done.send((cargo, moved));
 /// }));
 /// let (cargo, moved) = result.recv().expect("it comes back");
 /// assert_eq!(moved, Ok(4));
-/// assert!(matches!(cargo, Cargo::Read(buf) if buf == b"\x7fELF"));
+/// assert!(matches!(cargo, IoRequest::Read(buf) if buf == b"\x7fELF"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct KernelRing {
@@ -122,7 +122,7 @@ impl KernelRing {
         let permits = permits.clamp(1, PERMITS_MAX);
         let wake_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(errno)?;
         let shared = Arc::new(Shared {
-            operations: Inbox::default(),
+            operations: MessageList::default(),
             wake_fd,
             permits: u64::from(permits),
             in_use: Word::new(0),
@@ -143,10 +143,10 @@ impl KernelRing {
 
     /// A permit for one operation on `file`; `None` if all are in use.
     #[must_use]
-    pub fn carrier(&self, file: impl OperationFile) -> Option<Box<dyn Carrier>> {
+    pub fn carrier(&self, file: impl OperationFile) -> Option<Box<dyn AsyncIo>> {
         self.shared.acquire().then(|| {
             let permit = Permit(Arc::clone(&self.shared));
-            Box::new(Reservation { permit, file }) as Box<dyn Carrier>
+            Box::new(Reservation { permit, file }) as Box<dyn AsyncIo>
         })
     }
 
@@ -191,8 +191,8 @@ struct Reservation<F> {
     file: F,
 }
 
-impl<F: OperationFile> Carrier for Reservation<F> {
-    fn begin(self: Box<Self>, cargo: Cargo, offset: u64, then: Carried) {
+impl<F: OperationFile> AsyncIo for Reservation<F> {
+    fn begin(self: Box<Self>, cargo: IoRequest, offset: u64, then: IoCompletion) {
         let Self { permit, file } = *self;
         let shared = Arc::clone(&permit.0);
         shared.post(Operation {

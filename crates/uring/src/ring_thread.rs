@@ -17,7 +17,7 @@ use crate::Permit;
 use crate::Shared;
 use crate::sys::{Completion, Kernel, Submission};
 use openpath_abi::Errno;
-use openpath_vfs::{Cargo, Carried};
+use openpath_vfs::{IoCompletion, IoRequest};
 use rustix::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,10 +29,10 @@ const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// One operation.
 pub(crate) struct Operation {
-    pub(crate) cargo: Cargo,
+    pub(crate) cargo: IoRequest,
     pub(crate) offset: u64,
     pub(crate) file: Box<dyn AsFd + Send>,
-    pub(crate) then: Carried,
+    pub(crate) then: IoCompletion,
     pub(crate) permit: Permit,
 }
 
@@ -121,7 +121,7 @@ mod tests {
         };
         let wake_fd = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK);
         let shared = Arc::new(Shared {
-            operations: openpath_sync::Inbox::default(),
+            operations: openpath_sync::MessageList::default(),
             wake_fd: wake_fd.expect("an eventfd"),
             permits: 3,
             in_use: openpath_sync::Word::new(0),
@@ -133,7 +133,7 @@ mod tests {
             assert!(shared.acquire());
             let say = say.clone();
             Operation {
-                cargo: Cargo::Read(vec![0; 4]),
+                cargo: IoRequest::Read(vec![0; 4]),
                 offset: 0,
                 file: Box::new(File::open("/proc/self/exe").expect("a file")),
                 then: Box::new(move |_, moved| {

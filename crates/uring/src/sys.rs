@@ -12,7 +12,7 @@
 use crate::ring_thread::Operation;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use openpath_abi::Errno;
-use openpath_vfs::Cargo;
+use openpath_vfs::IoRequest;
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, AsRawFd as _};
 use std::collections::VecDeque;
@@ -102,13 +102,13 @@ impl Kernel {
         let file = types::Fd(operation.file.as_fd().as_raw_fd());
         let length = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let entry = match &mut operation.cargo {
-            Cargo::Read(buf) => opcode::Read::new(file, buf.as_mut_ptr(), length(buf.len()))
+            IoRequest::Read(buf) => opcode::Read::new(file, buf.as_mut_ptr(), length(buf.len()))
                 .offset(operation.offset)
                 .build(),
-            Cargo::Write(data) => opcode::Write::new(file, data.as_ptr(), length(data.len()))
+            IoRequest::Write(data) => opcode::Write::new(file, data.as_ptr(), length(data.len()))
                 .offset(operation.offset)
                 .build(),
-            Cargo::Sync(data_only) => {
+            IoRequest::Sync(data_only) => {
                 let mut flags = types::FsyncFlags::empty();
                 flags.set(types::FsyncFlags::DATASYNC, *data_only);
                 opcode::Fsync::new(file).flags(flags).build()

@@ -4,7 +4,7 @@
 
 use openpath_abi::Errno;
 use openpath_uring::KernelRing;
-use openpath_vfs::{Bytes, Cargo};
+use openpath_vfs::{Bytes, IoRequest};
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Write as _};
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-type Moved = (Cargo, Result<usize, Errno>);
+type Moved = (IoRequest, Result<usize, Errno>);
 
 /// A ring, or `None` where the kernel refuses one.
 fn ring(places: u32) -> Option<KernelRing> {
@@ -29,7 +29,7 @@ fn ring(places: u32) -> Option<KernelRing> {
 fn begin(
     ring: &KernelRing,
     file: impl AsFd + Send + 'static,
-    cargo: Cargo,
+    cargo: IoRequest,
     offset: u64,
 ) -> Receiver<Moved> {
     let (done, moved) = channel();
@@ -62,9 +62,14 @@ fn operations_use_their_offset_and_return_their_buffer() {
     let Some(ring) = ring(4) else { return };
     let file = scratch("data", b"0123456789");
     let read = |offset, len| {
-        let back = begin(&ring, Arc::clone(&file), Cargo::Read(vec![0; len]), offset);
+        let back = begin(
+            &ring,
+            Arc::clone(&file),
+            IoRequest::Read(vec![0; len]),
+            offset,
+        );
         match back.recv().expect("it comes back") {
-            (Cargo::Read(buf), moved) => (buf, moved),
+            (IoRequest::Read(buf), moved) => (buf, moved),
             (cargo, _) => panic!("{cargo:?}"),
         }
     };
@@ -78,11 +83,11 @@ fn operations_use_their_offset_and_return_their_buffer() {
         Bytes::Owned(b"ef".to_vec()),
     ];
     for (offset, data) in (4..).step_by(2).zip(pieces) {
-        let back = begin(&ring, Arc::clone(&file), Cargo::Write(data), offset);
+        let back = begin(&ring, Arc::clone(&file), IoRequest::Write(data), offset);
         assert_eq!(back.recv().map(|(_, moved)| moved), Ok(Ok(2)));
     }
     for data_only in [true, false] {
-        let back = begin(&ring, Arc::clone(&file), Cargo::Sync(data_only), 0);
+        let back = begin(&ring, Arc::clone(&file), IoRequest::Sync(data_only), 0);
         assert_eq!(back.recv().map(|(_, moved)| moved), Ok(Ok(0)));
     }
     let mut whole = [0; 10];
@@ -94,7 +99,7 @@ fn operations_use_their_offset_and_return_their_buffer() {
         std::os::fd::AsRawFd::as_raw_fd(&*closed)
     ));
     let only_read = Arc::new(only_read.expect("opened again"));
-    let back = begin(&ring, only_read, Cargo::Write(Bytes::Static(b"x")), 0);
+    let back = begin(&ring, only_read, IoRequest::Write(Bytes::Static(b"x")), 0);
     assert_eq!(back.recv().map(|(_, moved)| moved), Ok(Err(Errno::EBADF)));
 }
 
@@ -103,7 +108,7 @@ fn ring_grants_as_many_permits_as_requested() {
     let Some(ring) = ring(3) else { return };
     let pipes = [pipe(), pipe()];
     let waiting = pipes.map(|(reader, writer)| {
-        let back = begin(&ring, reader, Cargo::Read(vec![0; 1]), 0);
+        let back = begin(&ring, reader, IoRequest::Read(vec![0; 1]), 0);
         (writer, back)
     });
     let file = scratch("places", b"");
@@ -117,7 +122,7 @@ fn ring_grants_as_many_permits_as_requested() {
         writer.write_all(b"x").expect("room");
         let (cargo, moved) = back.recv().expect("it comes back");
         assert_eq!(moved, Ok(1));
-        assert!(matches!(cargo, Cargo::Read(buf) if buf == b"x"));
+        assert!(matches!(cargo, IoRequest::Read(buf) if buf == b"x"));
     }
 }
 
@@ -126,14 +131,14 @@ fn operation_in_flight_outlives_ring_and_file() {
     let Some(ring) = ring(2) else { return };
     let (reader, mut writer) = pipe();
     let weak = Arc::downgrade(&reader);
-    let back = begin(&ring, reader, Cargo::Read(vec![0; 8]), 0);
+    let back = begin(&ring, reader, IoRequest::Read(vec![0; 8]), 0);
     drop(ring);
     assert_eq!(weak.strong_count(), 1, "the kernel has it");
     assert_eq!(back.try_recv().err(), Some(TryRecvError::Empty));
     writer.write_all(b"late").expect("room");
     let (cargo, moved) = back.recv().expect("it comes back");
     assert_eq!(moved, Ok(4));
-    assert!(matches!(cargo, Cargo::Read(buf) if buf == b"late\0\0\0\0"));
+    assert!(matches!(cargo, IoRequest::Read(buf) if buf == b"late\0\0\0\0"));
     assert_eq!(weak.strong_count(), 0, "it let go before it told");
 }
 
@@ -144,7 +149,7 @@ fn ring_can_be_dropped_by_its_callback() {
     let file = scratch("self", b"x");
     let carrier = ring.carrier(file).expect("a place");
     carrier.begin(
-        Cargo::Sync(false),
+        IoRequest::Sync(false),
         0,
         Box::new(move |_, moved| {
             drop(ring);
@@ -160,7 +165,7 @@ fn panicking_callback_affects_no_other_operation() {
     let file = scratch("panic", b"fine");
     let carrier = ring.carrier(Arc::clone(&file)).expect("a place");
     carrier.begin(
-        Cargo::Sync(true),
+        IoRequest::Sync(true),
         0,
         Box::new(|_, _| panic!("as it is told")),
     );
@@ -175,7 +180,7 @@ fn panicking_callback_affects_no_other_operation() {
     let then = Box::new(move |_, moved| {
         let _heard = done.send(moved);
     });
-    again.begin(Cargo::Read(vec![0; 9]), 0, then);
+    again.begin(IoRequest::Read(vec![0; 9]), 0, then);
     assert_eq!(moved.recv(), Ok(Ok(4)));
 }
 
@@ -200,10 +205,10 @@ fn concurrent_operations_return_to_their_own_callers() {
                     let then = Box::new(move |cargo, moved| {
                         let _heard = done.send((cargo, moved));
                     });
-                    carrier.begin(Cargo::Read(vec![0; 1]), at, then);
+                    carrier.begin(IoRequest::Read(vec![0; 1]), at, then);
                     let (cargo, moved) = moved.recv().expect("it comes back");
                     assert_eq!(moved, Ok(1));
-                    assert!(matches!(cargo, Cargo::Read(buf) if u64::from(buf[0]) == at));
+                    assert!(matches!(cargo, IoRequest::Read(buf) if u64::from(buf[0]) == at));
                 }
             });
         }

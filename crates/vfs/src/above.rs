@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// Any thread may call it, several at once; it must not wait for a call that is going on in the
 /// tree. What the tree's own calls change is not told.
-pub trait Above: Send + Sync + 'static {
+pub trait InvalidationListener: Send + Sync + 'static {
     /// What `name` in `dir` means may have changed ([`crate::SuperBlock::forget_name`]).
     fn name(&self, dir: &Arc<Inode>, name: &[u8]);
 

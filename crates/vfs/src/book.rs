@@ -8,7 +8,7 @@
 //! lines.
 
 use crate::lock_order::{Eviction, Queues};
-use openpath_sync::{Allowance, Mutex, Shards, Word, Word32};
+use openpath_sync::{BoundedCounter, Mutex, Shards, Word, Word32};
 
 /// No budget is smaller: what a few calls need at the same time.
 pub(crate) const BUDGET_MIN: u32 = 16;
@@ -49,7 +49,7 @@ pub(crate) struct Book {
     /// Bytes that an entry takes, but for its name.
     entry_bytes: u64,
     /// How many entries are on it and may be, by [`Kind`].
-    pub(crate) entries: Allowance<2>,
+    pub(crate) entries: BoundedCounter<2>,
     pub(crate) parts: Shards<Part>,
     /// The part in which the next sweep begins.
     pub(crate) next: Word32,
@@ -91,7 +91,7 @@ impl Book {
         Self {
             number,
             entry_bytes,
-            entries: Allowance::new(limits.map(|max| max.max(BUDGET_MIN).into())),
+            entries: BoundedCounter::new(limits.map(|max| max.max(BUDGET_MIN).into())),
             parts: Shards::default(),
             next: Word32::new(0),
             evicted: Default::default(),

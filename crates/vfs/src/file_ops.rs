@@ -5,7 +5,7 @@ use openpath_abi::falloc::{
     RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOAPPEND, RWF_NOSIGNAL, RWF_SYNC,
 };
 use openpath_abi::{Errno, OFlags};
-use openpath_sync::Sleeper;
+use openpath_sync::Waiter;
 use std::io::{IoSlice, IoSliceMut};
 
 /// A descriptor: a number below the table's limit. Negative ones are never open, but for
@@ -41,7 +41,7 @@ pub struct Io<'a> {
     pub flags: OFlags,
     /// Who waits for data or room; `None`: nobody, `EAGAIN` instead. A call that waits by way of it
     /// can be interrupted ([`crate::Interrupter`]).
-    pub wait: Option<&'a Sleeper>,
+    pub wait: Option<&'a Waiter>,
 }
 
 /// The state that a backend or a device keeps for one open file, and the calls it takes over

@@ -80,7 +80,7 @@ impl SuperBlock {
     }
 
     /// Other attributes of `inode` changed, which [`Inode::update`] was told already, or its data:
-    /// a word for who is above ([`crate::Above`]), for the core needs none.
+    /// a word for who is above ([`crate::InvalidationListener`]), for the core needs none.
     pub fn forget_attributes(&self, inode: &Arc<Inode>) {
         self.tell_above(|above| above.attributes(inode));
     }

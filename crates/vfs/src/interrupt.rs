@@ -2,7 +2,7 @@
 //! Interrupting a task that waits, as a signal does.
 
 use crate::task::Task;
-use openpath_sync::Sleeper;
+use openpath_sync::Waiter;
 
 /// Interrupts the calls of one task, from any thread.
 ///
@@ -20,7 +20,7 @@ use openpath_sync::Sleeper;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Interrupter(Sleeper);
+pub struct Interrupter(Waiter);
 
 impl Interrupter {
     /// Ends the wait of the task's call that is going on, or else of the next that would wait: it

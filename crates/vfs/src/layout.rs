@@ -13,7 +13,7 @@
 use crate::inode::{Inode, shield};
 use crate::lease::{Layouts, Recall};
 use openpath_abi::Errno;
-use openpath_sync::{Ended, Sleeper};
+use openpath_sync::{Ended, Waiter};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -115,7 +115,7 @@ impl Inode {
     /// `EINTR`; `ETIMEDOUT`.
     pub fn break_layouts(
         &self,
-        sleeper: &Sleeper,
+        sleeper: &Waiter,
         until: Option<Instant>,
     ) -> Result<NoLayouts<'_>, Errno> {
         let wanting = self.want_layouts();
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(inode.try_break_layouts().map(drop), Err(Errno::EWOULDBLOCK));
         assert!(called.load(Ordering::SeqCst));
         drop(fails);
-        let sleeper = Sleeper::default();
+        let sleeper = Waiter::default();
         let soon = Some(Instant::now() + Duration::from_millis(50));
         assert_eq!(
             inode.break_layouts(&sleeper, soon).map(drop),
@@ -186,7 +186,7 @@ mod tests {
         );
         let theirs = Arc::clone(&inode);
         let waits = thread::spawn(move || {
-            let sleeper = Sleeper::default();
+            let sleeper = Waiter::default();
             let none = theirs.break_layouts(&sleeper, None).expect("it goes");
             let refused = theirs.hold_layout(|| {});
             assert_eq!(refused.map(drop), Err(Errno::EAGAIN));

@@ -39,6 +39,7 @@ mod layout;
 mod lease;
 mod lock;
 mod lock_call;
+#[doc(hidden)]
 pub mod lock_order;
 mod mark;
 mod mount;
@@ -68,7 +69,7 @@ mod vfs;
 mod walk;
 mod weak_list;
 
-pub use above::Above;
+pub use above::InvalidationListener;
 pub use absent::{AbsentRules, AbsentRulesBuilder};
 pub use acl::{Acl, AclEntry, AclKind, AclMatch, AclTag, Acls, SetAcl};
 pub use bytes::Bytes;
@@ -82,12 +83,12 @@ pub use fd_table::FdMap;
 pub use file::{LastFile, OpenFile};
 pub use file_ops::{Fd, FileOps, Io, OwnerEx};
 pub use inode::{
-    Attr, Cargo, Carried, Carrier, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience,
-    Rename, SetAttr, Way, flag,
+    AsyncIo, Attr, Extent, Found, Inode, InodeOps, IoCompletion, IoKind, IoRequest, Listed,
+    NewInode, Patience, Rename, SetAttr, flag,
 };
 pub use instance::Vfs;
 pub use interrupt::Interrupter;
-pub use io::{Carriage, DataWait, fileattr};
+pub use io::{DataWait, PreparedIo, fileattr};
 pub use layout::{Layout, NoLayouts};
 pub use lease::{LeaseBreak, LeaseBreaks, LeaseFlavor};
 pub use lock::LockInfo;

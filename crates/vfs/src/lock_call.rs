@@ -3,7 +3,7 @@
 
 use openpath_abi::Errno;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
-use openpath_sync::Sleeper;
+use openpath_sync::Waiter;
 
 /// Whether a lock excludes all others, or only those that do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -73,7 +73,7 @@ pub enum LockCall<'a> {
     /// without a kind: the first lock that its owner has of the range.
     Test(&'a mut FileLock),
     /// Set it, or end what its owner has of the range; `wait` is who waits, if anybody.
-    Set(&'a FileLock, Option<&'a Sleeper>),
+    Set(&'a FileLock, Option<&'a Waiter>),
 }
 
 impl LockKind {

@@ -206,7 +206,10 @@ impl PathCache {
                 word: e.miss_word.get(),
                 place: e.miss_place.get(),
             };
-            if e.start_length.get() != wanted || !e.path_is(path) || seq.busy() || !e.seq.still(seq)
+            if e.start_length.get() != wanted
+                || !e.path_is(path)
+                || seq.is_busy()
+                || !e.seq.is_unchanged(seq)
             {
                 return None;
             }
@@ -217,7 +220,7 @@ impl PathCache {
             }
             let entry = dcache.at(hit.target);
             entry.touch();
-            if !entry.word().still(hit.state) {
+            if !entry.word().is_unchanged(hit.state) {
                 return None;
             }
             if miss.is_none() {
@@ -304,7 +307,7 @@ impl PathCache {
         } else {
             3
         };
-        if !hit.state.steady() || plain_way(dcache, query, hit.target) < Some(steps) {
+        if !hit.state.is_steady() || plain_way(dcache, query, hit.target) < Some(steps) {
             return;
         }
         let mut place = self.place(query.hash, (query.hash >> 50) as u32 & (WAYS - 1));
@@ -405,7 +408,7 @@ fn plain_way(dcache: &Dcache, query: &Query, target: u32) -> Option<u32> {
         };
         if depth == DEPTH_MAX
             || parent == at
-            || sample.odd(slow)
+            || sample.needs_slow_path(slow)
             || dcache.at(parent).last_change.get() > query.clock
         {
             return None;

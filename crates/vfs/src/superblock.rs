@@ -5,7 +5,7 @@
 //! # Kernel analogue
 //! `struct super_block` with `super_operations`.
 
-use crate::above::Above;
+use crate::above::InvalidationListener;
 use crate::inode::{Inode, shield};
 use crate::lock_order::{RenameTopology, SuperAbove, SuperRoot};
 use crate::path::Home;
@@ -101,7 +101,7 @@ pub struct SuperBlock {
     /// Names come and go by calls alone: which directory is above which is as it is cached.
     ours_alone: bool,
     /// Who is told what is forgotten.
-    pub(crate) above: Mutex<Vec<Weak<dyn Above>>, SuperAbove>,
+    pub(crate) above: Mutex<Vec<Weak<dyn InvalidationListener>>, SuperAbove>,
 }
 
 /// A superblock's place in the one `Vfs` that uses it.
@@ -186,12 +186,12 @@ impl SuperBlock {
 impl SuperBlock {
     /// From now on `above` is told what is forgotten of this tree, for as long as someone else
     /// keeps it.
-    pub fn tell(&self, above: &Arc<dyn Above>) {
+    pub fn tell(&self, above: &Arc<dyn InvalidationListener>) {
         remember(&mut self.above.lock(), Arc::downgrade(above));
     }
 
     /// Tells everyone above.
-    pub(crate) fn tell_above(&self, tell: impl Fn(&dyn Above)) {
+    pub(crate) fn tell_above(&self, tell: impl Fn(&dyn InvalidationListener)) {
         let list: Vec<_> = {
             let list = self.above.lock();
             list.iter().filter_map(Weak::upgrade).collect()

@@ -9,24 +9,24 @@
 
 use crate::node::Node;
 use crate::pool::{Handle, HandleKind};
-use openpath_vfs::{Carrier, Inode, Way};
+use openpath_vfs::{AsyncIo, Inode, IoKind};
 use std::sync::Arc;
 
 impl Node {
     /// As `InodeOps::carrier`.
-    pub(crate) fn carrier(&self, inode: &Inode, way: Way) -> Option<Box<dyn Carrier>> {
+    pub(crate) fn carrier(&self, inode: &Inode, way: IoKind) -> Option<Box<dyn AsyncIo>> {
         self.check_regular(inode).ok()?;
         let ring = self.tree.kernel_ring.get(self.tree.options.kernel_ring)?;
         ring.carrier(self.carrier_handle(way)?)
     }
 
     /// The handle that is used for this (R1).
-    fn carrier_handle(&self, way: Way) -> Option<Arc<Handle>> {
+    fn carrier_handle(&self, way: IoKind) -> Option<Arc<Handle>> {
         match way {
-            Way::Read => self.held_handle(HandleKind::Read),
-            Way::Write => self.held_handle(HandleKind::Write),
+            IoKind::Read => self.held_handle(HandleKind::Read),
+            IoKind::Write => self.held_handle(HandleKind::Write),
             // As `Node::fsync_file`.
-            Way::Sync => self
+            IoKind::Sync => self
                 .held_handle(HandleKind::Write)
                 .or_else(|| self.held_handle(HandleKind::Read)),
         }

@@ -7,8 +7,9 @@
 //!
 //! # States
 //! The flags of a mount are enforced -> lost, for good. They are lost when the face reports it
-//! ([`HeldFlags::give_up`]), and when a directory on the way to the mount is missing or has become
-//! another directory: the kernel drops what is mounted below a name that changed its meaning.
+//! ([`EnforcedFlags::give_up`]), and when a directory on the way to the mount is missing or has
+//! become another directory: the kernel drops what is mounted below a name that changed its
+//! meaning.
 //!
 //! # Rules
 //! R1. Paths begin at the root of the tree and have no slash at either end.
@@ -30,7 +31,7 @@ pub const HELD: MountAttrFlags = MOUNT_ATTR_NOSUID
 
 /// The mounts of a tree with flags that a face enforces.
 #[derive(Debug, Default)]
-pub struct HeldFlags {
+pub struct EnforcedFlags {
     mounts: Vec<EnforcedMount>,
     /// Directories on the way to these mounts.
     ancestors: Vec<Ancestor>,
@@ -63,7 +64,7 @@ fn is_within(path: &[u8], above: &[u8]) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-impl HeldFlags {
+impl EnforcedFlags {
     /// Mounts by their paths, each with the flags that are enforced there.
     #[must_use]
     pub fn new(mounts: impl IntoIterator<Item = (Vec<u8>, MountAttrFlags)>) -> Self {
@@ -148,12 +149,12 @@ fn trimmed(path: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HeldFlags, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID};
+    use super::{EnforcedFlags, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID};
 
     #[test]
     fn mount_with_a_flag_that_is_not_enforced_is_not_admitted() {
         let both = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
-        let held = HeldFlags::new([
+        let held = EnforcedFlags::new([
             (b"/run/".to_vec(), both),
             (b"/run/user/7".to_vec(), MOUNT_ATTR_NOSUID),
         ]);
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn flags_below_a_missing_directory_are_lost() {
         let mount = b"home/u/mnt".to_vec();
-        let held = HeldFlags::new([(mount.clone(), MOUNT_ATTR_NOSUID)]);
+        let held = EnforcedFlags::new([(mount.clone(), MOUNT_ATTR_NOSUID)]);
         assert!(!held.check_ancestor(b"home/u/other", None));
         assert!(!held.check_ancestor(b"home/u/mnt", None));
         assert!(held.admits(&mount, MOUNT_ATTR_NOSUID));

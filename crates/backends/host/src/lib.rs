@@ -100,6 +100,6 @@ mod unlink;
 mod watches;
 mod xattr;
 
-pub use enforced::{HELD, HeldFlags};
+pub use enforced::{EnforcedFlags, HELD};
 pub use options::{Crossing, HostOptions, Interruption, Ownership, Policy, Reach};
 pub use superblock::HostFs;

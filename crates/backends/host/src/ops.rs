@@ -6,7 +6,7 @@ use crate::tree::AtimeSource;
 use openpath_abi::{Errno, OFlags, Timespec};
 use openpath_vfs::fileattr::inode_flags;
 #[cfg(feature = "io-uring")]
-use openpath_vfs::{Carrier, Way};
+use openpath_vfs::{AsyncIo, IoKind};
 use openpath_vfs::{
     Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
 };
@@ -112,7 +112,7 @@ impl InodeOps for NodeOps {
     }
 
     #[cfg(feature = "io-uring")]
-    fn carrier(&self, inode: &Inode, way: Way) -> Option<Box<dyn Carrier>> {
+    fn carrier(&self, inode: &Inode, way: IoKind) -> Option<Box<dyn AsyncIo>> {
         self.0.carrier(inode, way)
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of a tree.
 
-use crate::enforced::HeldFlags;
+use crate::enforced::EnforcedFlags;
 use rustix::fd::OwnedFd;
 use std::fmt;
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ pub struct HostOptions {
     pub kind: &'static str,
     /// Mount flags of the host that are enforced where the tree is shown: a mount with any other
     /// flag is not entered (`EXDEV`). `None`: mount flags do not matter.
-    pub held: Option<Arc<HeldFlags>>,
+    pub held: Option<Arc<EnforcedFlags>>,
     /// Nothing may be changed.
     pub read_only: bool,
     /// Whether the call that the thread serves was interrupted. An open that waits until another

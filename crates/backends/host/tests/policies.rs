@@ -7,7 +7,7 @@ use common::{POLICIES, Scratch, policy, read, tree, world, write};
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::{Errno, XattrFlags, resolve};
 use openpath_host::{HostFs, HostOptions, Ownership, Policy};
-use openpath_vfs::{Above, Cred, Inode, SuperBlock, Task, Vfs};
+use openpath_vfs::{Cred, Inode, InvalidationListener, SuperBlock, Task, Vfs};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::sync::{Arc, Mutex};
 
@@ -381,7 +381,7 @@ impl Ear {
     }
 }
 
-impl Above for Ear {
+impl InvalidationListener for Ear {
     fn name(&self, _: &Arc<Inode>, name: &[u8]) {
         self.note("name", name);
     }
@@ -402,7 +402,7 @@ fn subscriber_is_told_of_changes_by_others() {
     s.put("f", "1");
     let (tree, _vfs, task) = with_tree(&s, policy(Policy::Notify));
     let ear = Arc::new(Ear::default());
-    tree.tell(&(Arc::clone(&ear) as Arc<dyn Above>));
+    tree.tell(&(Arc::clone(&ear) as Arc<dyn InvalidationListener>));
     assert_eq!(read(&task, "/f"), Ok("1".to_owned()));
     // A change here may be reported, if its event is processed before the call ends, or may not.
     write(&task, "/f", "12").expect("write");

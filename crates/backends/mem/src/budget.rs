@@ -2,13 +2,13 @@
 //! Counts a quantity with a limit: amounts are taken from it and given back.
 
 use openpath_abi::Errno;
-use openpath_sync::Allowance;
+use openpath_sync::BoundedCounter;
 
 /// A quantity with a limit.
 pub(crate) struct Budget {
     /// 0: no limit, and nothing is counted.
     limit: u64,
-    used: Allowance<1>,
+    used: BoundedCounter<1>,
 }
 
 impl Budget {
@@ -16,7 +16,7 @@ impl Budget {
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             limit,
-            used: Allowance::new([limit]),
+            used: BoundedCounter::new([limit]),
         }
     }
 

@@ -13,10 +13,10 @@
 //!     copy counts as one after it.
 //!
 //! # Limits
-//! * A directory that was copied up without [`OverlayOptions::notes_taken`], or by another overlay,
-//!   has no mark.
+//! * A directory that was copied up without [`OverlayOptions::records_taken`], or by another
+//!   overlay, has no mark.
 //!
-//! [`OverlayOptions::notes_taken`]: crate::OverlayOptions::notes_taken
+//! [`OverlayOptions::records_taken`]: crate::OverlayOptions::records_taken
 
 use crate::fs::Fs;
 use crate::marks::ATTRS;

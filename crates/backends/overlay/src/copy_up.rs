@@ -180,7 +180,7 @@ impl Node {
             };
             set_attr(made, &bits)?;
         }
-        if mode::is_dir(attr.mode) && self.fs.options.notes_taken {
+        if mode::is_dir(attr.mode) && self.fs.options.records_taken {
             let source = (attr, acls, &copied);
             crate::attrs::note(made, source, self.fs.options.marks, now)?;
         }

@@ -5,7 +5,7 @@ use openpath_sync::Word;
 
 /// Copy-ups since the overlay was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Copied {
+pub struct CopyUpCounts {
     /// Files, directories and links.
     pub files: u64,
     /// Bytes of files, holes included.
@@ -29,8 +29,8 @@ impl Counts {
     }
 
     /// The current counts.
-    pub(crate) fn now(&self) -> Copied {
-        Copied {
+    pub(crate) fn now(&self) -> CopyUpCounts {
+        CopyUpCounts {
             files: self.files.get(),
             bytes: self.bytes.get(),
         }

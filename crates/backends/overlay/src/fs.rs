@@ -27,7 +27,7 @@ use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::{StackedList, StackedTable};
-use openpath_vfs::{Above, Caching, Inode, SuperBlock};
+use openpath_vfs::{Caching, Inode, InvalidationListener, SuperBlock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
@@ -70,7 +70,7 @@ pub(crate) struct Fs {
     pub(crate) counts: Counts,
     pub(crate) sb: WriteOnce<Weak<SuperBlock>>,
     /// The subscriber to invalidations of the layers.
-    pub(crate) subscriber: WriteOnce<Arc<dyn Above>>,
+    pub(crate) subscriber: WriteOnce<Arc<dyn InvalidationListener>>,
 }
 
 impl Fs {

@@ -4,7 +4,7 @@
 
 use crate::fs::Fs;
 use crate::node::Node;
-use openpath_vfs::{Above, Inode, SuperBlock};
+use openpath_vfs::{Inode, InvalidationListener, SuperBlock};
 use std::sync::{Arc, Weak};
 
 /// The subscriber to the invalidations of the layers.
@@ -21,7 +21,7 @@ impl Subscriber {
     }
 }
 
-impl Above for Subscriber {
+impl InvalidationListener for Subscriber {
     fn name(&self, dir: &Arc<Inode>, name: &[u8]) {
         self.with_overlay(|fs, sb| {
             for above in fs.inodes_above(dir) {

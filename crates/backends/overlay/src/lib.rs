@@ -93,7 +93,7 @@ mod whiteout;
 
 pub use attrs::{Sides, SidesByPath};
 pub use change_list::{Change, ChangeKind, ChangeRef, Changes};
-pub use counts::Copied;
+pub use counts::CopyUpCounts;
 pub use options::{Marks, OverlayOptions};
-pub use progress::Copying;
+pub use progress::CopyUpObserver;
 pub use superblock::OverlayFs;

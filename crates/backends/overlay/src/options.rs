@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of an overlay.
 
-use crate::progress::Copying;
+use crate::progress::CopyUpObserver;
 use openpath_vfs::{Clock, SuperBlock, SystemClock};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub struct OverlayOptions {
     pub null_devices: bool,
     /// Whether the time at which a name of the lower trees was first replaced is recorded, and the
     /// attributes of a directory when it is copied up.
-    pub notes_taken: bool,
+    pub records_taken: bool,
     /// Whether a file is synced before it is installed, and its directory afterwards.
     pub syncs: bool,
     /// How many entries of merged directories are cached between two calls of a listing.
@@ -65,7 +65,7 @@ pub struct OverlayOptions {
     /// The clock for times of files that are copied up because they are opened.
     pub clock: Arc<dyn Clock>,
     /// The observer of copy-ups.
-    pub copying: Option<Arc<dyn Copying>>,
+    pub copying: Option<Arc<dyn CopyUpObserver>>,
 }
 
 impl Default for OverlayOptions {
@@ -78,7 +78,7 @@ impl Default for OverlayOptions {
             marks: Marks::default(),
             redirects: true,
             null_devices: false,
-            notes_taken: false,
+            records_taken: false,
             syncs: false,
             listed_max: 1 << 16,
             read_only: false,

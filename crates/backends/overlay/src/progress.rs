@@ -8,7 +8,7 @@ use openpath_abi::Errno;
 
 /// An observer of copy-ups. Several files may be copied at once, each by a thread of its own. The
 /// methods must be quick: the copy waits for them.
-pub trait Copying: Send + Sync {
+pub trait CopyUpObserver: Send + Sync {
     /// The copy of a file with so many bytes begins.
     fn begin(&self, bytes: u64);
 
@@ -22,12 +22,12 @@ pub trait Copying: Send + Sync {
 
 /// The copy of one file.
 pub(crate) struct CopyProgress<'a> {
-    observer: Option<&'a dyn Copying>,
+    observer: Option<&'a dyn CopyUpObserver>,
     left: u64,
 }
 
 impl<'a> CopyProgress<'a> {
-    pub(crate) fn begin(observer: Option<&'a dyn Copying>, bytes: u64) -> Self {
+    pub(crate) fn begin(observer: Option<&'a dyn CopyUpObserver>, bytes: u64) -> Self {
         if let Some(observer) = observer {
             observer.begin(bytes);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Making an overlay, and the operations of the whole tree.
 
-use crate::counts::Copied;
+use crate::counts::CopyUpCounts;
 use crate::fs::{Fs, Upper};
 use crate::invalidation::Subscriber;
 use crate::layer::{create, lookup, set_attr};
@@ -12,8 +12,8 @@ use crate::whiteout::is_whiteout;
 use openpath_abi::mount::OVERLAYFS_SUPER_MAGIC;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Above, Acls, Attr, Caching, Inode, NewInode, Patience, SetAttr, SuperBlock, SuperBlockOps,
-    SuperBlockOptions,
+    Acls, Attr, Caching, Inode, InvalidationListener, NewInode, Patience, SetAttr, SuperBlock,
+    SuperBlockOps, SuperBlockOptions,
 };
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl OverlayFs {
         };
         let sb = SuperBlock::new(root, Box::new(ops), core);
         fs.sb.set(Arc::downgrade(&sb));
-        let subscriber: Arc<dyn Above> = Arc::new(Subscriber(Arc::downgrade(&fs)));
+        let subscriber: Arc<dyn InvalidationListener> = Arc::new(Subscriber(Arc::downgrade(&fs)));
         for layer in fs.lowers.iter().chain(fs.upper.as_ref().map(|u| &u.sb)) {
             layer.tell(&subscriber);
         }
@@ -78,7 +78,7 @@ impl OverlayFs {
     ///
     /// # Errors
     /// `EINVAL`: it is no overlay.
-    pub fn copied(sb: &SuperBlock) -> Result<Copied, Errno> {
+    pub fn copied(sb: &SuperBlock) -> Result<CopyUpCounts, Errno> {
         Ok(fs_of(sb)?.counts.now())
     }
 
@@ -87,7 +87,7 @@ impl OverlayFs {
     ///
     /// # Errors
     /// `EINVAL` (it is no overlay), those of the upper tree.
-    pub fn is_above(sb: &SuperBlock, path: &[u8]) -> Result<bool, Errno> {
+    pub fn is_in_upper(sb: &SuperBlock, path: &[u8]) -> Result<bool, Errno> {
         let Some(upper) = &fs_of(sb)?.upper else {
             return Ok(false);
         };
@@ -125,7 +125,7 @@ fn upper_root(
     now: Timespec,
 ) -> Result<Arc<Inode>, Errno> {
     let name = &options.upper_dir;
-    let is_new = options.notes_taken && lookup(sb.root(), name, Patience::Wait)?.is_none();
+    let is_new = options.records_taken && lookup(sb.root(), name, Patience::Wait)?.is_none();
     let below = options.lowers[0].root();
     let (attr, acls) = (below.attr(), below.acls());
     let dir = find_or_make_dir(sb, name, (&attr, Some(&acls)), now)?;

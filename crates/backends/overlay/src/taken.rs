@@ -27,7 +27,7 @@ impl Fs {
     /// # Errors
     /// Those of the upper tree.
     pub(crate) fn taken_at(&self, entry: &Inode) -> Result<Option<Timespec>, Errno> {
-        if !self.options.notes_taken {
+        if !self.options.records_taken {
             return Ok(None);
         }
         let noted = match is_whiteout(entry) {

@@ -307,7 +307,7 @@ fn attributes_that_others_changed_beneath_a_copied_directory_are_no_change() {
         below.chmod(dir.as_bytes(), 0o755).expect("chmod");
     }
     let options = || OverlayOptions {
-        notes_taken: true,
+        records_taken: true,
         ..s.options()
     };
     let tree = OverlayFs::new(options()).expect("an overlay");

@@ -377,7 +377,7 @@ fn copy_ups_are_counted() {
         let copied = OverlayFs::copied(&tree).expect("an overlay");
         (copied.files, copied.bytes)
     };
-    let above = |path: &str| OverlayFs::is_above(&tree, path.as_bytes()).expect("an overlay");
+    let above = |path: &str| OverlayFs::is_in_upper(&tree, path.as_bytes()).expect("an overlay");
     assert_eq!((get(&task, "/d/f").is_ok(), copied()), (true, (0, 0)));
     assert!(above("/") && !above("/d") && !above("/d/f"));
     task.chmod(b"/d/f", 0o600).expect("chmod");
@@ -399,7 +399,7 @@ fn copy_ups_are_counted() {
 #[derive(Default)]
 struct Ear(std::sync::Mutex<(Vec<u64>, u64, Vec<u64>)>, Option<u64>);
 
-impl openpath_overlay::Copying for Ear {
+impl openpath_overlay::CopyUpObserver for Ear {
     fn begin(&self, bytes: u64) {
         self.0.lock().unwrap().0.push(bytes);
     }

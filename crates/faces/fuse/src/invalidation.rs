@@ -23,7 +23,7 @@
 
 use crate::events::{Event, EventQueue};
 use crate::fs::FuseFs;
-use openpath_vfs::{Above, Inode};
+use openpath_vfs::{Inode, InvalidationListener};
 use rustix::io::Errno;
 use std::cmp::Ordering;
 use std::sync::mpsc::Receiver;
@@ -53,7 +53,7 @@ impl TreeListener {
     }
 }
 
-impl Above for TreeListener {
+impl InvalidationListener for TreeListener {
     fn name(&self, dir: &Arc<Inode>, name: &[u8]) {
         self.push(dir, |nodes| Event::Name(nodes, Arc::from(name)));
     }
@@ -76,7 +76,9 @@ impl Above for TreeListener {
 ///
 /// # Errors
 /// `EAGAIN`: no thread.
-pub(crate) fn start(fs: &Arc<FuseFs>) -> std::io::Result<(Arc<dyn Above>, JoinHandle<()>)> {
+pub(crate) fn start(
+    fs: &Arc<FuseFs>,
+) -> std::io::Result<(Arc<dyn InvalidationListener>, JoinHandle<()>)> {
     let (queue, received) = EventQueue::new();
     let queue = Arc::new(queue);
     fs.events.queue.set(Arc::downgrade(&queue));

@@ -27,7 +27,7 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mount::MOUNT_ATTR_RDONLY;
 use openpath_abi::{AtFlags, Errno};
 use openpath_host::Crossing;
-use openpath_overlay::Copying;
+use openpath_overlay::CopyUpObserver;
 use openpath_vfs::{Cred, MountAttr, MountFlags, Task};
 use rustix::process::{getegid, geteuid, getgroups};
 use std::path::Path;
@@ -49,7 +49,7 @@ impl Here {
     pub fn build(
         plan: &Plan,
         guarded: &[&Path],
-        telling: Option<Arc<dyn Copying>>,
+        telling: Option<Arc<dyn CopyUpObserver>>,
     ) -> Result<Here, Refusal> {
         plan.check()?;
         let mut plan = plan.clone();

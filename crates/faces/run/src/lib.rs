@@ -109,7 +109,7 @@ pub use join::{exec, exec_relayed};
 pub use kept::{About, Found, Kept, KeptRules, ViewLock, command_line, discard, rules_of, take};
 pub use limit::{Limit, Limits};
 pub use mount_flags::HeldPlace;
-pub use openpath_overlay::Copying;
+pub use openpath_overlay::CopyUpObserver;
 pub use plan::{Extra, PathBytes, Plan, Source, Upper};
 pub use refusal::Refusal;
 pub use server::serve;

@@ -4,8 +4,8 @@
 //! The view is one mount of the kernel, and has one set of flags. So each place of the view at
 //! which a mount of the host begins whose flags differ is bound to itself, with the flags of that
 //! mount. The front reads the host's mounts once; the helper binds, and the server enters no mount
-//! of the host with a flag that is not enforced at its place ([`openpath_host::HeldFlags`]): not
-//! one that comes later either.
+//! of the host with a flag that is not enforced at its place ([`openpath_host::EnforcedFlags`]):
+//! not one that comes later either.
 //!
 //! # Rules
 //! R1. A place that cannot be bound is reported to the server before the command starts.
@@ -17,7 +17,7 @@
 use crate::plan::{PathBytes, Plan, Source};
 use crate::{Refusal, links};
 use openpath_abi::MountAttrFlags;
-use openpath_host::{HELD, HeldFlags};
+use openpath_host::{EnforcedFlags, HELD};
 use rustix::fd::OwnedFd;
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
@@ -242,7 +242,7 @@ fn differing(found: BTreeMap<PathBuf, u64>) -> Vec<HeldPlace> {
 }
 
 /// The places of a plan in the tree that is shown at `top`, by their paths in it.
-pub(crate) fn held_in(plan: &Plan, top: &PathBytes) -> HeldFlags {
+pub(crate) fn held_in(plan: &Plan, top: &PathBytes) -> EnforcedFlags {
     let around = plan
         .held
         .iter()
@@ -258,7 +258,7 @@ pub(crate) fn held_in(plan: &Plan, top: &PathBytes) -> HeldFlags {
         is_below.then(|| (rest.as_os_str().as_bytes().to_vec(), flags))
     });
     let held = around.into_iter().chain(below);
-    HeldFlags::new(held.map(|(path, flags)| (path, MountAttrFlags::from_bits_retain(flags))))
+    EnforcedFlags::new(held.map(|(path, flags)| (path, MountAttrFlags::from_bits_retain(flags))))
 }
 
 /// Puts the flags in force: the places that could not be bound.

@@ -11,7 +11,7 @@ use crate::space::Space;
 use crate::view::{How, Telling, View};
 use crate::wire::Wire;
 use crate::{LogFile, Refusal, guests};
-use openpath_overlay::Copying;
+use openpath_overlay::CopyUpObserver;
 use openpath_sync::asymmetric_fence;
 use rustix::fd::OwnedFd;
 use std::io;
@@ -27,12 +27,12 @@ const PULSE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// What keeps it from hearing the front.
-pub fn serve(copying: fn(bool) -> Arc<dyn Copying>) -> Result<(), Refusal> {
+pub fn serve(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> Result<(), Refusal> {
     crate::confine::protect()?;
     attempt(copying).map_err(|why| Refusal::step("the server of the view", why))
 }
 
-fn attempt(copying: fn(bool) -> Arc<dyn Copying>) -> io::Result<()> {
+fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
     let wire = Wire::inherited()?;
     // Before there are threads: in a process that has some it takes the kernel some milliseconds.
     asymmetric_fence::mode();

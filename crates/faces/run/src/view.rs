@@ -16,9 +16,11 @@ use crate::plan::{PathBytes, Plan, Source, Upper};
 use crate::{LogFile, Refusal, links};
 use openpath_abi::Errno;
 use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
-use openpath_host::{Crossing, HeldFlags, HostFs, HostOptions, Interruption, Ownership, Policy};
+use openpath_host::{
+    Crossing, EnforcedFlags, HostFs, HostOptions, Interruption, Ownership, Policy,
+};
 use openpath_mem::{Charging, MemFs, MemOptions};
-use openpath_overlay::{Copying, OverlayFs, OverlayOptions};
+use openpath_overlay::{CopyUpObserver, OverlayFs, OverlayOptions};
 use openpath_vfs::{
     Clock, Cred, FineClock, Limits, MountFlags, SuperBlock, Task, TenantLimits, Vfs,
 };
@@ -26,8 +28,8 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
 use std::time::Duration;
 
 /// How long the last users of the view may take to go, once the command is gone, without asking
@@ -53,7 +55,7 @@ const OVERLAY_DIRS: u32 = 2;
 const WATCHES: usize = 65_536;
 
 /// Who is told how far copying up is, if anyone is.
-pub(crate) type Telling = Option<Arc<dyn Copying>>;
+pub(crate) type Telling = Option<Arc<dyn CopyUpObserver>>;
 
 /// How the trees of a view are made.
 #[derive(Clone, Default)]
@@ -62,7 +64,7 @@ pub(crate) struct How {
     /// What of the host's mounts is part of them.
     pub(crate) crossing: Crossing,
     /// Set once all commands of the view have ended.
-    pub(crate) ended: Arc<AtomicBool>,
+    pub(crate) ended: Arc<OnceLock<()>>,
     /// Mount flags are enforced where the view is shown, as the plan says ([`Plan::held`]).
     pub(crate) holds_flags: bool,
 }
@@ -87,9 +89,9 @@ pub(crate) struct View {
     /// Requests are read, also where there are rings.
     no_rings: bool,
     /// Trees of the host with the places at which mount flags are enforced, each where it is.
-    flags: Vec<(PathBytes, Arc<HeldFlags>)>,
+    flags: Vec<(PathBytes, Arc<EnforcedFlags>)>,
     /// As in [`How`].
-    ended: Arc<AtomicBool>,
+    ended: Arc<OnceLock<()>>,
     /// The lock of a directory of changes.
     held: Option<ViewLock>,
     /// Those of other trees' directories of changes.
@@ -134,7 +136,7 @@ impl View {
         let overlay = OverlayFs::new(OverlayOptions {
             lowers: vec![Arc::clone(&lower)],
             null_devices: true,
-            notes_taken: held.is_some(),
+            records_taken: held.is_some(),
             upper: Some(upper),
             copying: how.telling.clone(),
             clock: Arc::clone(&clock),
@@ -300,7 +302,7 @@ impl View {
         let Some((session, leaving)) = self.session.take() else {
             return Ok(0);
         };
-        self.ended.store(true, Ordering::Release);
+        self.ended.get_or_init(|| ());
         let handle = session.handle();
         let asked = || handle.stats().requests.iter().map(|(_, n)| n).sum::<u64>();
         leaving.begin(session);
@@ -360,7 +362,7 @@ impl How {
         place: &PathBytes,
         path: &Path,
         read_only: bool,
-        flags: &mut Vec<(PathBytes, Arc<HeldFlags>)>,
+        flags: &mut Vec<(PathBytes, Arc<EnforcedFlags>)>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         if !self.holds_flags {
             return self.host(path, read_only);
@@ -375,7 +377,7 @@ impl How {
         let ended = Arc::clone(&self.ended);
         Interruption::new(move || {
             openpath_fuse::request_is_interrupted()
-                .is_some_and(|interrupted| interrupted || ended.load(Ordering::Acquire))
+                .is_some_and(|interrupted| interrupted || ended.get().is_some())
         })
     }
 
@@ -383,7 +385,7 @@ impl How {
         &self,
         path: &Path,
         read_only: bool,
-        held: Option<Arc<HeldFlags>>,
+        held: Option<Arc<EnforcedFlags>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         let options = HostOptions {
             policy: Policy::Notify,

@@ -2,7 +2,7 @@
 //! The calls of futures: inline with borrowed arguments, or by a worker with copies.
 
 use crate::attempt::{self, Attempted};
-use crate::op::{Done, File, Op, OpenCall, Outcome, Output, PathArg, Where};
+use crate::op::{Destination, Done, File, Op, OpenCall, Outcome, Output, PathArg};
 use crate::perform;
 use openpath_abi::fcntl::O_CLOEXEC;
 use openpath_abi::{AtFlags, Errno, Mode, RenameFlags, Stat, Statx, StatxMask};
@@ -58,7 +58,7 @@ impl AsyncOp for Open<'_> {
     }
 
     fn op(&self) -> Op {
-        Op::Open(self.0.to_arg(), self.1, Where::Fd)
+        Op::Open(self.0.to_arg(), self.1, Destination::Fd)
     }
 
     fn answer(&mut self, task: &Task, outcome: Outcome) -> Result<Fd, Errno> {

@@ -10,7 +10,7 @@
 //!     finds the job in the inbox.
 
 use super::Job;
-use openpath_sync::{Ended, Inbox, Mutex, Parcel, Sleeper, WaitQueue};
+use openpath_sync::{Ended, Message, MessageList, Mutex, WaitQueue, Waiter};
 use openpath_vfs::lock_order::{RingBell, RingWaker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Waiters {
 /// The part of a ring that its workers see.
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    pub(crate) inbox: Inbox<Job>,
+    pub(crate) inbox: MessageList<Job>,
     waiters: Mutex<Waiters, RingBell>,
 }
 
@@ -44,7 +44,7 @@ fn call_host(what: impl FnOnce()) {
 impl Mailbox {
     /// Posts a finished job, and notifies its waiter. The result for a dropped future is dropped
     /// here (R4).
-    pub(crate) fn post(&self, job: Parcel<Job>) {
+    pub(crate) fn post(&self, job: Message<Job>) {
         let was_armed = match job.waker.clone() {
             None => self.inbox.post(job),
             Some(waker) => waker.post(job, &self.inbox),
@@ -74,7 +74,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// Why the sleep ended early.
-    pub(crate) fn sleep(&self, sleeper: &Sleeper, until: Option<Instant>) -> Result<(), Ended> {
+    pub(crate) fn sleep(&self, sleeper: &Waiter, until: Option<Instant>) -> Result<(), Ended> {
         let waiters = self.waiters.lock();
         if !self.inbox.arm() {
             return Ok(());
@@ -104,7 +104,7 @@ impl Mailbox {
 
 /// What is woken when a job is done.
 #[derive(Default)]
-enum Waiter {
+enum Awaiting {
     #[default]
     None,
     Waker(Waker),
@@ -112,17 +112,17 @@ enum Waiter {
     Dropped,
 }
 
-/// A [`Waiter`] that the future and the worker share.
+/// An [`Awaiting`] that the future and the worker share.
 #[derive(Clone, Default)]
-pub(crate) struct SharedWaker(Arc<Mutex<Waiter, RingWaker>>);
+pub(crate) struct SharedWaker(Arc<Mutex<Awaiting, RingWaker>>);
 
 impl SharedWaker {
     /// Sets the waker.
     pub(crate) fn set(&self, waker: &Waker) {
         let mut waiter = self.0.lock();
         let old = match &*waiter {
-            Waiter::Waker(old) if old.will_wake(waker) => Waiter::None,
-            _ => std::mem::replace(&mut *waiter, Waiter::Waker(waker.clone())),
+            Awaiting::Waker(old) if old.will_wake(waker) => Awaiting::None,
+            _ => std::mem::replace(&mut *waiter, Awaiting::Waker(waker.clone())),
         };
         drop(waiter);
         drop(old);
@@ -130,18 +130,18 @@ impl SharedWaker {
 
     /// Removes the waker.
     pub(crate) fn clear(&self) {
-        self.put(Waiter::None);
+        self.put(Awaiting::None);
     }
 
     /// Has the worker drop the result of the job. A job that is in the inbox already stays there.
     pub(crate) fn abandon(&self) {
-        self.put(Waiter::Dropped);
+        self.put(Awaiting::Dropped);
     }
 
     /// Posts its job, and wakes the waiter; returns whether the inbox was armed (R4).
-    fn post(&self, mut job: Parcel<Job>, inbox: &Inbox<Job>) -> bool {
+    fn post(&self, mut job: Message<Job>, inbox: &MessageList<Job>) -> bool {
         let mut waiter = self.0.lock();
-        if matches!(*waiter, Waiter::Dropped) {
+        if matches!(*waiter, Awaiting::Dropped) {
             drop(waiter);
             let unwanted = job.outcome.take();
             call_host(|| drop(unwanted));
@@ -150,13 +150,13 @@ impl SharedWaker {
         let was_armed = inbox.post(job);
         let woken = std::mem::take(&mut *waiter);
         drop(waiter);
-        if let Waiter::Waker(waker) = woken {
+        if let Awaiting::Waker(waker) = woken {
             call_host(|| waker.wake());
         }
         was_armed
     }
 
-    fn put(&self, waiter: Waiter) {
+    fn put(&self, waiter: Awaiting) {
         let old = std::mem::replace(&mut *self.0.lock(), waiter);
         drop(old);
     }

@@ -9,7 +9,7 @@ use crate::backend_io;
 use crate::op::{Failed, Op, Outcome};
 use crate::perform;
 use openpath_abi::Errno;
-use openpath_sync::Parcel;
+use openpath_sync::Message;
 use openpath_vfs::{Interrupter, LastFile, OpenFile, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -56,8 +56,8 @@ pub(crate) struct Job {
 
 impl Job {
     /// A message to the owner to poll the lock that a request waits for.
-    pub(crate) fn lock_event(ticket: u32, mailbox: &Arc<Mailbox>) -> Parcel<Self> {
-        Parcel::new(Self {
+    pub(crate) fn lock_event(ticket: u32, mailbox: &Arc<Mailbox>) -> Message<Self> {
+        Message::new(Self {
             ticket,
             op: None,
             files: [None, None],
@@ -103,7 +103,7 @@ impl Job {
     }
 
     /// Posts the job to its mailbox.
-    pub(crate) fn deliver(mut job: Parcel<Self>) {
+    pub(crate) fn deliver(mut job: Message<Self>) {
         if let Some(mailbox) = job.mailbox.take() {
             mailbox.post(job);
         }

@@ -2,7 +2,7 @@
 //! Lanes: a queue for each ring, served in turn.
 
 use crate::job::Job;
-use openpath_sync::Parcel;
+use openpath_sync::Message;
 use std::collections::VecDeque;
 
 /// The number of a ring's lane.
@@ -11,7 +11,7 @@ pub(crate) struct LaneId(usize);
 
 #[derive(Default)]
 struct Lane {
-    queue: VecDeque<Parcel<Job>>,
+    queue: VecDeque<Message<Job>>,
     /// Workers that run its jobs.
     running: usize,
     share: usize,
@@ -57,7 +57,7 @@ impl Lanes {
         }
     }
 
-    pub(super) fn put(&mut self, LaneId(id): LaneId, job: Parcel<Job>) {
+    pub(super) fn put(&mut self, LaneId(id): LaneId, job: Message<Job>) {
         self.lanes[id].queue.push_back(job);
         self.make_ready(id);
     }
@@ -68,7 +68,7 @@ impl Lanes {
     }
 
     /// The next job, of the first ready lane.
-    pub(super) fn next(&mut self) -> Option<(LaneId, Parcel<Job>)> {
+    pub(super) fn next(&mut self) -> Option<(LaneId, Message<Job>)> {
         while let Some(id) = self.ready.pop_front() {
             let lane = &mut self.lanes[id];
             lane.is_ready = false;
@@ -98,14 +98,14 @@ impl Lanes {
     pub(super) fn recall(
         &mut self,
         LaneId(id): LaneId,
-        matches: impl FnMut(&Parcel<Job>) -> bool,
-    ) -> Option<Parcel<Job>> {
+        matches: impl FnMut(&Message<Job>) -> bool,
+    ) -> Option<Message<Job>> {
         let queue = &mut self.lanes[id].queue;
         let at = queue.iter().position(matches)?;
         queue.remove(at)
     }
 
-    pub(super) fn end(&mut self, LaneId(id): LaneId) -> Vec<Parcel<Job>> {
+    pub(super) fn end(&mut self, LaneId(id): LaneId) -> Vec<Message<Job>> {
         self.ready.retain(|&other| other != id);
         let lane = &mut self.lanes[id];
         lane.is_ready = false;

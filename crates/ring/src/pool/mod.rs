@@ -33,7 +33,7 @@ pub(crate) use timer::TimerId;
 
 use crate::job::{Job, Mailbox};
 use lane::Lanes;
-use openpath_sync::{Ended, Mutex, Parcel, Sleeper, WaitQueue};
+use openpath_sync::{Ended, Message, Mutex, WaitQueue, Waiter};
 use openpath_vfs::lock_order::PoolQueues;
 use std::fmt;
 use std::sync::Arc;
@@ -147,13 +147,13 @@ impl Pool {
     }
 
     /// Removes a lane; returns its queued jobs.
-    pub(crate) fn end_lane(&self, lane: LaneId) -> Vec<Parcel<Job>> {
+    pub(crate) fn end_lane(&self, lane: LaneId) -> Vec<Message<Job>> {
         self.0.0.state.lock().lanes.end(lane)
     }
 
     /// Recalls a job that no worker has begun.
-    pub(crate) fn recall(&self, lane: LaneId, ticket: u32) -> Option<Parcel<Job>> {
-        let is_it = |job: &Parcel<Job>| job.ticket == ticket;
+    pub(crate) fn recall(&self, lane: LaneId, ticket: u32) -> Option<Message<Job>> {
+        let is_it = |job: &Message<Job>| job.ticket == ticket;
         self.0.0.state.lock().lanes.recall(lane, is_it)
     }
 
@@ -166,7 +166,7 @@ impl Pool {
     ///
     /// # Errors
     /// The job, if there is no thread and none can be started.
-    pub(crate) fn put(&self, lane: LaneId, job: Parcel<Job>) -> Result<(), Parcel<Job>> {
+    pub(crate) fn put(&self, lane: LaneId, job: Message<Job>) -> Result<(), Message<Job>> {
         put(&self.0.0, lane, job)
     }
 
@@ -177,7 +177,7 @@ impl Pool {
 }
 
 /// The address of a job, which identifies it.
-fn address_of(job: &Parcel<Job>) -> usize {
+fn address_of(job: &Message<Job>) -> usize {
     std::ptr::from_ref::<Job>(job).addr()
 }
 
@@ -185,7 +185,7 @@ fn address_of(job: &Parcel<Job>) -> usize {
 ///
 /// # Errors
 /// The job, if there is no thread and none can be started.
-fn put(inner: &Arc<Inner>, lane: LaneId, job: Parcel<Job>) -> Result<(), Parcel<Job>> {
+fn put(inner: &Arc<Inner>, lane: LaneId, job: Message<Job>) -> Result<(), Message<Job>> {
     let mut state = inner.state.lock();
     let address = address_of(&job);
     state.lanes.put(lane, job);
@@ -232,7 +232,7 @@ impl CompletionLane {
     ///
     /// # Errors
     /// The job, if there is no thread and none can be started.
-    pub(crate) fn put(&self, job: Parcel<Job>) -> Result<(), Parcel<Job>> {
+    pub(crate) fn put(&self, job: Message<Job>) -> Result<(), Message<Job>> {
         put(&self.0, self.0.completion_lane, job)
     }
 }
@@ -248,7 +248,7 @@ impl Drop for Handle {
     /// those that do not end in time are left behind.
     fn drop(&mut self) {
         let until = Instant::now() + self.0.options.shutdown_timeout;
-        let sleeper = Sleeper::default();
+        let sleeper = Waiter::default();
         let mut state = self.0.state.lock();
         state.shutting_down = true;
         let wake = state.asleep.wake_all();

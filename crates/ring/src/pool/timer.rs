@@ -7,7 +7,7 @@
 
 use super::Inner;
 use crate::job::Mailbox;
-use openpath_sync::{Ended, Sleeper, WaitQueue, Wake};
+use openpath_sync::{Ended, WaitQueue, Waiter, Wake};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -73,7 +73,7 @@ pub(super) fn set(
 
 /// Notifies as timers expire.
 fn run(inner: &Arc<Inner>) {
-    let sleeper = Sleeper::default();
+    let sleeper = Waiter::default();
     let mut state = inner.state.lock();
     while !state.shutting_down {
         let now = Instant::now();

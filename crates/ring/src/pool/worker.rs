@@ -3,13 +3,13 @@
 
 use super::{Inner, State};
 use crate::job::Job;
-use openpath_sync::{Ended, Sleeper};
+use openpath_sync::{Ended, Waiter};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Runs jobs until there is none for long enough.
 pub(super) fn work(inner: &Arc<Inner>) {
-    let sleeper = Sleeper::default();
+    let sleeper = Waiter::default();
     let mut state = inner.state.lock();
     let mut until = None;
     loop {

@@ -16,7 +16,7 @@
 use super::Ring;
 use super::cancel::file_of;
 use super::request::{Request, Stage};
-use crate::op::{Failed, Op, Where};
+use crate::op::{Destination, Failed, Op};
 use crate::sqe::{Sqe, Work, sflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_REMOVEDIR, O_CLOEXEC};
@@ -153,7 +153,7 @@ fn is_wrong(sqe: &Sqe, watched: &mut bool) -> bool {
     let was_watched = std::mem::replace(watched, !is_timer);
     match &sqe.work {
         Work::LinkTimeout(_) => !was_watched,
-        Work::Call(Op::Open(_, how, into)) if *into != Where::Fd => {
+        Work::Call(Op::Open(_, how, into)) if *into != Destination::Fd => {
             how.flags() & u64::from(O_CLOEXEC) != 0
         }
         Work::Call(Op::Unlink(_, flags)) => flags.intersects(!AT_REMOVEDIR),
@@ -165,7 +165,7 @@ fn is_wrong(sqe: &Sqe, watched: &mut bool) -> bool {
 fn request(sqe: Sqe, is_barrier: bool) -> Request {
     let into = match &sqe.work {
         Work::Call(Op::Open(_, _, into)) | Work::FilesUpdate(_, into) => *into,
-        _ => Where::Fd,
+        _ => Destination::Fd,
     };
     Request {
         user_data: sqe.user_data,

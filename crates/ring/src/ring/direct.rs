@@ -4,7 +4,7 @@
 use super::Ring;
 use super::issue::OpAttempt;
 use crate::attempt::{self, Attempted};
-use crate::op::{Done, File, Op, Where};
+use crate::op::{Destination, Done, File, Op};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, F_GETFL, O_ACCMODE, O_PATH, O_RDONLY, O_WRONLY};
 use openpath_vfs::{Fd, OpenFile};
@@ -76,9 +76,9 @@ impl Ring {
     ///
     /// # Errors
     /// `ENXIO`, `EINVAL`, `ENFILE`, `ENOMEM`.
-    pub(super) fn store_opened(&self, place: Where, file: &OpenFile) -> Result<u64, Errno> {
+    pub(super) fn store_opened(&self, place: Destination, file: &OpenFile) -> Result<u64, Errno> {
         match self.store(place, file) {
-            Err(Errno::ENXIO) if place == Where::AnySlot => Err(Errno::ENFILE),
+            Err(Errno::ENXIO) if place == Destination::AnySlot => Err(Errno::ENFILE),
             kept => kept,
         }
     }
@@ -88,8 +88,8 @@ impl Ring {
     ///
     /// # Errors
     /// `ENXIO`, `EINVAL`, `EBADF`, `ENFILE`, `ENOMEM`.
-    pub(super) fn store_fd(&self, fd: Fd, place: Where) -> Result<u64, Errno> {
-        if let Where::Slot(slot) = place {
+    pub(super) fn store_fd(&self, fd: Fd, place: Destination) -> Result<u64, Errno> {
+        if let Destination::Slot(slot) = place {
             self.check_slot(slot)?;
         }
         // A file that is open with `O_PATH` is not stored.
@@ -98,7 +98,7 @@ impl Ring {
             Ok(flags) if flags & u64::from(O_PATH) == 0 => self.task.file(fd),
             _ => Err(Errno::EBADF),
         };
-        if let (Where::Slot(slot), Err(_)) = (place, &file) {
+        if let (Destination::Slot(slot), Err(_)) = (place, &file) {
             self.direct.clear(slot);
         }
         self.store(place, &file?)
@@ -108,9 +108,9 @@ impl Ring {
     ///
     /// # Errors
     /// `ENXIO`, `EINVAL`, `ENFILE`, `ENOMEM`.
-    pub(super) fn store(&self, place: Where, file: &OpenFile) -> Result<u64, Errno> {
+    pub(super) fn store(&self, place: Destination, file: &OpenFile) -> Result<u64, Errno> {
         match place {
-            Where::Slot(slot) => self.direct.put(slot, file).map(|()| 0),
+            Destination::Slot(slot) => self.direct.put(slot, file).map(|()| 0),
             _ => self.direct.add(file).map(u64::from),
         }
     }

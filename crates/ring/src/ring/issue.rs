@@ -8,7 +8,7 @@ use super::request::{Request, Stage};
 use super::{Ready, Ring};
 use crate::attempt::{self, Attempted};
 use crate::cqe::Cqe;
-use crate::op::{Done, Failed, File, Op, Outcome, Where};
+use crate::op::{Destination, Done, Failed, File, Op, Outcome};
 use crate::perform::buffers_of;
 use crate::sqe::{Work, sflag};
 use crate::trace;
@@ -122,7 +122,7 @@ impl Ring {
         if !wanted {
             return OpAttempt::WouldBlock(op, None);
         }
-        if matches!(&op, Op::Open(_, _, into) if *into != Where::Fd) {
+        if matches!(&op, Op::Open(_, _, into) if *into != Destination::Fd) {
             return self.open_into_slot(op);
         }
         let Some((task, fd)) = self.table_of(op.file()) else {
@@ -235,12 +235,12 @@ impl Ring {
 
     /// Installs the file that was opened (R3 of the module); without a free descriptor or slot it
     /// is closed.
-    fn install_opened(&mut self, into: Where, outcome: Outcome) -> Outcome {
+    fn install_opened(&mut self, into: Destination, outcome: Outcome) -> Outcome {
         let mut done = outcome?;
         let Some((file, cloexec)) = done.opened.take() else {
             return Ok(done);
         };
-        if into != Where::Fd {
+        if into != Destination::Fd {
             return answer(self.store_opened(into, &file));
         }
         let flags = if cloexec { O_CLOEXEC } else { O_RDONLY };

@@ -375,7 +375,7 @@ impl std::fmt::Debug for Ring {
 
 /// Ends a wait of the owner of a ring, from any thread.
 #[derive(Clone, Debug)]
-pub struct RingInterrupter(openpath_sync::Sleeper);
+pub struct RingInterrupter(openpath_sync::Waiter);
 
 impl RingInterrupter {
     /// Ends the present wait, or else the next one.

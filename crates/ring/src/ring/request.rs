@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The operations in progress.
 
-use crate::op::{File, Where};
+use crate::op::{Destination, File};
 use crate::sqe::Work;
 use openpath_vfs::LockWait;
 use std::task::Waker;
@@ -32,7 +32,7 @@ pub(super) struct Request {
     /// The file it is about.
     pub(super) file: Option<File>,
     /// The destination of the file that it opens.
-    pub(super) into: Where,
+    pub(super) into: Destination,
     /// The next member of its chain.
     pub(super) next: Option<u32>,
     /// The linked time-out that can cancel it.

@@ -4,8 +4,8 @@
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions};
 use openpath_vfs::{
-    Attr, Cargo, Carried, Carrier, Clock, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr,
-    SuperBlock, SuperBlockOps, SuperBlockOptions, Usage, Vfs, Way,
+    AsyncIo, Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, IoCompletion, IoKind, IoRequest,
+    Patience, SetAttr, SuperBlock, SuperBlockOps, SuperBlockOptions, Usage, Vfs,
 };
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -14,9 +14,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An operation of the back end, until the test ends it.
 pub(crate) struct BackendOp {
-    pub(crate) cargo: Cargo,
+    pub(crate) cargo: IoRequest,
     pub(crate) offset: u64,
-    then: Carried,
+    then: IoCompletion,
 }
 
 /// Shared by the file's calls.
@@ -63,9 +63,9 @@ impl BackendOp {
     /// Does it completely.
     pub(crate) fn done(mut self, state: &State) {
         let moved = match &mut self.cargo {
-            Cargo::Read(buf) => state.read(buf, self.offset),
-            Cargo::Write(data) => state.write(data, self.offset),
-            Cargo::Sync(_) => 0,
+            IoRequest::Read(buf) => state.read(buf, self.offset),
+            IoRequest::Write(data) => state.write(data, self.offset),
+            IoRequest::Sync(_) => 0,
         };
         self.end_with(Ok(moved));
     }
@@ -81,8 +81,8 @@ impl BackendOp {
 
 struct Backend(Arc<State>);
 
-impl Carrier for Backend {
-    fn begin(self: Box<Self>, cargo: Cargo, offset: u64, then: Carried) {
+impl AsyncIo for Backend {
+    fn begin(self: Box<Self>, cargo: IoRequest, offset: u64, then: IoCompletion) {
         let begun = BackendOp {
             cargo,
             offset,
@@ -154,11 +154,11 @@ impl InodeOps for FileNode {
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         Ok(Some(Box::new(Opening(Arc::clone(&self.0)))))
     }
-    fn carrier(&self, _inode: &Inode, _way: Way) -> Option<Box<dyn Carrier>> {
+    fn carrier(&self, _inode: &Inode, _way: IoKind) -> Option<Box<dyn AsyncIo>> {
         let place = Backend(Arc::clone(&self.0));
         self.0
             .moves_data
-            .then(|| Box::new(place) as Box<dyn Carrier>)
+            .then(|| Box::new(place) as Box<dyn AsyncIo>)
     }
 }
 

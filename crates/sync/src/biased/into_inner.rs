@@ -3,7 +3,7 @@
 
 use super::{Biased, Pair};
 use crate::lock::LockClass;
-use crate::primitive::{Ordering, unfailing};
+use crate::primitive::{Ordering, no_fault_injection};
 use core::mem::ManuallyDrop;
 use std::boxed::Box;
 
@@ -15,7 +15,7 @@ impl<S, T, C: LockClass> Biased<S, T, C> {
         let last = ManuallyDrop::new(self);
         // PAIR(biased.owners): see R2, as in the drop of a handle.
         let others = {
-            let _step = unfailing();
+            let _step = no_fault_injection();
             last.is_shared() && last.pair().owners.fetch_sub(1, Ordering::AcqRel) != 1
         };
         if others {

@@ -3,7 +3,7 @@
 
 use super::shape::Shape;
 use super::{Chain, HEAD, LENGTH_MAX, LENGTH_SHIFT, LOCKED, Table, VERSION_SHIFT, length};
-use crate::primitive::{relax, unfailing};
+use crate::primitive::{no_fault_injection, relax};
 use crate::{HashKey, Word};
 
 /// A locked chain. Releasing it raises its version if it was changed.
@@ -145,14 +145,14 @@ impl Locked<'_> {
 
     /// Pushes `index` to the front.
     pub fn insert(&mut self, chain: &impl Chain, index: u32) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.push(chain, index);
         self.table.count(1);
     }
 
     /// Removes `index`; returns whether it was there.
     pub fn remove(&mut self, chain: &impl Chain, index: u32) -> bool {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let next = chain.link(index).get();
         let mut head = self.head();
         if head == index {
@@ -182,7 +182,7 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         if self.changed {
             self.word = self.word.wrapping_add(1 << VERSION_SHIFT);
             if self.word >> VERSION_SHIFT == 0 {

@@ -53,7 +53,7 @@ pub use rekey::Relief;
 pub use shape::View;
 
 use crate::cache_padded::CachePadded;
-use crate::primitive::{Mutex, SHARDS, unfailing};
+use crate::primitive::{Mutex, SHARDS, no_fault_injection};
 use crate::region::{NoSpace, Region};
 use crate::shards::Shards;
 use crate::word::{Word, Word32};
@@ -164,7 +164,7 @@ impl Certificate {
 }
 
 /// What a search without a hit has proved.
-pub enum Missed {
+pub enum Miss {
     /// There was no such entry, at one moment since the search began.
     Proved,
     /// Nothing: something changed meanwhile.
@@ -225,10 +225,10 @@ impl Table {
 
     /// What a search without a hit has proved; `hash` computes the hash of the entry looked for.
     #[cold]
-    pub fn missed(&self, view: &View, probe: Probe, hash: impl Fn(HashKey) -> u64) -> Missed {
+    pub fn missed(&self, view: &View, probe: Probe, hash: impl Fn(HashKey) -> u64) -> Miss {
         if view.shape & MOVING == 0 {
             let proved = self.unchanged(view, probe);
-            return if proved { Missed::Proved } else { Missed::Open };
+            return if proved { Miss::Proved } else { Miss::Open };
         }
         // PAIR(hash.miss): the links were loaded before.
         let same = probe.word & LOCKED == 0 && self.buckets.at(probe.bucket).get() == probe.word;
@@ -236,15 +236,15 @@ impl Table {
         let moved = self.progress.moved.get() > bucket;
         let shape = Shape(view.shape);
         if self.shape.get() != view.shape {
-            return Missed::Open;
+            return Miss::Open;
         }
         if half == shape.half() && moved {
             let new = &self.halves[1 - half];
             let bucket = shape.bucket(hash(new.key())) | new.base();
             let word = self.buckets.at(bucket).get();
-            return Missed::Elsewhere(Probe { bucket, word });
+            return Miss::Elsewhere(Probe { bucket, word });
         }
-        if same { Missed::Proved } else { Missed::Open }
+        if same { Miss::Proved } else { Miss::Open }
     }
 
     /// Whether the miss that this certifies still holds.
@@ -361,7 +361,7 @@ impl Table {
             if self.reported() <= u64::from(active) || active >= most {
                 return;
             }
-            let _step = unfailing();
+            let _step = no_fault_injection();
             self.split(chain);
         }
     }

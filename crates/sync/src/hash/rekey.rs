@@ -12,7 +12,7 @@
 use super::shape::Shape;
 use super::{CROWDED, Census, Chain, Table};
 use crate::HashKey;
-use crate::primitive::unfailing;
+use crate::primitive::no_fault_injection;
 
 /// Buckets moved at a time.
 const STEP: u32 = if cfg!(loom) { 1 } else { 128 };
@@ -75,7 +75,7 @@ impl Table {
         if work.crowded < work.not_before {
             return Relief::None;
         }
-        let _step = unfailing();
+        let _step = no_fault_injection();
         work.not_before = work.crowded + u64::from(shape.active() / 4);
         // No thread reads the key and the mark before the shape says so.
         self.halves[1 - shape.half()].set_key(HashKey::new(secret()));
@@ -87,7 +87,7 @@ impl Table {
 
     /// Moves the next few buckets to the other half, and switches to it after the last.
     pub(super) fn move_some(&self, work: &mut RekeyState, chain: &impl Chain) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let shape = Shape(self.shape.get());
         let (old, new) = (&self.halves[shape.half()], &self.halves[1 - shape.half()]);
         let key = new.key();

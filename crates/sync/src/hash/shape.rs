@@ -132,7 +132,7 @@ impl View {
         self.key
     }
     /// Whether a change of key was going on when the view was taken: an entry that is not in its
-    /// chain may be [`super::Missed::Elsewhere`].
+    /// chain may be [`super::Miss::Elsewhere`].
     #[inline(always)]
     #[must_use]
     pub fn is_moving(&self) -> bool {

@@ -39,9 +39,9 @@ fn search(table: &Table, nodes: &Nodes, i: u32) -> Option<bool> {
             at = nodes.link(at).get();
         }
         match table.missed(&view, probe, |key| nodes.hash(i, key)) {
-            Missed::Proved => return Some(false),
-            Missed::Open => return None,
-            Missed::Elsewhere(next) => probe = next,
+            Miss::Proved => return Some(false),
+            Miss::Open => return None,
+            Miss::Elsewhere(next) => probe = next,
         }
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// An [`RwLock`] that is a field of an `O`, held for reading until this is dropped.
 ///
 /// ```
-/// use openpath_sync::{Hold, RwLock, lock_classes};
+/// use openpath_sync::{OwnedReadGuard, RwLock, lock_classes};
 /// use std::sync::Arc;
 /// lock_classes! {
 ///     /// All classes.
@@ -29,13 +29,13 @@ use std::sync::Arc;
 /// }
 /// struct Inode { names: RwLock<(), File> }
 /// let inode = Arc::new(Inode { names: RwLock::new(()) });
-/// let held = Hold::attempt(&inode, |inode| &inode.names).expect("nobody has it");
+/// let held = OwnedReadGuard::attempt(&inode, |inode| &inode.names).expect("nobody has it");
 /// assert!(inode.names.try_write().is_none() && inode.names.try_read().is_some());
 /// std::thread::spawn(move || drop(held)).join().expect("no panic");
 /// assert!(inode.names.try_write().is_some());
 /// ```
 #[must_use]
-pub struct Hold<O, T, C: LockClass> {
+pub struct OwnedReadGuard<O, T, C: LockClass> {
     /// A field of `owner`.
     lock: NonNull<RwLock<T, C>>,
     owner: Arc<O>,
@@ -43,9 +43,9 @@ pub struct Hold<O, T, C: LockClass> {
 
 // SAFETY: it gives no access to the value. Any thread may release the lock, since the library is
 // built with guards that can be sent.
-unsafe impl<O: Send + Sync, T: Send + Sync, C: LockClass> Send for Hold<O, T, C> {}
+unsafe impl<O: Send + Sync, T: Send + Sync, C: LockClass> Send for OwnedReadGuard<O, T, C> {}
 
-impl<O, T, C: LockClass> Hold<O, T, C> {
+impl<O, T, C: LockClass> OwnedReadGuard<O, T, C> {
     /// Takes the lock for reading if no writer holds it; `None` also if the lock is not a field of
     /// `owner` itself.
     #[cfg(not(any(loom, shuttle)))]
@@ -75,7 +75,7 @@ impl<O, T, C: LockClass> Hold<O, T, C> {
     }
 }
 
-impl<O, T, C: LockClass> Drop for Hold<O, T, C> {
+impl<O, T, C: LockClass> Drop for OwnedReadGuard<O, T, C> {
     fn drop(&mut self) {
         #[cfg(not(any(loom, shuttle)))]
         {
@@ -111,8 +111,8 @@ mod tests {
             within: RwLock::new(1),
             beside: Box::new(RwLock::new(2)),
         });
-        let two =
-            [(); 2].map(|()| Hold::attempt(&owner, |o| &o.within).expect("beside each other"));
+        let two = [(); 2]
+            .map(|()| OwnedReadGuard::attempt(&owner, |o| &o.within).expect("beside each other"));
         assert_eq!(*owner.within.read(), 1);
         let [first, second] = two;
         drop(first);
@@ -121,9 +121,15 @@ mod tests {
         assert_eq!(other.join().ok(), Some(2));
         let written = owner.within.try_write();
         assert!(written.is_some());
-        assert!(Hold::attempt(&owner, |o| &o.within).is_none(), "a writer");
+        assert!(
+            OwnedReadGuard::attempt(&owner, |o| &o.within).is_none(),
+            "a writer"
+        );
         drop(written);
-        assert!(Hold::attempt(&owner, |o| &*o.beside).is_none(), "no part");
+        assert!(
+            OwnedReadGuard::attempt(&owner, |o| &*o.beside).is_none(),
+            "no part"
+        );
         assert_eq!(*owner.beside.read(), 2);
     }
 }

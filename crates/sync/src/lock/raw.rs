@@ -3,7 +3,7 @@
 
 use super::LockClass;
 use crate::lockdep::{self, Ask, Held};
-use crate::primitive::unfailing;
+use crate::primitive::no_fault_injection;
 use crate::zero_valid::ZeroValid;
 use core::marker::PhantomData;
 
@@ -56,7 +56,7 @@ pub struct RawGuard<'a, C: LockClass> {
 
 impl<C: LockClass> Drop for RawGuard<'_, C> {
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.lock.raw.unlock();
     }
 }

@@ -7,12 +7,12 @@ pub(crate) use core::sync::atomic::{
 pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A step that cannot fail; in this build none can.
-pub struct Unfailing;
+pub struct NoFaultInjection;
 
 /// Begins such a step.
 #[inline(always)]
-pub fn unfailing() -> Unfailing {
-    Unfailing
+pub fn no_fault_injection() -> NoFaultInjection {
+    NoFaultInjection
 }
 
 /// parking_lot's condition variable, with guards by value as in loom.

@@ -17,11 +17,11 @@ pub(crate) const SPINS: usize = 0;
 pub(super) fn may_fail() {}
 
 /// A step that cannot fail.
-pub struct Unfailing;
+pub struct NoFaultInjection;
 
 /// Begins such a step.
-pub fn unfailing() -> Unfailing {
-    Unfailing
+pub fn no_fault_injection() -> NoFaultInjection {
+    NoFaultInjection
 }
 
 /// As without loom, but every item is constructed.

@@ -7,7 +7,7 @@
 //! point where shuttle may switch. Each execution has its own statics.
 
 pub(super) use crate::fault::may_fail;
-pub use crate::fault::{Unfailing, unfailing};
+pub use crate::fault::{NoFaultInjection, no_fault_injection};
 use core::sync::atomic as system;
 /// Decided once per process, whatever the schedule.
 pub(crate) use core::sync::atomic::AtomicU8;

@@ -5,7 +5,7 @@ use crate::asymmetric_fence::{self, Fence};
 use crate::cache_padded::CachePadded;
 use crate::lockdep;
 use crate::primitive::{
-    AtomicPtr, AtomicU64, Mutex, Ordering, global, relax, short_sleep, unfailing,
+    AtomicPtr, AtomicU64, Mutex, Ordering, global, no_fault_injection, relax, short_sleep,
 };
 use crate::word::Word;
 use core::cell::Cell;
@@ -217,7 +217,7 @@ impl Drop for Guard<'_> {
         self.reader.depth.set(depth);
         if depth == 0 {
             // PAIR(rcu.leave): all reads of the section happen before a scan that sees it over.
-            let _step = unfailing();
+            let _step = no_fault_injection();
             self.reader.slot.owned.0.active.store(0, Ordering::Release);
         }
     }

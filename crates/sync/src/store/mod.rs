@@ -21,9 +21,9 @@
 //! | pin word | the owner of the [`PinSet`], or the thread that releases the pin | reclaimer |
 //!
 //! # Rules
-//! R1. Pin: store the word, light fence, check `Life::still`. Reclaim: mark dying, heavy fence,
-//!     scan the words. PAIR(store.pin): if the pin's store is first, the scan sees it and the item
-//!     stays. If the mark is first, the pin sees the mark and fails.
+//! R1. Pin: store the word, light fence, check `Life::is_unchanged`. Reclaim: mark dying, heavy
+//!     fence, scan the words. PAIR(store.pin): if the pin's store is first, the scan sees it
+//!     and the item stays. If the mark is first, the pin sees the mark and fails.
 //! R2. To copy a pin ([`PinSet::dup`]) the source is held until the copy is confirmed, so a scan
 //!     meets one of them.
 //! R3. Pins and victims name an item by its own index, below the capacity. A pin reduces an index
@@ -50,7 +50,7 @@ pub use table::FileSlots;
 use crate::asymmetric_fence;
 use crate::cache_padded::CachePadded;
 use crate::life::{Change, Sample};
-use crate::primitive::{AtomicU32, Mutex, Ordering, unfailing};
+use crate::primitive::{AtomicU32, Mutex, Ordering, no_fault_injection};
 use crate::region::{NoSpace, Region};
 use crate::word::Word;
 use slab::Slab;
@@ -172,13 +172,13 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// `init` gets its index, may give it a payload and may make it reachable. Until `init`
     /// returns, a thread that finds the dentry sees a change going on, and a reclaimer waits.
     pub fn new_dentry(&self, init: impl FnOnce(u32, &D, &mut Change<'_>)) -> Option<(u32, Sample)> {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.dentries.alloc(init)
     }
 
     /// Makes a live mount, set up by `init` before it is visible as live; `None` at the limit.
     pub fn new_mount(&self, init: impl FnOnce(&M, &mut Change<'_>)) -> Option<(u32, Sample)> {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.mounts.alloc(|_, mount, change| init(mount, change))
     }
 
@@ -252,7 +252,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub fn release(&self, pin: Pin) {
         self.check(&pin);
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.pins.at(pin.slot()).set(0);
     }
 
@@ -293,7 +293,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         freed: impl FnMut(u32, &D, Option<Arc<D::Payload>>),
     ) {
         let scan = |v: &[u32]| self.scan(v, dentry_of);
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.dentries
             .reclaim(victims, eligible, scan, in_use, freed);
     }
@@ -305,7 +305,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         freed: impl FnMut(u32, &M, Option<Arc<M::Payload>>),
     ) {
         let scan = |v: &[u32]| self.scan(v, mount_of);
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.mounts
             .reclaim(victims, |_| true, scan, |_| false, freed);
     }
@@ -313,7 +313,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// Freezes `mounts` so that none can be pinned, if none of them is; `None` otherwise, with all
     /// unchanged. A thread that finds a frozen mount waits.
     pub fn freeze_mounts(&self, mounts: Vec<u32>) -> Option<FrozenMounts<'_, M, D, F>> {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let frozen = self
             .mounts
             .freeze(&mounts, |v: &[u32]| self.scan(v, mount_of));
@@ -475,7 +475,7 @@ pub struct FrozenMounts<'s, M: Item, D: Item, F: FileItem = NoFile> {
 impl<M: Item, D: Item, F: FileItem> FrozenMounts<'_, M, D, F> {
     /// Frees them; `freed` gets each with its payload before its slot can be reused.
     pub fn free(mut self, freed: impl FnMut(u32, Option<Arc<M::Payload>>)) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let mounts = core::mem::take(&mut self.mounts);
         self.store.mounts.free_frozen(mounts, freed);
     }
@@ -483,7 +483,7 @@ impl<M: Item, D: Item, F: FileItem> FrozenMounts<'_, M, D, F> {
 
 impl<M: Item, D: Item, F: FileItem> Drop for FrozenMounts<'_, M, D, F> {
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.store.mounts.unmark(&self.mounts);
     }
 }

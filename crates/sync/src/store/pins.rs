@@ -6,7 +6,7 @@ use super::item::Item;
 use super::{OPEN, PINS_PER_BLOCK, Store, WRITE, dentry_of, mount_of, pack};
 use crate::asymmetric_fence;
 use crate::life::Sample;
-use crate::primitive::{relax, unfailing};
+use crate::primitive::{no_fault_injection, relax};
 use core::cell::{Cell, RefCell};
 use core::num::NonZeroU64;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         (mount, mount_was): (u32, Sample),
         (dentry, dentry_was): (u32, Sample),
     ) -> Option<Pin> {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let slot = self.free_slot()?;
         let word = self.store.pins.at(slot);
         // R3: indices wrap, and the scan compares whole ones.
@@ -199,10 +199,10 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         // PAIR(store.pin): the word is visible before the life words are checked.
         // PAIR(store.open): and before the words that takers of leases set are read.
         self.fence.light();
-        let mount_ok =
-            mount == 0 || mount_was.steady() && self.store.mount(mount).life().still(mount_was);
+        let mount_ok = mount == 0
+            || mount_was.is_steady() && self.store.mount(mount).life().is_unchanged(mount_was);
         let dentry_ok = dentry == 0
-            || dentry_was.steady() && self.store.dentry(dentry).life().still(dentry_was);
+            || dentry_was.is_steady() && self.store.dentry(dentry).life().is_unchanged(dentry_was);
         if mount_ok && dentry_ok {
             return Some(Pin::new(slot, self.store.id, pack(mount, dentry)));
         }
@@ -221,7 +221,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         loop {
             let m = self.store.mount(mount).life().sample_steady();
             let d = self.store.dentry(dentry).life().sample_steady();
-            if mount != 0 && !m.live() || dentry != 0 && !d.live() || !self.has_room() {
+            if mount != 0 && !m.is_live() || dentry != 0 && !d.is_live() || !self.has_room() {
                 return None;
             }
             if let Some(pin) = self.try_pin(mount, m, dentry, d) {

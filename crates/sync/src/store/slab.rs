@@ -142,8 +142,8 @@ impl<T: Item> Slab<T> {
             }
             let mut change = self.items.at(i).life().change();
             let now = change.now();
-            let ours = now.live() && eligible(now);
-            if ours && now.dying() {
+            let ours = now.is_live() && eligible(now);
+            if ours && now.is_dying() {
                 marked_by_others.push(i);
                 return false;
             }
@@ -184,7 +184,7 @@ impl<T: Item> Slab<T> {
         for &i in victims {
             let mut change = self.items.at(i).life().change();
             let now = change.now();
-            if self.items.wrap(i) != i || !now.live() || now.dying() {
+            if self.items.wrap(i) != i || !now.is_live() || now.is_dying() {
                 break;
             }
             change.set_dying(true);

@@ -4,19 +4,19 @@
 
 use crate::model;
 use loom::thread;
-use openpath_sync::Allowance;
+use openpath_sync::BoundedCounter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An allowance, and outside of the model a count of what callers certainly hold.
 struct Watched {
-    all: Allowance<1>,
+    all: BoundedCounter<1>,
     held: AtomicU64,
 }
 
 impl Watched {
     fn new(max: u64) -> Arc<Self> {
-        let (all, held) = (Allowance::new([max]), AtomicU64::new(0));
+        let (all, held) = (BoundedCounter::new([max]), AtomicU64::new(0));
         Arc::new(Self { all, held })
     }
 

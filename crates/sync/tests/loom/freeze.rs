@@ -39,7 +39,7 @@ fn pinner_against_freezer() {
     let gone = canaries.map(|canary| canary.is_freed());
     assert_eq!(gone, [freed == 2; 2]);
     for mount in mounts {
-        assert_eq!(store.mount(mount).life().sample().steady(), freed == 0);
+        assert_eq!(store.mount(mount).life().sample().is_steady(), freed == 0);
     }
 }
 
@@ -59,12 +59,12 @@ fn frozen_mounts_not_freed_become_live_again() {
         let store: Arc<Store<Mount, Dentry>> = Arc::new(Store::new(2, 2, 4).expect("room"));
         let (mount, _) = store.new_mount(|m, _| m.word.set(1)).expect("a free slot");
         let frozen = store.freeze_mounts(vec![mount]).expect("nobody pins it");
-        assert!(store.mount(mount).life().sample().dying());
+        assert!(store.mount(mount).life().sample().is_dying());
         // Neither a frozen mount nor a free one can be frozen.
         assert!(store.freeze_mounts(vec![mount]).is_none());
         drop(frozen);
-        assert!(store.mount(mount).life().sample().steady());
+        assert!(store.mount(mount).life().sample().is_steady());
         assert!(store.freeze_mounts(vec![mount, 2]).is_none());
-        assert!(store.mount(mount).life().sample().steady());
+        assert!(store.mount(mount).life().sample().is_steady());
     });
 }

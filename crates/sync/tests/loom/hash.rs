@@ -6,7 +6,7 @@ use crate::model;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use openpath_sync::{CHAIN_MAX, Chain, HashKey, Missed, Relief, Table, Word, Word32};
+use openpath_sync::{CHAIN_MAX, Chain, HashKey, Miss, Relief, Table, Word, Word32};
 
 /// Entries 1, 2, ... with these hashes; here a table starts with two buckets.
 struct Entries {
@@ -73,9 +73,9 @@ impl Fixture {
                 return Some(true);
             }
             match self.table.missed(&view, probe, hash) {
-                Missed::Proved => return Some(false),
-                Missed::Open => return None,
-                Missed::Elsewhere(next) => probe = next,
+                Miss::Proved => return Some(false),
+                Miss::Open => return None,
+                Miss::Elsewhere(next) => probe = next,
             }
         }
     }
@@ -334,7 +334,7 @@ fn renamed_entry_always_has_one_of_its_names() {
                 at = f.entries.link(at).get();
             }
             probe = if at == 0 { probe } else { return false };
-            matches!(f.table.missed(&view, probe, |_| name), Missed::Proved)
+            matches!(f.table.missed(&view, probe, |_| name), Miss::Proved)
         };
         assert!(!(absent(0) && absent(1)), "neither of its names");
         renamer.join().unwrap();

@@ -4,20 +4,20 @@
 use crate::{Canary, fault_with, model};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use openpath_sync::{Inbox, Parcel};
+use openpath_sync::{Message, MessageList};
 use std::sync::Arc;
 
 /// A message with a canary that its poster has used.
-fn filled() -> Parcel<Canary> {
+fn filled() -> Message<Canary> {
     let canary = Canary::new();
     canary.touch();
-    Parcel::new(canary)
+    Message::new(canary)
 }
 
 #[test]
 fn taken_messages_are_filled_and_taken_once() {
     model(|| {
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(MessageList::default());
         let posts = [(); 2].map(|()| {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || assert!(!inbox.post(filled())))
@@ -41,7 +41,7 @@ fn taken_messages_are_filled_and_taken_once() {
 #[test]
 fn concurrent_takes_share_the_messages() {
     model(|| {
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(MessageList::default());
         assert!(!inbox.post(filled()));
         let taker = Arc::clone(&inbox);
         let taker = thread::spawn(move || {
@@ -63,7 +63,7 @@ struct Bell {
 
 /// An owner that sleeps until there is a message, and two threads that post one each.
 fn sleep_and_post(looks_when_arming: bool) {
-    let both = Arc::new((Inbox::default(), Bell::default()));
+    let both = Arc::new((MessageList::default(), Bell::default()));
     if !looks_when_arming {
         // The report of a deadlock unwinds, and the model takes no more steps then.
         std::mem::forget(Arc::clone(&both));

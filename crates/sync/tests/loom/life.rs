@@ -25,11 +25,11 @@ impl Item {
     /// The value of both words, if the read is confirmed.
     fn read(&self) -> Option<u64> {
         let was = self.life.sample();
-        if was.busy() {
+        if was.is_busy() {
             return None;
         }
         let (a, b) = (self.words[0].get(), self.words[1].get());
-        self.life.still(was).then(|| {
+        self.life.is_unchanged(was).then(|| {
             assert_eq!(a, b, "words of two states");
             assert_eq!(
                 was.has(FLAG),
@@ -114,7 +114,7 @@ fn steady_sample_waits_for_a_change_to_end() {
         let theirs = Arc::clone(&item);
         let writer = thread::spawn(move || theirs.write(1));
         let steady = item.life.sample_steady();
-        assert!(!steady.busy());
+        assert!(!steady.is_busy());
         writer.join().unwrap();
     });
 }

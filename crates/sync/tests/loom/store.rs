@@ -72,7 +72,7 @@ fn pinner_against_reclaimer() {
     // Both may fail: the scan meets the word of a pin that is about to see the mark.
     pinner.join().unwrap();
     assert_eq!(canary.is_freed(), freed);
-    assert_eq!(store.dentry(dentry).life_sample().steady(), !freed);
+    assert_eq!(store.dentry(dentry).life_sample().is_steady(), !freed);
 }
 
 #[test]

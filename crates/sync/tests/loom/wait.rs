@@ -3,7 +3,7 @@
 
 use crate::{fault_with, model};
 use loom::thread;
-use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue, lock_classes};
+use openpath_sync::{Ended, Mutex, WaitQueue, Waiter, lock_classes};
 use std::sync::Arc;
 
 lock_classes! {
@@ -15,7 +15,7 @@ lock_classes! {
 type Units = Mutex<(u32, WaitQueue), Counter>;
 
 /// Takes one unit, and wakes the next sleeper if another is left for it.
-fn take(units: &Units, sleeper: &Sleeper, hands_on: bool) -> Result<(), Ended> {
+fn take(units: &Units, sleeper: &Waiter, hands_on: bool) -> Result<(), Ended> {
     let mut held = units.lock();
     while held.0 == 0 {
         held = match units.wait(held, |units| &mut units.1, sleeper, None) {
@@ -44,7 +44,7 @@ fn no_wake_up_is_lost() {
     model(|| {
         let units = Arc::new(Units::default());
         let taker = Arc::clone(&units);
-        let taker = thread::spawn(move || take(&taker, &Sleeper::default(), true));
+        let taker = thread::spawn(move || take(&taker, &Waiter::default(), true));
         put(&units, 1);
         assert_eq!(taker.join().expect("a thread"), Ok(()));
         assert!(units.lock().1.is_empty());
@@ -56,7 +56,7 @@ fn two_for_one(hands_on: bool) {
     let units = Arc::new(Units::default());
     let takers = [(); 2].map(|()| {
         let units = Arc::clone(&units);
-        thread::spawn(move || take(&units, &Sleeper::default(), hands_on))
+        thread::spawn(move || take(&units, &Waiter::default(), hands_on))
     });
     put(&units, 2);
     for taker in takers {
@@ -80,7 +80,7 @@ fn wake_up_before_the_change_is_found() {
     fault_with("deadlock", || {
         let units = Arc::new(Units::default());
         let taker = Arc::clone(&units);
-        let taker = thread::spawn(move || take(&taker, &Sleeper::default(), true));
+        let taker = thread::spawn(move || take(&taker, &Waiter::default(), true));
         drop(units.lock().1.wake_all());
         units.lock().0 += 1;
         assert_eq!(taker.join().expect("a thread"), Ok(()));
@@ -90,7 +90,7 @@ fn wake_up_before_the_change_is_found() {
 #[test]
 fn interrupt_ends_a_wait_or_stays_pending() {
     model(|| {
-        let (units, me) = (Arc::new(Units::default()), Sleeper::default());
+        let (units, me) = (Arc::new(Units::default()), Waiter::default());
         let other = me.clone();
         let interrupter = thread::spawn(move || other.interrupt());
         let giver = Arc::clone(&units);

@@ -7,7 +7,7 @@ use crate::rng::Rng;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC};
 use openpath_abi::statx::STATX_BASIC_STATS;
 use openpath_abi::{AtFlags, Errno, RenameFlags};
-use openpath_ring::{Cancel, Cqe, File, Pool, Ring, RingOptions, Sqe, Where};
+use openpath_ring::{Cancel, Cqe, Destination, File, Pool, Ring, RingOptions, Sqe};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -81,7 +81,11 @@ impl Use<'_> {
         };
         let new = format!("/new/{n}");
         let mark = 1 + rng.below(self.next as usize) as u64;
-        let into = [Where::Fd, Where::AnySlot, Where::Slot(rng.below(5) as u32)][rng.below(3)];
+        let into = [
+            Destination::Fd,
+            Destination::AnySlot,
+            Destination::Slot(rng.below(5) as u32),
+        ][rng.below(3)];
         match rng.below(28) {
             0..6 => Sqe::openat(AT_FDCWD, format!("/d/f{n}"), O_RDWR, 0),
             6 => Sqe::openat(AT_FDCWD, format!("/d/f{n}"), O_RDONLY, 0).into_slot(into),

@@ -4,7 +4,7 @@
 //! It uses the tree's own locks: the thread sanitizer would report those of the standard library,
 //! which is not built with it, as races.
 
-use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue, lock_classes};
+use openpath_sync::{Ended, Mutex, WaitQueue, Waiter, lock_classes};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Wake;
@@ -31,7 +31,7 @@ impl WakeQueue {
     /// The next woken future; none if none comes within that time.
     pub(super) fn next(&self, within: Duration) -> Option<usize> {
         let until = Some(Instant::now() + within);
-        let sleeper = Sleeper::default();
+        let sleeper = Waiter::default();
         let mut state = self.0.lock();
         loop {
             if let Some(at) = state.woken.pop_front() {

@@ -22,7 +22,7 @@ mod random;
 mod sys;
 
 use openpath_abi::Errno;
-use openpath_ring::{Cancel, File, Where};
+use openpath_ring::{Cancel, Destination, File};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,9 +35,9 @@ pub use random::scene;
 pub enum Act {
     Nop,
     /// openat(2): flags, mode.
-    Open(String, u32, u32, Where),
+    Open(String, u32, u32, Destination),
     /// openat2(2): flags, `RESOLVE_*`.
-    Open2(String, u64, u64, Where),
+    Open2(String, u64, u64, Destination),
     Close(File),
     Read(File, u32, i64),
     Readv(File, Vec<u32>, i64),
@@ -65,7 +65,7 @@ pub enum Act {
     Cancel(Cancel),
     CancelAll(Cancel),
     Install(u32, bool),
-    Keep(i32, Where),
+    Keep(i32, Destination),
 }
 
 impl Act {

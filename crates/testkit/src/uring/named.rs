@@ -3,7 +3,7 @@
 
 use super::{Act, Entry, Scene, Step, flag};
 use openpath_abi::fcntl::{O_CLOEXEC, O_CREAT, O_PATH, O_RDWR, O_WRONLY};
-use openpath_ring::{Cancel, File, Where};
+use openpath_ring::{Cancel, Destination, File};
 
 const LINK: u8 = flag::LINK;
 const HARD: u8 = flag::HARDLINK;
@@ -42,7 +42,7 @@ pub fn named() -> Vec<Named> {
 /// A scene and the fact that it shows.
 pub type Named = (&'static str, Scene);
 
-fn open(name: &str, flags: u32, into: Where) -> Act {
+fn open(name: &str, flags: u32, into: Destination) -> Act {
     Act::Open(file(name), flags, 0o644, into)
 }
 
@@ -71,17 +71,20 @@ fn of_files() -> Vec<Named> {
         (
             "and so is that it is not open for writing",
             one(vec![
-                (open("f", 0, Where::Slot(1)), HARD),
+                (open("f", 0, Destination::Slot(1)), HARD),
                 (Act::Write(File::Slot(1), b'x', 1, -2), HARD),
-                (open("f", O_WRONLY.bits(), Where::Slot(2)), HARD),
+                (open("f", O_WRONLY.bits(), Destination::Slot(2)), HARD),
                 (Act::Read(File::Slot(2), 1, -2), 0),
             ]),
         ),
         (
             "a slot is looked at when the file is open",
             one(vec![
-                (open("a", (O_CREAT | O_RDWR).bits(), Where::Slot(9)), HARD),
-                (open("none", 0, Where::Slot(9)), HARD),
+                (
+                    open("a", (O_CREAT | O_RDWR).bits(), Destination::Slot(9)),
+                    HARD,
+                ),
+                (open("none", 0, Destination::Slot(9)), HARD),
                 (Act::Close(File::Slot(9)), HARD),
                 (Act::Close(File::Slot(1)), 0),
             ]),
@@ -89,12 +92,12 @@ fn of_files() -> Vec<Named> {
         (
             "a slot is emptied for a file that is not there",
             one(vec![
-                (Act::Keep(1, Where::Slot(1)), HARD),
-                (Act::Keep(23, Where::Slot(1)), HARD),
+                (Act::Keep(1, Destination::Slot(1)), HARD),
+                (Act::Keep(23, Destination::Slot(1)), HARD),
                 (Act::Read(File::Slot(1), 1, 0), HARD),
-                (Act::Keep(23, Where::Slot(9)), HARD),
-                (open("f", O_PATH.bits(), Where::Fd), HARD),
-                (Act::Keep(5, Where::Slot(0)), 0),
+                (Act::Keep(23, Destination::Slot(9)), HARD),
+                (open("f", O_PATH.bits(), Destination::Fd), HARD),
+                (Act::Keep(5, Destination::Slot(0)), 0),
             ]),
         ),
     ]
@@ -108,9 +111,9 @@ fn of_chains() -> Vec<Named> {
             one(vec![
                 (Act::Nop, LINK),
                 (wrong(), LINK),
-                (open("a", O_CREAT.bits(), Where::Fd), HARD),
+                (open("a", O_CREAT.bits(), Destination::Fd), HARD),
                 (
-                    open("b", (O_CREAT | O_CLOEXEC).bits(), Where::AnySlot),
+                    open("b", (O_CREAT | O_CLOEXEC).bits(), Destination::AnySlot),
                     LINK,
                 ),
                 (Act::Nop, 0),
@@ -148,7 +151,7 @@ fn of_chains() -> Vec<Named> {
                     (FIFO, LINK),
                     (Act::LinkTimeout(LONG), LINK),
                     (Act::Rename(file("f"), file("a"), 0), LINK),
-                    (open("a", O_RDWR.bits(), Where::Fd), LINK),
+                    (open("a", O_RDWR.bits(), Destination::Fd), LINK),
                     (Act::Write(File::Fd(5), b'y', 3, -1), 0),
                     (Act::Nop, flag::DRAIN),
                 ]])

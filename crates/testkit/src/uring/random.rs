@@ -16,7 +16,7 @@ use openpath_abi::fcntl::{
     O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_SYMLINKS};
-use openpath_ring::{Cancel, File, Where};
+use openpath_ring::{Cancel, Destination, File};
 
 /// Milliseconds of a time-out that never expires.
 const LONG: u64 = 600_000;
@@ -156,13 +156,13 @@ impl Maker {
         }
     }
 
-    fn place(&mut self, k: Option<usize>) -> Where {
+    fn place(&mut self, k: Option<usize>) -> Destination {
         match (k, self.rng.below(4)) {
-            (None, 0) if !self.any => Where::Fd,
-            (Some(k), _) => Where::Slot(k as u32),
-            (None, 0) => Where::AnySlot,
-            (None, 1) => Where::Slot(self.rng.below(SLOTS as usize + 1) as u32),
-            _ => Where::Fd,
+            (None, 0) if !self.any => Destination::Fd,
+            (Some(k), _) => Destination::Slot(k as u32),
+            (None, 0) => Destination::AnySlot,
+            (None, 1) => Destination::Slot(self.rng.below(SLOTS as usize + 1) as u32),
+            _ => Destination::Fd,
         }
     }
 
@@ -171,7 +171,7 @@ impl Maker {
     }
 
     /// Flags of an open, including one into a slot.
-    fn flags(&mut self, into: Where) -> u32 {
+    fn flags(&mut self, into: Destination) -> u32 {
         let rng = &mut self.rng;
         let mut flags = *rng.pick(&[O_RDONLY, O_RDWR, O_RDWR, O_WRONLY]);
         for (chance, more) in [
@@ -187,11 +187,11 @@ impl Maker {
                 flags |= more;
             }
         }
-        if into != Where::Fd {
+        if into != Destination::Fd {
             // The kernel takes a slot that is open as `O_PATH` for open. L23
             flags &= !O_PATH;
         }
-        if rng.one_in(if into == Where::Fd { 4 } else { 20 }) {
+        if rng.one_in(if into == Destination::Fd { 4 } else { 20 }) {
             flags |= O_CLOEXEC;
         }
         flags.bits()
@@ -273,8 +273,8 @@ impl Maker {
             5..7 => {
                 let fd = *self.rng.pick(&[1, 2, 3, 4, 5, 6, 23]);
                 let place = match self.any {
-                    true => Where::AnySlot,
-                    false => Where::Slot(self.rng.below(SLOTS as usize + 1) as u32),
+                    true => Destination::AnySlot,
+                    false => Destination::Slot(self.rng.below(SLOTS as usize + 1) as u32),
                 };
                 Act::Keep(fd, place)
             }
@@ -472,8 +472,10 @@ fn is_odd(act: &Act) -> bool {
     match act {
         Act::Cancel(_) => true,
         Act::Unlink(_, flags) => flags & !AT_REMOVEDIR.bits() != 0,
-        Act::Open(_, flags, _, into) => *into != Where::Fd && flags & O_CLOEXEC.bits() != 0,
-        Act::Open2(_, flags, _, into) => *into != Where::Fd && flags & u64::from(O_CLOEXEC) != 0,
+        Act::Open(_, flags, _, into) => *into != Destination::Fd && flags & O_CLOEXEC.bits() != 0,
+        Act::Open2(_, flags, _, into) => {
+            *into != Destination::Fd && flags & u64::from(O_CLOEXEC) != 0
+        }
         _ => false,
     }
 }
@@ -482,7 +484,7 @@ fn is_odd(act: &Act) -> bool {
 fn chooses(act: &Act) -> bool {
     match act {
         Act::Open(.., into) | Act::Open2(.., into) | Act::Keep(_, into) => {
-            matches!(into, Where::Slot(_))
+            matches!(into, Destination::Slot(_))
         }
         Act::Close(file) => matches!(file, File::Slot(_)),
         _ => false,

@@ -15,7 +15,7 @@ use io_uring::types::{self, CancelBuilder, DestinationSlot, Fd, Fixed, TimeoutFl
 use io_uring::{IoUring, cqueue, opcode as op, squeue};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
-use openpath_ring::{Cancel, File, Where};
+use openpath_ring::{Cancel, Destination, File};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
@@ -89,11 +89,11 @@ impl Kept {
 }
 
 /// The destination slot of an open.
-fn slot(place: Where) -> Option<DestinationSlot> {
+fn slot(place: Destination) -> Option<DestinationSlot> {
     match place {
-        Where::Fd => None,
-        Where::AnySlot => Some(DestinationSlot::auto_target()),
-        Where::Slot(slot) => DestinationSlot::try_from_slot_target(slot).ok(),
+        Destination::Fd => None,
+        Destination::AnySlot => Some(DestinationSlot::auto_target()),
+        Destination::Slot(slot) => DestinationSlot::try_from_slot_target(slot).ok(),
     }
 }
 
@@ -234,14 +234,14 @@ fn build(act: &Act, kept: &mut Kept) -> squeue::Entry {
     match act {
         Act::Nop => op::Nop::new().build(),
         Act::Open(path, flags, mode, into) => {
-            if *into == Where::Fd {
+            if *into == Destination::Fd {
                 kept.tells = Tells::Descriptor;
             }
             let open = op::OpenAt::new(CWD, kept.path(path)).flags(flags.cast_signed());
             open.mode(*mode).file_index(slot(*into)).build()
         }
         Act::Open2(path, flags, resolve, into) => {
-            if *into == Where::Fd {
+            if *into == Destination::Fd {
                 kept.tells = Tells::Descriptor;
             }
             *kept.how = types::OpenHow::new().flags(*flags).resolve(*resolve);
@@ -388,7 +388,7 @@ fn control(act: &Act, kept: &mut Kept) -> squeue::Entry {
             kept.fds[0] = real(*fd);
             let fds = kept.fds.as_ptr();
             let offset = match place {
-                Where::Slot(slot) => {
+                Destination::Slot(slot) => {
                     kept.tells = Tells::Slot(true);
                     slot.cast_signed()
                 }

@@ -11,7 +11,7 @@ use super::kids::ColdSlot;
 use super::{Dcache, Dentry};
 use crate::book::{Book, Kind, Part};
 use crate::lock_order::Bookshelf;
-use openpath_sync::{Mutex, Shards, unfailing};
+use openpath_sync::{Mutex, Shards, no_fault_injection};
 use std::sync::Arc;
 
 /// Where an entry is, as its cold half has it: kind in bit 0, part, number of the book; 0 is
@@ -142,7 +142,7 @@ impl Dcache {
 
     /// Puts an entry on a book. Nobody else sees the entry yet, or it is pinned and on no book.
     pub(super) fn enter_book(&self, book: &Book, index: u32, kind: Kind) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let part = book.parts.here();
         book.entries.force(kind as usize, 1);
         {
@@ -166,7 +166,7 @@ impl Dcache {
 
     /// Moves an entry to a book, as a name that exists. It is pinned.
     pub(super) fn move_to_book(&self, book: &Book, index: u32) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         if self.place(index).book() == book.number {
             // No look at the shelf, which all tenants have in common.
             self.strike(book, index);
@@ -178,7 +178,7 @@ impl Dcache {
 
     /// Takes an entry off this book, which it is on.
     fn strike(&self, book: &Book, index: u32) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let place = self.place(index);
         let kind = place.kind();
         {

@@ -8,7 +8,7 @@ use crate::book::Kind;
 use crate::inode::Inode;
 use crate::name::NameKey;
 use openpath_abi::Errno;
-use openpath_sync::{Chain, Sample, unfailing};
+use openpath_sync::{Chain, Sample, no_fault_injection};
 use std::sync::Arc;
 
 impl Dcache {
@@ -160,7 +160,7 @@ impl Dcache {
     /// Gives a negative entry its inode (`d_instantiate`); it is on `book` from then on. Held: the
     /// parent's names, exclusively, and a pin.
     pub(crate) fn instantiate(&self, book: &Book, index: u32, inode: Arc<Inode>) -> Sample {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.move_to_book(book, index);
         let d = self.at(index);
         let sb = d.sb.get();
@@ -183,7 +183,7 @@ impl Dcache {
     /// Takes an entry out of sight (`d_drop`). Held: the parent's names, exclusively, or shared
     /// with the flight of the name and a pin on the entry.
     pub(crate) fn unhash(&self, index: u32) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let d = self.at(index);
         let mut change = d.word().change();
         if change.flags() & dflag::UNHASHED == 0 {
@@ -230,7 +230,7 @@ impl Dcache {
         mut name: NewName<'_>,
         replaced: Option<u32>,
     ) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let d = self.at(index);
         let old_parent = d.parent.get();
         let first = replaced.filter(|&other| other < index);
@@ -282,7 +282,7 @@ impl Dcache {
     /// Swaps names and parents of two entries (`d_exchange`), at the backend after `seen`. Held: as
     /// for [`Dcache::rename`], for both.
     pub(crate) fn exchange(&self, one: u32, other: u32, seen: Seen) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let (a, b) = (self.at(one.min(other)), self.at(one.max(other)));
         let mut changes = (a.word().change(), b.word().change());
         let (a, b) = (self.at(one), self.at(other));
@@ -349,7 +349,7 @@ impl Dcache {
             let d = self.at(at);
             let sample = d.word().sample();
             let parent = d.parent.get();
-            if sample.busy() || !d.word().still(sample) {
+            if sample.is_busy() || !d.word().is_unchanged(sample) {
                 return None;
             }
             if parent == at {

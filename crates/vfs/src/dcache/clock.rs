@@ -14,7 +14,7 @@
 //! R2. Changes of one directory may overlap: it says "changing" until the last of them ends.
 
 use super::Dcache;
-use openpath_sync::{Word, Word32, unfailing};
+use openpath_sync::{Word, Word32, no_fault_injection};
 
 openpath_sync::zero_valid! {
     /// The clock of one superblock, alone on its lines.
@@ -66,7 +66,7 @@ impl Dcache {
 
 impl Drop for DirChange<'_> {
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let d = self.dcache.at(self.dir);
         let clock = self.dcache.clock(d.sb.get());
         let mut changing = self.dcache.changing.lock();

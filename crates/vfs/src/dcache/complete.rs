@@ -78,7 +78,7 @@ impl Dcache {
         self.uncount_name(dir);
         let now = self.at(dir).word().sample();
         // PAIR(dcache.complete): a change going on may be the one that sets the flag.
-        if now.busy() || now.has(dflag::COMPLETE) {
+        if now.is_busy() || now.has(dflag::COMPLETE) {
             self.set_incomplete(dir);
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{Dcache, Dentry, dflag};
 use crate::name::NameKey;
-use openpath_sync::{CHAIN_MAX, Certificate, Missed, Probe, Sample, View};
+use openpath_sync::{CHAIN_MAX, Certificate, Miss, Probe, Sample, View};
 
 /// What a search without a lock comes to.
 #[derive(Clone, Copy)]
@@ -58,9 +58,9 @@ impl Dcache {
             let sample = d.word().sample();
             if d.lo.get() == key.lo && d.hi.get() == key.hi && d.parent.get() == parent {
                 let found = !sample.has(dflag::UNHASHED)
-                    && sample.live()
+                    && sample.is_live()
                     && (!key.is_long() || self.names.matches(d.block.get(), name))
-                    && d.word().still(sample);
+                    && d.word().is_unchanged(sample);
                 return Some(if found {
                     Look::Entry(at, d, sample)
                 } else {
@@ -88,9 +88,9 @@ impl Dcache {
             }
             match self.table.missed(&view, probe, |k| key.hash_in(k, parent)) {
                 // Who asked has an older view. Of another generation, a certificate never holds.
-                Missed::Proved => return Look::Absent(probe),
-                Missed::Open => return Look::Unsure,
-                Missed::Elsewhere(next) => probe = next,
+                Miss::Proved => return Look::Absent(probe),
+                Miss::Open => return Look::Unsure,
+                Miss::Elsewhere(next) => probe = next,
             }
         }
     }
@@ -123,7 +123,11 @@ impl Dcache {
             // Reclaimed, renamed or reused since the bucket was let go: look again.
             let d = self.at(at);
             let same = d.lo.get() == key.lo && d.hi.get() == key.hi && d.parent.get() == parent;
-            if same && sample.live() && !sample.has(dflag::UNHASHED) && d.word().still(sample) {
+            if same
+                && sample.is_live()
+                && !sample.has(dflag::UNHASHED)
+                && d.word().is_unchanged(sample)
+            {
                 return Some((at, sample));
             }
             openpath_sync::relax();
@@ -145,6 +149,7 @@ impl Dcache {
             key.bytes()[..key.len().min(16)].to_vec()
         };
         let parent = d.parent.get();
-        (!sample.busy() && sample.live() && d.word().still(sample)).then_some((name, parent))
+        (!sample.is_busy() && sample.is_live() && d.word().is_unchanged(sample))
+            .then_some((name, parent))
     }
 }

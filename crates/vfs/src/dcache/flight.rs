@@ -6,7 +6,7 @@
 
 use crate::lock_order::{Flight, FlightTable};
 use crate::name::NameKey;
-use openpath_sync::{Mutex, unfailing};
+use openpath_sync::{Mutex, no_fault_injection};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ struct Over<'a> {
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.shard.lock().remove(&self.name);
     }
 }

@@ -141,7 +141,7 @@ impl Dcache {
         loop {
             let was = self.at(index).word().sample_steady();
             let hidden = was.flags() & (dflag::UNHASHED | dflag::ROOT) != 0;
-            if !was.live() || hidden || !is_it(self.at(index)) || self.mark(index, was) {
+            if !was.is_live() || hidden || !is_it(self.at(index)) || self.mark(index, was) {
                 return;
             }
         }
@@ -167,7 +167,7 @@ impl Dcache {
         let word = self.at(dir).word();
         loop {
             let was = word.sample_steady();
-            if !was.live() || !was.has(dflag::COMPLETE) {
+            if !was.is_live() || !was.has(dflag::COMPLETE) {
                 return;
             }
             if let Some(mut change) = word.change_if(was) {

@@ -28,7 +28,7 @@ impl Dcache {
     fn line(&self, index: u32) -> Option<String> {
         let (d, cold) = (self.at(index), self.cold(index));
         let now = d.word().sample();
-        if !now.live() {
+        if !now.is_live() {
             return None;
         }
         let (name, parent) = self.name_of(index).unwrap_or_default();
@@ -41,8 +41,8 @@ impl Dcache {
             words.join(" "),
             self.kid_count(index),
             cold.account.get(),
-            if now.dying() { ", dying" } else { "" },
-            if now.busy() { ", busy" } else { "" },
+            if now.is_dying() { ", dying" } else { "" },
+            if now.is_busy() { ", busy" } else { "" },
         ))
     }
 }

@@ -2,7 +2,7 @@
 //! The list of a directory's cached entries, under a lock bit of the directory's own.
 
 use super::Dcache;
-use openpath_sync::{Word32, unfailing};
+use openpath_sync::{Word32, no_fault_injection};
 
 openpath_sync::zero_valid! {
     /// The part of a dentry that no lock-free step reads.
@@ -36,7 +36,7 @@ struct Kids<'a> {
 
 impl Drop for Kids<'_> {
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.dcache.cold(self.of).kids.set(self.count);
     }
 }
@@ -63,7 +63,7 @@ impl Dcache {
 
     /// Enters `child` into the list of `parent`.
     pub(super) fn link_kid(&self, parent: u32, child: u32) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let mut list = self.lock_kids(parent);
         let (p, c) = (self.cold(parent), self.cold(child));
         let first = p.first_kid.get();
@@ -78,7 +78,7 @@ impl Dcache {
 
     /// Takes `child` out of the list of `parent`.
     pub(super) fn unlink_kid(&self, parent: u32, child: u32) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let mut list = self.lock_kids(parent);
         let c = self.cold(child);
         let (prev, next) = (c.prev.get(), c.next.get());

@@ -68,7 +68,7 @@ use crate::object::{Dentry, Ground, dflag};
 use crate::superblock::{Caching, SuperBlockOptions};
 use names::Names;
 use openpath_abi::Errno;
-use openpath_sync::{Allowance, Chain, HashKey, Locked, Mutex, Region, Shards, Table, Word32};
+use openpath_sync::{BoundedCounter, Chain, HashKey, Locked, Mutex, Region, Shards, Table, Word32};
 use std::sync::Arc;
 
 /// The cache of one `Vfs`.
@@ -89,7 +89,7 @@ pub(crate) struct Dcache {
     collections: reclaim::Collections,
     books: book::Books,
     /// Names that do not exist, on all books.
-    negatives: Allowance<1>,
+    negatives: BoundedCounter<1>,
     limit: u32,
 }
 
@@ -118,7 +118,7 @@ impl Dcache {
             graveyard: Shards::default(),
             collections: reclaim::Collections::default(),
             books: book::Books::default(),
-            negatives: Allowance::new([negatives_max.max(crate::book::BUDGET_MIN).into()]),
+            negatives: BoundedCounter::new([negatives_max.max(crate::book::BUDGET_MIN).into()]),
             limit,
         })
     }

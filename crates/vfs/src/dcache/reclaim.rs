@@ -236,7 +236,7 @@ impl Dcache {
     /// Whether nothing that an entry is keeps it from being evicted; a pin may.
     pub(super) fn evictable(&self, index: u32) -> bool {
         let s = self.at(index).word().sample();
-        s.steady() && leaf(s) && self.kid_count(index) == 0
+        s.is_steady() && leaf(s) && self.kid_count(index) == 0
     }
 
     /// Forgets the negative entries of a directory that was removed.
@@ -252,7 +252,7 @@ impl Dcache {
     /// below it: someone looked at it while the rest was forgotten.
     pub(crate) fn bury_root(&self, root: u32) {
         let now = self.at(root).word().sample_steady();
-        if now.live() && now.has(dflag::ROOT) {
+        if now.is_live() && now.has(dflag::ROOT) {
             self.set_flags(root, 0, dflag::ROOT);
             self.bury(root);
         }

@@ -27,7 +27,7 @@ use crate::file_ops::FileOps;
 use crate::inode::{Inode, shield};
 use openpath_abi::fcntl::O_NONBLOCK;
 use openpath_abi::{Errno, OFlags, mode, stat};
-use openpath_sync::Sleeper;
+use openpath_sync::Waiter;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub struct Opening<'a> {
     /// Who opens it.
     pub cred: &'a Cred,
     /// Who waits if the device has to be waited for; `None`: nobody (`O_NONBLOCK`).
-    pub wait: Option<&'a Sleeper>,
+    pub wait: Option<&'a Waiter>,
 }
 
 /// A driver. See [`crate::VfsBuilder::device`].
@@ -124,7 +124,7 @@ impl Devices {
         inode: &Inode,
         flags: OFlags,
         cred: &Cred,
-        sleeper: &Sleeper,
+        sleeper: &Waiter,
     ) -> Result<Box<dyn FileOps>, Errno> {
         let driver = self.driver_of(inode)?;
         let opening = Opening {

@@ -11,7 +11,7 @@ use crate::inode::shield;
 use crate::task::{Core, Task};
 use openpath_abi::fcntl::O_CLOEXEC;
 use openpath_abi::{Errno, OFlags};
-use openpath_sync::{FileRef, unfailing};
+use openpath_sync::{FileRef, no_fault_injection};
 use std::sync::Arc;
 
 impl Filp<'_> {
@@ -55,7 +55,7 @@ impl FdTable {
         cloexec: bool,
     ) -> Result<Option<(FileRef, bool)>, (Errno, FileRef)> {
         let mut map = self.table.lock();
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let new = match map.claim(slot, cloexec) {
             Ok(false) if self.table.get(slot) == 0 => return Err((Errno::EBUSY, file)),
             Ok(new) => new,

@@ -42,7 +42,7 @@ use crate::file_ops::Fd;
 use crate::task::{Core, Task};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
-use openpath_sync::{FileRef, unfailing};
+use openpath_sync::{FileRef, no_fault_injection};
 
 impl FdTable {
     /// Whether the file is at `fd`, once whoever was taking it out has done so.
@@ -81,7 +81,7 @@ impl FdTable {
     fn take(&self, core: &Core, fd: Fd) -> Result<(FileRef, bool), Errno> {
         let slot = slot_of(fd)?;
         let mut map = self.table.lock();
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let file = map.take_out(&core.vfs.dcache.store, slot);
         let file = file.ok_or(Errno::EBADF)?;
         map.free(slot);
@@ -118,7 +118,7 @@ impl Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.core.fds().abandon(self.slot);
     }
 }

@@ -11,7 +11,7 @@ use crate::file_ops::Fd;
 use crate::lock_order::FdTables;
 use crate::object::Ground;
 use openpath_abi::Errno;
-use openpath_sync::{Biased, FileRef, FileSlots, unfailing};
+use openpath_sync::{Biased, FileRef, FileSlots, no_fault_injection};
 
 /// A task's hold on a descriptor table.
 pub(crate) struct FdTable {
@@ -91,7 +91,7 @@ impl FdTable {
     /// `EMFILE`, `ENOMEM`.
     pub(crate) fn reserve(&self, start: u32, end: u32, cloexec: bool) -> Result<u32, Errno> {
         let mut map = self.table.lock();
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let slot = map.alloc(start, end, cloexec)?;
         self.table.claimed.poke(map.count());
         Ok(slot)
@@ -125,7 +125,7 @@ impl FdTable {
         cloexec: bool,
     ) -> Result<u32, (Errno, FileRef)> {
         let mut map = self.table.lock();
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let slot = match map.alloc(start, end, cloexec) {
             Ok(slot) => slot,
             Err(errno) => return Err((errno, file)),

@@ -44,7 +44,7 @@ use openpath_abi::fcntl::{
     O_RDWR, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::{Errno, OFlags, caps, mode};
-use openpath_sync::{FileRef, Pin, RawGuard, Sleeper};
+use openpath_sync::{FileRef, Pin, RawGuard, Waiter};
 
 /// What an open makes a file with.
 #[derive(Clone, Copy)]
@@ -148,7 +148,7 @@ impl<'t> Filp<'t> {
     }
 
     /// Who waits in its calls; `None`: nobody (`O_NONBLOCK`).
-    pub(crate) fn waiter(&self) -> Option<&'t Sleeper> {
+    pub(crate) fn waiter(&self) -> Option<&'t Waiter> {
         (!self.flags().contains(O_NONBLOCK)).then_some(&self.core.sleeper)
     }
 

@@ -12,7 +12,7 @@ use crate::lock::LockContext;
 use crate::lock_call::LockKind;
 use crate::lock_order::LeaseTable;
 use openpath_abi::Errno;
-use openpath_sync::{Ended, MutexGuard, Sleeper};
+use openpath_sync::{Ended, MutexGuard, Waiter};
 use std::time::{Duration, Instant};
 
 /// What a call that changes names wants of the leases on a directory or file.
@@ -95,7 +95,7 @@ impl Shared {
         &self,
         inode: &Inode,
         want: Want,
-        wait: Option<&Sleeper>,
+        wait: Option<&Waiter>,
     ) -> Result<(), Errno> {
         let Some(context) = inode.locks() else {
             return Ok(());

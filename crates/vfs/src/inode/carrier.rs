@@ -15,7 +15,7 @@ use openpath_abi::Errno;
 
 /// What is to be done with data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum IoKind {
     /// It is read.
     Read,
     /// It is written.
@@ -26,7 +26,7 @@ pub enum Way {
 
 /// What is to be moved, with its buffers.
 #[derive(Debug)]
-pub enum Cargo {
+pub enum IoRequest {
     /// Data is read into this, as much as its length.
     Read(Vec<u8>),
     /// This is written.
@@ -35,14 +35,14 @@ pub enum Cargo {
     Sync(bool),
 }
 
-impl Cargo {
+impl IoRequest {
     /// What is to be done.
     #[must_use]
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> IoKind {
         match self {
-            Self::Read(_) => Way::Read,
-            Self::Write(_) => Way::Write,
-            Self::Sync(_) => Way::Sync,
+            Self::Read(_) => IoKind::Read,
+            Self::Write(_) => IoKind::Write,
+            Self::Sync(_) => IoKind::Sync,
         }
     }
 
@@ -64,11 +64,11 @@ impl Cargo {
 }
 
 /// What is called when it is done: how many bytes were moved.
-pub type Carried = Box<dyn FnOnce(Cargo, Result<usize, Errno>) + Send>;
+pub type IoCompletion = Box<dyn FnOnce(IoRequest, Result<usize, Errno>) + Send>;
 
 /// What will move data of one file, once.
-pub trait Carrier: Send {
+pub trait AsyncIo: Send {
     /// Begins, at `offset` of the file; it does not wait. `then` is called once, when it is done,
     /// by another thread, which must not be kept waiting.
-    fn begin(self: Box<Self>, cargo: Cargo, offset: u64, then: Carried);
+    fn begin(self: Box<Self>, cargo: IoRequest, offset: u64, then: IoCompletion);
 }

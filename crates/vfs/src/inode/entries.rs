@@ -12,7 +12,7 @@
 
 use super::{Attr, Inode, Patience};
 use openpath_abi::Errno;
-use openpath_sync::unfailing;
+use openpath_sync::no_fault_injection;
 
 /// Flag of the attributes' sequence: they are to be confirmed before a descriptor shows them.
 const CONFIRM: u64 = 1 << 3;
@@ -21,7 +21,7 @@ impl Inode {
     /// The entry at `index` is about to be this directory's.
     pub(crate) fn note_entry(&self, index: u32) {
         if self.is_dir() && !self.entry.swap_if(0, index) {
-            let _step = unfailing();
+            let _step = no_fault_injection();
             self.rare().entries.lock().push(index);
         }
     }
@@ -69,9 +69,9 @@ impl Inode {
         confirm: impl FnOnce(&Self) -> Result<(), Errno>,
     ) -> Result<Attr, Errno> {
         let seq = self.attr.seq.sample();
-        if !seq.busy() && !seq.has(CONFIRM) {
+        if !seq.is_busy() && !seq.has(CONFIRM) {
             let attr = self.attr.read_words();
-            if self.attr.seq.still(seq) {
+            if self.attr.seq.is_unchanged(seq) {
                 return Ok(attr);
             }
         }

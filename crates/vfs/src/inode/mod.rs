@@ -32,7 +32,7 @@ mod marks;
 mod ops;
 
 pub use attr::Attr;
-pub use carrier::{Cargo, Carried, Carrier, Way};
+pub use carrier::{AsyncIo, IoCompletion, IoKind, IoRequest};
 pub(crate) use marks::kind;
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
@@ -46,7 +46,7 @@ use attr::{AttrWords, high, low};
 use openpath_abi::xattr::CAPABILITY_NAME;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_sync::{
-    Hold, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Word, Word32, WriteOnce,
+    Mutex, OwnedReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Word, Word32, WriteOnce,
 };
 use std::sync::Arc;
 
@@ -225,9 +225,9 @@ impl Inode {
     pub fn attr(&self) -> Attr {
         loop {
             let seq = self.attr.seq.sample();
-            if !seq.busy() {
+            if !seq.is_busy() {
                 let attr = self.attr.read_words();
-                if self.attr.seq.still(seq) {
+                if self.attr.seq.is_unchanged(seq) {
                     return attr;
                 }
             }
@@ -262,8 +262,8 @@ impl Inode {
         self.names.try_read()
     }
     /// As [`Inode::try_hold_names`], until what this returns is dropped, be it in another thread.
-    pub(crate) fn try_keep_names(self: &Arc<Self>) -> Option<Hold<Self, (), InodeNames>> {
-        Hold::attempt(self, |inode| &inode.names)
+    pub(crate) fn try_keep_names(self: &Arc<Self>) -> Option<OwnedReadGuard<Self, (), InodeNames>> {
+        OwnedReadGuard::attempt(self, |inode| &inode.names)
     }
     /// Holds the names in this directory, or the file's data and attributes, as they are
     /// (`i_rwsem`, shared).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a backend serves an inode with: the calls, and the words they are made in.
 
-use super::{Carrier, Inode, Way};
+use super::{AsyncIo, Inode, IoKind};
 use crate::acl::{Acls, SetAcl};
 use crate::file_ops::FileOps;
 use crate::lock_call::LockCall;
@@ -285,11 +285,11 @@ pub trait InodeOps: Send + Sync + 'static {
 
     /// What will move data of this file by itself, if there is something that can, and asking for
     /// it does not wait. `None`, the default: the call is made by who waits for it.
-    fn carrier(&self, inode: &Inode, way: Way) -> Option<Box<dyn Carrier>> {
+    fn carrier(&self, inode: &Inode, way: IoKind) -> Option<Box<dyn AsyncIo>> {
         None
     }
 
-    /// Brings size, blocks and times up to date after a [`Carrier`] wrote; it may wait. What
+    /// Brings size, blocks and times up to date after a [`AsyncIo`] wrote; it may wait. What
     /// `write_at` does besides writing.
     fn settle(&self, inode: &Inode) {}
 

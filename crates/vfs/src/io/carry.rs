@@ -6,7 +6,7 @@
 //! `inode_dio_begin` and `file_remove_privs` before they begin.
 //!
 //! # States
-//! Asked for ([`Task::carrier`]): there is none, or it is given -> begun ([`Carriage::begin`]),
+//! Asked for ([`Task::carrier`]): there is none, or it is given -> begun ([`PreparedIo::begin`]),
 //! with buffers of its own -> done, in a thread of the backend -> closed ([`Task::carried`]), which
 //! does what a call does after data was moved.
 //!
@@ -24,31 +24,31 @@
 use super::{ONCE_MAX, Place, counted, verify_area};
 use crate::file::{Filp, OpenFile};
 use crate::file_ops::FileOps;
-use crate::inode::{Cargo, Carrier, Inode, shield};
+use crate::inode::{AsyncIo, Inode, IoRequest, shield};
 use crate::lock_order::InodeNames;
 use crate::task::Task;
 use openpath_abi::falloc::RWF_NOAPPEND;
 use openpath_abi::fcntl::{O_DSYNC, O_NOATIME};
 use openpath_abi::{Errno, mode};
-use openpath_sync::Hold;
+use openpath_sync::OwnedReadGuard;
 use std::io::IoSlice;
 use std::sync::Arc;
 
 /// What will carry out one call.
 #[must_use]
-pub struct Carriage {
-    carrier: Box<dyn Carrier>,
-    held: Option<Hold<Inode, (), InodeNames>>,
+pub struct PreparedIo {
+    carrier: Box<dyn AsyncIo>,
+    held: Option<OwnedReadGuard<Inode, (), InodeNames>>,
     offset: u64,
 }
 
-impl Carriage {
+impl PreparedIo {
     /// Begins, and does not wait. `then` is called once, when it is done, by a thread of the
     /// backend, and must not keep it waiting: what it is told is for [`Task::carried`].
     pub fn begin(
         self,
-        cargo: Cargo,
-        then: impl FnOnce(Cargo, Result<usize, Errno>) + Send + 'static,
+        cargo: IoRequest,
+        then: impl FnOnce(IoRequest, Result<usize, Errno>) + Send + 'static,
     ) {
         let Self {
             carrier,
@@ -64,7 +64,7 @@ impl Carriage {
     }
 }
 
-impl Cargo {
+impl IoRequest {
     /// Whether [`Task::carried`] may have to wait after this.
     #[must_use]
     pub fn may_wait(&self, moved: &Result<usize, Errno>) -> bool {
@@ -85,26 +85,26 @@ impl Task {
     /// What will carry out the call that moves `cargo` at `offset` of `file`; none if it is a call
     /// for a thread that may wait (R1). It does not wait itself.
     #[must_use]
-    pub fn carrier(&self, file: &OpenFile, cargo: &Cargo, offset: i64) -> Option<Carriage> {
+    pub fn carrier(&self, file: &OpenFile, cargo: &IoRequest, offset: i64) -> Option<PreparedIo> {
         let file = Filp::hold(&self.core, file.lend(&self.core).ok()?);
         file.carrier(cargo, offset)
     }
 
     /// Does what is left after `cargo` was carried and `moved` came of it; what the call answers.
-    /// Where [`Cargo::may_wait`] says so, it may wait.
+    /// Where [`IoRequest::may_wait`] says so, it may wait.
     ///
     /// # Errors
     /// As [`Task::pread`], [`Task::pwrite`], [`Task::fsync`].
     pub fn carried(
         &self,
         file: &OpenFile,
-        cargo: &mut Cargo,
+        cargo: &mut IoRequest,
         offset: i64,
         moved: Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let file = Filp::hold(&self.core, file.lend(&self.core)?);
         match cargo {
-            Cargo::Read(buf) => match moved {
+            IoRequest::Read(buf) => match moved {
                 Ok(done) => {
                     counted(done, buf.len())?;
                     file.tell_read(done);
@@ -112,16 +112,16 @@ impl Task {
                 }
                 Err(_) => file.read(buf, Place::At(offset)),
             },
-            Cargo::Write(data) => file.written(data, offset, moved.unwrap_or(0)),
-            Cargo::Sync(data_only) if was_not_done(&moved) => file.sync(*data_only).map(|()| 0),
-            Cargo::Sync(_) => moved,
+            IoRequest::Write(data) => file.written(data, offset, moved.unwrap_or(0)),
+            IoRequest::Sync(data_only) if was_not_done(&moved) => file.sync(*data_only).map(|()| 0),
+            IoRequest::Sync(_) => moved,
         }
     }
 }
 
 impl Filp<'_> {
     /// As [`Task::carrier`].
-    fn carrier(&self, cargo: &Cargo, offset: i64) -> Option<Carriage> {
+    fn carrier(&self, cargo: &IoRequest, offset: i64) -> Option<PreparedIo> {
         let store = &self.core.vfs.dcache.store;
         let inode = store.share_dentry_payload(self.file().pin())?;
         let leaves = self.own_ops().is_none_or(FileOps::leaves_data);
@@ -129,13 +129,13 @@ impl Filp<'_> {
             return None;
         }
         let held = match cargo {
-            Cargo::Read(buf) if self.reads_plainly(buf.len(), offset) => None,
-            Cargo::Read(_) => return None,
-            Cargo::Write(data) => Some(self.hold_to_write(&inode, data.len(), offset)?),
-            Cargo::Sync(_) => None,
+            IoRequest::Read(buf) if self.reads_plainly(buf.len(), offset) => None,
+            IoRequest::Read(_) => return None,
+            IoRequest::Write(data) => Some(self.hold_to_write(&inode, data.len(), offset)?),
+            IoRequest::Sync(_) => None,
         };
         let carrier = shield(|| Ok(inode.ops().carrier(&inode, cargo.way())));
-        Some(Carriage {
+        Some(PreparedIo {
             carrier: carrier.ok()??,
             held,
             offset: offset.cast_unsigned(),
@@ -157,7 +157,7 @@ impl Filp<'_> {
         inode: &Arc<Inode>,
         len: usize,
         offset: i64,
-    ) -> Option<Hold<Inode, (), InodeNames>> {
+    ) -> Option<OwnedReadGuard<Inode, (), InodeNames>> {
         let target = self.target().ok()?;
         let plain = self.writable() && is_plain(len, offset) && !self.flags().contains(O_DSYNC);
         if !plain || self.at_end(&target, 0) != Ok(false) {

@@ -24,7 +24,7 @@ mod sync;
 mod wait;
 mod write;
 
-pub use carry::Carriage;
+pub use carry::PreparedIo;
 pub use wait::DataWait;
 
 use crate::file::Filp;

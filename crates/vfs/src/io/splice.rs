@@ -14,7 +14,7 @@ use crate::file::Filp;
 use crate::pipe::{End, SLOT};
 use openpath_abi::fcntl::O_DIRECT;
 use openpath_abi::{Errno, mode};
-use openpath_sync::Sleeper;
+use openpath_sync::Waiter;
 
 impl End {
     /// Moves up to `count` bytes of `from`, from offset `start` on, into the pipe: as many as there
@@ -28,7 +28,7 @@ impl End {
         from: &Filp<'_>,
         start: i64,
         count: usize,
-        wait: Option<&Sleeper>,
+        wait: Option<&Waiter>,
     ) -> Result<usize, Errno> {
         let pages = from.inode()?.kind() == mode::S_IFREG && !from.flags().contains(O_DIRECT);
         let skip = if pages { start as usize % SLOT } else { 0 };

@@ -13,7 +13,7 @@ use super::LeaseFlavor;
 use crate::file_ops::{Fd, OwnerEx};
 use crate::lock_call::LockKind;
 use crate::lock_order::LeaseNotices;
-use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue};
+use openpath_sync::{Ended, Mutex, WaitQueue, Waiter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ impl LeaseBreaks {
     }
 
     fn next(&self, until: Option<Instant>) -> Option<LeaseBreak> {
-        let sleeper = Sleeper::default();
+        let sleeper = Waiter::default();
         let mut waiting = self.0.0.lock();
         loop {
             if let Some((_, notice)) = waiting.notices.pop_first() {

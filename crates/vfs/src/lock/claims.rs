@@ -15,7 +15,7 @@
 //! G1. What is in somebody's way is found in O(log n), and O(1) more for each claim of his own
 //!     that has some of the range.
 
-use super::queue::Waiter;
+use super::queue::QueuedLock;
 use super::ranges::{Ask, Held};
 use super::tree::{Piece, Tree};
 use crate::lock_call::{LockKind, LockOwner, Range};
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The claims of one file, by the number of the wait. See the module head.
 #[derive(Default)]
 pub(super) struct Claims {
-    by_wait: BTreeMap<u64, Waiter>,
+    by_wait: BTreeMap<u64, QueuedLock>,
     by_owner: BTreeSet<(LockOwner, u64)>,
     tree: Tree,
 }
@@ -35,7 +35,7 @@ impl Claims {
         self.by_wait.is_empty()
     }
 
-    pub(super) fn enter(&mut self, wait: u64, waiter: Waiter) {
+    pub(super) fn enter(&mut self, wait: u64, waiter: QueuedLock) {
         let Range { start, end } = waiter.ask.range;
         let write = waiter.ask.kind == LockKind::Write;
         self.tree.insert(Piece {
@@ -48,7 +48,7 @@ impl Claims {
         self.by_wait.insert(wait, waiter);
     }
 
-    pub(super) fn take(&mut self, wait: u64) -> Option<Waiter> {
+    pub(super) fn take(&mut self, wait: u64) -> Option<QueuedLock> {
         let waiter = self.by_wait.remove(&wait)?;
         self.by_owner.remove(&(waiter.ask.owner, wait));
         self.tree.remove(waiter.ask.range.start, wait);

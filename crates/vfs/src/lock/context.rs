@@ -7,7 +7,7 @@
 
 use super::fee::Fee;
 use super::graph::Graph;
-use super::queue::{Place, Queue, Waiter};
+use super::queue::{Place, Queue, QueuedLock};
 use super::ranges::{Ask, Held, Ranges};
 use super::wait::{Wakes, Wish};
 use crate::config::Profile;
@@ -321,7 +321,7 @@ impl LockContext {
     pub(crate) fn hear(&self, locks: &Locks, place: &Place) -> Option<Result<(), Errno>> {
         self.change(|state, wakes| {
             let side = state.side(place.owner);
-            let Waiter { ask, answer } = side.ranges.unclaim(place.seq)?;
+            let QueuedLock { ask, answer } = side.ranges.unclaim(place.seq)?;
             let range = ask.range;
             let set = side.ranges.set(ask);
             if let Err(errno) = set {
@@ -342,7 +342,7 @@ impl LockContext {
             if !side.queue.is_empty() {
                 side.queue.leave(place, &mut locks.graph.lock());
             }
-            if let Some(Waiter { ask, answer }) = side.ranges.unclaim(place.seq) {
+            if let Some(QueuedLock { ask, answer }) = side.ranges.unclaim(place.seq) {
                 answer.refuse(Errno::EBADF);
                 side.settle(locks, ask.range, wakes);
             }

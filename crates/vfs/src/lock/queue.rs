@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// One who waits.
-pub(super) struct Waiter {
+pub(super) struct QueuedLock {
     pub(super) ask: Ask,
     pub(super) answer: Arc<Answer>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Waiter {
 struct Line {
     range: Range,
     kind: LockKind,
-    waiters: BTreeMap<u64, Waiter>,
+    waiters: BTreeMap<u64, QueuedLock>,
 }
 
 /// Where one waits.
@@ -85,7 +85,7 @@ impl Queue {
         let seq = graph.enter(owner, line);
         let answer = Arc::<Answer>::default();
         if let Some(open) = self.lines.get_mut(&line) {
-            let waiter = Waiter {
+            let waiter = QueuedLock {
                 ask,
                 answer: Arc::clone(&answer),
             };
@@ -226,7 +226,7 @@ impl Queue {
     }
 
     /// Takes one out of its line, which goes with the last.
-    fn take(&mut self, line: LineId, seq: u64, graph: &mut Graph) -> Option<Waiter> {
+    fn take(&mut self, line: LineId, seq: u64, graph: &mut Graph) -> Option<QueuedLock> {
         let open = self.lines.get_mut(&line)?;
         let waiter = open.waiters.remove(&seq)?;
         graph.leave(waiter.ask.owner, line, seq);

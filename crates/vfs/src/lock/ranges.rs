@@ -12,7 +12,7 @@
 use super::claims::Claims;
 use super::fee::Fee;
 use super::many::Many;
-use super::queue::Waiter;
+use super::queue::QueuedLock;
 use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
@@ -134,12 +134,12 @@ impl Ranges {
     }
 
     /// Keeps what is granted until it is heard of, by the number of the wait.
-    pub(super) fn claim(&mut self, wait: u64, waiter: Waiter) {
+    pub(super) fn claim(&mut self, wait: u64, waiter: QueuedLock) {
         self.claims.enter(wait, waiter);
     }
 
     /// Takes that, if it is there still.
-    pub(super) fn unclaim(&mut self, wait: u64) -> Option<Waiter> {
+    pub(super) fn unclaim(&mut self, wait: u64) -> Option<QueuedLock> {
         self.claims.take(wait)
     }
 

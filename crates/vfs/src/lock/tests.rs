@@ -13,7 +13,7 @@ use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::mount::rootfs;
 use crate::tenant::TenantRef;
 use openpath_abi::{Errno, Timespec};
-use openpath_sync::{Mutex, Sleeper};
+use openpath_sync::{Mutex, Waiter};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -93,7 +93,7 @@ fn many_waits_of_one_owner_end_in_any_order() {
 impl LockContext {
     /// Gives the owner what it asks for, now, or when nobody is in the way if `wait` says who
     /// waits.
-    fn set(&self, vfs: &Shared, ask: Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
+    fn set(&self, vfs: &Shared, ask: Ask, wait: Option<&Waiter>) -> Result<(), Errno> {
         match (self.ask(&vfs.locks, ask, Wish::asleep(wait))?, wait) {
             (Some(place), Some(sleeper)) => self.wait(&vfs.locks, &place, sleeper),
             _ => Ok(()),
@@ -129,7 +129,7 @@ impl Scene {
         file: usize,
         owner: u64,
         kind: LockKind,
-    ) -> (Receiver<Result<(), Errno>>, Sleeper) {
+    ) -> (Receiver<Result<(), Errno>>, Waiter) {
         let before = self.waiting(file);
         let started = self.start(file, owner, kind);
         while self.waiting(file) == before {
@@ -144,9 +144,9 @@ impl Scene {
         file: usize,
         owner: u64,
         kind: LockKind,
-    ) -> (Receiver<Result<(), Errno>>, Sleeper) {
+    ) -> (Receiver<Result<(), Errno>>, Waiter) {
         let (told, heard) = channel();
-        let (scene, sleeper) = (Arc::clone(self), Sleeper::default());
+        let (scene, sleeper) = (Arc::clone(self), Waiter::default());
         let own = sleeper.clone();
         thread::spawn(move || {
             let ask = ask(&scene.vfs, owner, 0, 9, kind);
@@ -252,7 +252,7 @@ fn who_holds_a_part_may_raise_it_before_others() {
 }
 
 /// Owner n holds file n and waits for file n - 1: a chain that ends at owner 0.
-fn chain(scene: &Arc<Scene>, length: u64) -> Vec<(Receiver<Result<(), Errno>>, Sleeper)> {
+fn chain(scene: &Arc<Scene>, length: u64) -> Vec<(Receiver<Result<(), Errno>>, Waiter)> {
     for owner in 0..=length {
         assert_eq!(scene.set(owner as usize, owner, Write), Ok(()));
     }
@@ -270,7 +270,7 @@ fn a_circle_is_refused_if_it_is_found_in_as_many_hops_as_linux_makes() {
         let last = length as usize;
         let closes = ask(&scene.vfs, 0, 0, 9, Write);
         let found = thread::scope(|s| {
-            let sleeper = Sleeper::default();
+            let sleeper = Waiter::default();
             let own = sleeper.clone();
             let scene = &scene;
             let asks = s.spawn(move || scene.files[last].set(&scene.vfs.0, closes, Some(&own)));
@@ -347,7 +347,7 @@ fn threads_that_take_turns_and_are_interrupted_lose_nothing() {
             .map(|owner| {
                 let scene = &scene;
                 s.spawn(move || {
-                    let (sleeper, mut served) = (Sleeper::default(), 0_u32);
+                    let (sleeper, mut served) = (Waiter::default(), 0_u32);
                     for turn in 0..300_u64 {
                         if (turn + owner).is_multiple_of(5) {
                             sleeper.interrupt();

@@ -7,7 +7,7 @@ use super::context::Locks;
 use super::queue::Place;
 use crate::lock_order::LockAnswer;
 use openpath_abi::Errno;
-use openpath_sync::{Mutex, Sleeper, WaitQueue, Wake, Word, spin_until};
+use openpath_sync::{Mutex, WaitQueue, Waiter, Wake, Word, spin_until};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -17,7 +17,7 @@ pub(crate) enum Wish<'a> {
     /// Not at all.
     Now,
     /// Its thread sleeps.
-    Asleep(&'a Sleeper),
+    Asleep(&'a Waiter),
     /// No thread does ([`crate::LockWait`]).
     Later,
 }
@@ -57,12 +57,12 @@ pub(crate) struct Answer {
 
 impl<'a> Wish<'a> {
     /// To sleep, or not to wait.
-    pub(crate) fn asleep(sleeper: Option<&'a Sleeper>) -> Self {
+    pub(crate) fn asleep(sleeper: Option<&'a Waiter>) -> Self {
         sleeper.map_or(Self::Now, Self::Asleep)
     }
 
     /// Who sleeps.
-    pub(crate) fn sleeper(self) -> Option<&'a Sleeper> {
+    pub(crate) fn sleeper(self) -> Option<&'a Waiter> {
         match self {
             Self::Asleep(sleeper) => Some(sleeper),
             Self::Now | Self::Later => None,
@@ -121,7 +121,7 @@ impl Answer {
 
     /// Sleeps until it is told; `None`: interrupted before. Looks for it first: most locks are held
     /// for less than it takes to wake somebody.
-    fn sleep(&self, sleeper: &Sleeper) -> Option<Result<(), Errno>> {
+    fn sleep(&self, sleeper: &Waiter) -> Option<Result<(), Errno>> {
         spin_until(|| self.told.get() != 0);
         let mut given = self.given.lock();
         while given.answer.is_none() {
@@ -153,12 +153,7 @@ impl LockContext {
     /// # Errors
     /// `EINTR`; `EDEADLK`, `ENOLCK`, as the answer says.
     #[inline(never)]
-    pub(crate) fn wait(
-        &self,
-        locks: &Locks,
-        place: &Place,
-        sleeper: &Sleeper,
-    ) -> Result<(), Errno> {
+    pub(crate) fn wait(&self, locks: &Locks, place: &Place, sleeper: &Waiter) -> Result<(), Errno> {
         let in_line = InLine {
             locks,
             context: self,

@@ -3,7 +3,7 @@
 
 use super::{Mounts, hash_at};
 use crate::path::Spot;
-use openpath_sync::{CHAIN_MAX, Chain, Missed, Probe, Sample, View};
+use openpath_sync::{CHAIN_MAX, Chain, Miss, Probe, Sample, View};
 
 /// What a look at the mount table gave.
 pub(crate) enum Cover {
@@ -19,7 +19,7 @@ impl Mounts {
     /// The mount that covers directory `point` of mount `parent` (`__lookup_mnt`).
     pub(crate) fn cover(&self, parent: u32, point: u32) -> Cover {
         let changes = self.changes.sample();
-        if changes.busy() {
+        if changes.is_busy() {
             return Cover::Changed;
         }
         let view = self.table.view();
@@ -45,7 +45,7 @@ impl Mounts {
             probe = next;
         };
         // Whatever changes the table is a change of the mounts, so this covers the search.
-        if steps == 0 || !self.changes.still(changes) {
+        if steps == 0 || !self.changes.is_unchanged(changes) {
             return Cover::Changed;
         }
         found
@@ -61,8 +61,8 @@ impl Mounts {
             .table
             .missed(view, probe, |key| hash_at(parent, point, key))
         {
-            Missed::Elsewhere(next) => Some(next),
-            Missed::Proved | Missed::Open => None,
+            Miss::Elsewhere(next) => Some(next),
+            Miss::Proved | Miss::Open => None,
         }
     }
 
@@ -84,7 +84,7 @@ impl Mounts {
             let changes = self.changes.sample();
             let m = self.at(mount);
             let (parent, point) = (m.parent.get(), m.point.get());
-            if !changes.busy() && self.changes.still(changes) {
+            if !changes.is_busy() && self.changes.is_unchanged(changes) {
                 return (parent != 0).then_some((parent, point));
             }
             openpath_sync::relax();

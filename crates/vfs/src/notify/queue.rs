@@ -7,7 +7,7 @@
 use crate::lock_order::NotifyQueue;
 use openpath_abi::Errno;
 use openpath_abi::inotify::{IN_IGNORED, IN_Q_OVERFLOW};
-use openpath_sync::{Mutex, Sleeper, WaitQueue};
+use openpath_sync::{Mutex, WaitQueue, Waiter};
 use std::collections::VecDeque;
 
 /// Bytes of `struct inotify_event` before the name; a name is padded to a multiple of them.
@@ -120,7 +120,7 @@ impl Queue {
     ///
     /// # Errors
     /// `EINVAL` (no room for the first event), `EAGAIN` (there is none), `EINTR`.
-    pub(super) fn read(&self, buf: &mut [u8], wait: Option<&Sleeper>) -> Result<usize, Errno> {
+    pub(super) fn read(&self, buf: &mut [u8], wait: Option<&Waiter>) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         loop {
             if !state.events.is_empty() {

@@ -14,7 +14,7 @@ use openpath_abi::inotify::{
 };
 use openpath_abi::poll::{POLLIN, POLLRDNORM};
 use openpath_abi::{Errno, StatFs, Timespec, mode};
-use openpath_sync::Sleeper;
+use openpath_sync::Waiter;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -306,7 +306,7 @@ fn a_reader_waits_for_what_another_thread_tells() {
         for _ in 0..2 {
             let (say, group) = (say.clone(), &group);
             scope.spawn(move || {
-                let (mut buf, sleeper) = ([0; 16], Sleeper::default());
+                let (mut buf, sleeper) = ([0; 16], Waiter::default());
                 let waiting = Io {
                     wait: Some(&sleeper),
                     ..Io::default()

@@ -58,21 +58,21 @@ impl Task {
     /// # Errors
     /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
     #[doc(alias = "O_CREAT")]
-    #[inline]
+    #[inline(always)]
     pub fn open(
         &self,
         path: &[u8],
         flags: OFlags,
         mode: impl Into<openpath_abi::Mode>,
     ) -> Result<Fd, Errno> {
-        self.openat(AT_FDCWD, path, flags, mode)
+        self.openat_with(AT_FDCWD, path, flags, mode.into().bits())
     }
 
     /// Opens `path`, relative to `dirfd`. Linux: openat(2).
     ///
     /// # Errors
     /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
-    #[inline]
+    #[inline(always)]
     pub fn openat(
         &self,
         dirfd: Fd,
@@ -80,10 +80,16 @@ impl Task {
         flags: OFlags,
         mode: impl Into<openpath_abi::Mode>,
     ) -> Result<Fd, Errno> {
+        self.openat_with(dirfd, path, flags, mode.into().bits())
+    }
+
+    /// [`Task::openat`] without its type parameter, so that there is one copy of the code.
+    #[inline]
+    fn openat_with(&self, dirfd: Fd, path: &[u8], flags: OFlags, mode: u32) -> Result<Fd, Errno> {
         if let Some(op) = how::plain(flags) {
             return do_open(&self.core, dirfd, path, &op);
         }
-        self.openat_ruled(dirfd, path, flags, mode.into().bits())
+        self.openat_ruled(dirfd, path, flags, mode)
     }
 
     /// As [`Task::openat`] with flags that need their rules read.

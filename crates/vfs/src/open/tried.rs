@@ -23,21 +23,21 @@ impl Task {
     ///
     /// # Errors
     /// As [`Task::try_openat`].
-    #[inline]
+    #[inline(always)]
     pub fn try_open(
         &self,
         path: &[u8],
         flags: OFlags,
         mode: impl Into<Mode>,
     ) -> Result<Fd, TryError> {
-        self.try_openat(AT_FDCWD, path, flags, mode)
+        self.try_openat_with(AT_FDCWD, path, flags, mode.into())
     }
 
     /// As [`Task::openat`], but without a wait.
     ///
     /// # Errors
     /// [`TryError::WouldBlock`], at once for what is to be made or cut; those of [`Task::openat`].
-    #[inline]
+    #[inline(always)]
     pub fn try_openat(
         &self,
         dirfd: Fd,
@@ -45,13 +45,24 @@ impl Task {
         flags: OFlags,
         mode: impl Into<Mode>,
     ) -> Result<Fd, TryError> {
-        let mode = mode.into().bits();
+        self.try_openat_with(dirfd, path, flags, mode.into())
+    }
+
+    /// [`Task::try_openat`] without its type parameter.
+    #[inline]
+    fn try_openat_with(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+    ) -> Result<Fd, TryError> {
         self.tried(|| {
             let op = match how::plain(flags) {
                 Some(op) => op,
                 None => {
                     let profile = self.core.vfs.config.profile;
-                    how::build(&how::lenient(flags, mode, profile), profile)?
+                    how::build(&how::lenient(flags, mode.bits(), profile), profile)?
                 }
             };
             self.try_op(dirfd, path, op)

@@ -11,7 +11,7 @@ use openpath_abi::Errno;
 use openpath_abi::falloc::RWF_NOWAIT;
 use openpath_abi::fcntl::O_DIRECT;
 use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
-use openpath_sync::unfailing;
+use openpath_sync::no_fault_injection;
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl State {
 impl Drop for End {
     /// `pipe_release`
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let mut state = self.pipe.state.lock();
         state.readers -= u32::from(self.reads);
         state.writers -= u32::from(self.writes);

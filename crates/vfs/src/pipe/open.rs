@@ -16,7 +16,7 @@ use crate::cred::Cred;
 use crate::lock_order::InodePipes;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_abi::{Errno, OFlags};
-use openpath_sync::{Mutex, Sleeper, Wake};
+use openpath_sync::{Mutex, Waiter, Wake};
 use std::sync::{Arc, Weak};
 
 /// The pipe of an inode, for as long as somebody has it open (`i_pipe`).
@@ -29,7 +29,7 @@ pub(crate) struct Opener<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) cred: &'a Cred,
     /// Who waits for a peer; `None`: nobody.
-    pub(crate) sleeper: Option<&'a Sleeper>,
+    pub(crate) sleeper: Option<&'a Waiter>,
 }
 
 /// Opens a FIFO, whose inode keeps its pipe at `place`; `None` where it would wait for a peer, and
@@ -106,7 +106,7 @@ pub(crate) fn would_meet(place: &InodePipe, flags: OFlags) -> Result<bool, Errno
 
 /// A new end of the pipe, when it has a peer or needs none; `None` if it would wait for one without
 /// a sleeper to do so.
-fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Sleeper>) -> Result<Option<End>, Errno> {
+fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Waiter>) -> Result<Option<End>, Errno> {
     let (reads, writes) = sides(flags)?;
     let may_wait = !flags.contains(O_NONBLOCK);
     let (came, alone, wake) = {
@@ -146,7 +146,7 @@ impl End {
     ///
     /// # Errors
     /// `EINTR`.
-    fn meet(&self, came: u64, sleeper: &Sleeper) -> Result<(), Errno> {
+    fn meet(&self, came: u64, sleeper: &Waiter) -> Result<(), Errno> {
         let pipe = self.pipe();
         let mut state = pipe.state.lock();
         while state.came(!self.reads()) == came {

@@ -7,7 +7,7 @@
 use super::Pipe;
 use super::end::End;
 use openpath_abi::Errno;
-use openpath_sync::{Sleeper, unfailing};
+use openpath_sync::{Waiter, no_fault_injection};
 
 /// Slots that someone is about to fill.
 pub(crate) struct Reserved<'a> {
@@ -31,7 +31,7 @@ impl Reserved<'_> {
 impl Drop for Reserved<'_> {
     /// What was read goes into the pipe; the slots left are free again.
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         let mut state = self.pipe.state.lock();
         state.reserved -= self.slots;
         for page in self.pages.drain(..) {
@@ -51,7 +51,7 @@ impl End {
     pub(crate) fn reserve(
         &self,
         wanted: usize,
-        wait: Option<&Sleeper>,
+        wait: Option<&Waiter>,
     ) -> Result<Reserved<'_>, Errno> {
         let pipe = self.pipe();
         let mut state = pipe.state.lock();

@@ -24,8 +24,8 @@ impl Place {
         loop {
             let seen = (moves.sample_steady(), mounts.sample_steady());
             if let Some(place) = Self::look(core, spot)
-                && moves.still(seen.0)
-                && mounts.still(seen.1)
+                && moves.is_unchanged(seen.0)
+                && mounts.is_unchanged(seen.1)
             {
                 return place;
             }

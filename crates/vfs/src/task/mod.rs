@@ -39,7 +39,7 @@ use crate::story::Story;
 use crate::tenant::{Tally, Tenant, TenantRef};
 use openpath_abi::{Errno, OFlags};
 use openpath_sync::rcu::Reader;
-use openpath_sync::{FileRef, Mutex, Pin, PinSet, Sleeper};
+use openpath_sync::{FileRef, Mutex, Pin, PinSet, Waiter};
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ pub(crate) struct Core {
     /// The entry that a walk under way had confirmed last, while it stands there.
     pub(crate) confirmed: Cell<u32>,
     /// What its calls wait by.
-    pub(crate) sleeper: Sleeper,
+    pub(crate) sleeper: Waiter,
     /// Files to be freed when the call ends; see `open::early`.
     pub(crate) deferred: Mutex<Vec<FileRef>, Deferred>,
 }
@@ -315,7 +315,7 @@ impl Task {
             gave_up: Cell::new(None),
             delegated: RefCell::default(),
             confirmed: Cell::new(0),
-            sleeper: Sleeper::default(),
+            sleeper: Waiter::default(),
             deferred: Mutex::default(),
         };
         core.tenant().join(core.tally());

@@ -50,8 +50,8 @@ impl Core {
             let says = self.ask_rules(&self.reader.enter(), mount, dir, name);
             // Where rules begin that were replaced meanwhile may be something else by now.
             match says {
-                Says::Nothing if word.still(was) => return None,
-                Says::Absent(errno) if word.still(was) => return Some(errno),
+                Says::Nothing if word.is_unchanged(was) => return None,
+                Says::Absent(errno) if word.is_unchanged(was) => return Some(errno),
                 _ => openpath_sync::relax(),
             }
         }
@@ -82,7 +82,7 @@ impl Core {
         let moves = self.vfs.renames.sample();
         let place = place_below(&self.vfs.dcache, dir, *anchor);
         // R3.
-        if moves.busy() || !self.vfs.renames.still(moves) {
+        if moves.is_busy() || !self.vfs.renames.is_unchanged(moves) {
             return Says::Moved;
         }
         match place {
@@ -145,9 +145,9 @@ impl Core {
             let Hidden { rules, anchor } = mount.hidden.read(&section)?;
             let moves = self.vfs.renames.sample();
             let place = place_below(&self.vfs.dcache, dir, *anchor);
-            if !moves.busy()
-                && self.vfs.renames.still(moves)
-                && word.still(was)
+            if !moves.is_busy()
+                && self.vfs.renames.is_unchanged(moves)
+                && word.is_unchanged(was)
                 && let Some(dirs) = place
             {
                 let rules = rules.clone();

@@ -158,7 +158,7 @@ impl Dcache {
     #[cold]
     pub(crate) fn known(&self, dir: u32, key: NameKey, name: &[u8]) -> Cached {
         match self.look_now(dir, key, name) {
-            Look::Entry(_, _, sample) if !sample.steady() => Cached::Busy,
+            Look::Entry(_, _, sample) if !sample.is_steady() => Cached::Busy,
             Look::Entry(_, _, sample) if sample.has(dflag::REVALIDATE) => Cached::Revalidate,
             Look::Entry(_, _, sample) if sample.has(dflag::NEGATIVE) => Cached::Negative,
             Look::Entry(..) => Cached::Positive,

@@ -17,7 +17,7 @@ use crate::inode::Inode;
 use crate::object::{Ground, MountData, mflag};
 use crate::path::Spot;
 use openpath_abi::Errno;
-use openpath_sync::{Pin, unfailing};
+use openpath_sync::{Pin, no_fault_injection};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) struct NoWriters<'a>(&'a MountData);
 
 impl Drop for NoWriters<'_> {
     fn drop(&mut self) {
-        let _step = unfailing();
+        let _step = no_fault_injection();
         self.0.asked.set(0);
     }
 }

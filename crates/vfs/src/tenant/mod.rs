@@ -9,7 +9,7 @@
 //! | field | written under | read under |
 //! |---|---|---|
 //! | limits | never | one load |
-//! | bytes, inodes, locks | nothing: see [`Allowance`] | the same |
+//! | bytes, inodes, locks | nothing: see [`BoundedCounter`] | the same |
 //! | book | the dentry cache ([`Book`]) | the same |
 //! | tallies | their lock, when a task comes or goes | the same |
 //!
@@ -29,7 +29,7 @@ use crate::book::Book;
 use crate::lock_order::Tallies as TalliesLock;
 use activity::Tallies;
 use openpath_abi::Errno;
-use openpath_sync::{Allowance, Mutex};
+use openpath_sync::{BoundedCounter, Mutex};
 use std::sync::Arc;
 
 /// Which of the quantities of a tenant.
@@ -104,7 +104,7 @@ pub struct Tenant {
     vfs: u64,
     book: Arc<Book>,
     /// Bytes, inodes and locks.
-    used: Allowance<3>,
+    used: BoundedCounter<3>,
     tallies: Mutex<Tallies, TalliesLock>,
 }
 
@@ -129,7 +129,7 @@ impl Tenant {
             limits,
             vfs,
             book,
-            used: Allowance::new([limits.bytes_max, limits.inodes_max, limits.locks_max]),
+            used: BoundedCounter::new([limits.bytes_max, limits.inodes_max, limits.locks_max]),
             tallies: Mutex::default(),
         }
     }

@@ -60,7 +60,7 @@ impl Walk<'_> {
         };
         self.core.pins.release(pin);
         // R2.
-        if says == Says::Moved || !self.dcache().at(dir).word().still(self.at_dentry) {
+        if says == Says::Moved || !self.dcache().at(dir).word().is_unchanged(self.at_dentry) {
             return Err(self.restart(Reason::NamesChanged));
         }
         Ok(says != Says::Nothing)

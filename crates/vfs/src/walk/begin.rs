@@ -86,7 +86,7 @@ impl<'w> Walk<'w> {
         if self.fast {
             let mount = self.mounts().at(spot.mount).word().sample();
             let dentry = self.dcache().at(spot.dentry).word().sample();
-            if mount.odd(mflag::ABSENT) || dentry.odd(dflag::CONFIRM) {
+            if mount.needs_slow_path(mflag::ABSENT) || dentry.needs_slow_path(dflag::CONFIRM) {
                 return self.stand_oddly(spot, mount, dentry);
             }
             self.go(spot, mount, dentry, None);
@@ -98,7 +98,7 @@ impl<'w> Walk<'w> {
     /// Stands at `spot`, where names can be absent, or something was being changed.
     #[cold]
     fn stand_oddly(&mut self, spot: Spot, mount: Sample, dentry: Sample) -> Result<(), Fail> {
-        if !mount.steady() || !dentry.steady() {
+        if !mount.is_steady() || !dentry.is_steady() {
             return self.unlazy_at(spot, Reason::Busy);
         }
         // R5
@@ -190,8 +190,8 @@ impl<'w> Walk<'w> {
             // A mount on the way that went may have left its number to another; and of a directory
             // that moved, what was above it then may be in the scope by now, when it is not.
             if let Some(under) = self.is_under(root)
-                && mounts.still(before.0)
-                && renames.still(before.1)
+                && mounts.is_unchanged(before.0)
+                && renames.is_unchanged(before.1)
             {
                 return under;
             }

@@ -34,7 +34,7 @@ impl Walk<'_> {
         // directory: unmounted and removed, its number may be another's.
         self.leave_mount()?;
         let covered = self.dcache().at(self.at.dentry).word();
-        if !covered.still(self.at_dentry) {
+        if !covered.is_unchanged(self.at_dentry) {
             return Err(self.restart(Reason::MountsChanged));
         }
         let (mount, sample, root) = match cover {
@@ -48,9 +48,9 @@ impl Walk<'_> {
         }
         let dentry = self.dcache().at(root).word().sample();
         // R4: the mount still holds its root, so what was sampled is its root.
-        let held = sample.steady() && self.mounts().at(mount).word().still(sample);
-        if !held || dentry.odd(dflag::CONFIRM) {
-            return self.cross_oddly(held && dentry.steady(), dentry);
+        let held = sample.is_steady() && self.mounts().at(mount).word().is_unchanged(sample);
+        if !held || dentry.needs_slow_path(dflag::CONFIRM) {
+            return self.cross_oddly(held && dentry.is_steady(), dentry);
         }
         self.go(
             Spot {
@@ -112,7 +112,11 @@ impl Walk<'_> {
     /// [`Fail::Restart`] if it is not.
     #[inline(always)]
     pub(super) fn leave_mount(&self) -> Result<(), Fail> {
-        let same = self.mounts().at(self.at.mount).word().still(self.at_mount);
+        let same = self
+            .mounts()
+            .at(self.at.mount)
+            .word()
+            .is_unchanged(self.at_mount);
         if self.fast && !same {
             Err(self.restart(Reason::MountsChanged))
         } else {

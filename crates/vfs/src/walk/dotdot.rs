@@ -81,7 +81,7 @@ impl Walk<'_> {
                     None => break false,
                 }
             };
-            if mounts.changes.still(seen) {
+            if mounts.changes.is_unchanged(seen) {
                 return out;
             }
         }
@@ -114,9 +114,9 @@ impl Walk<'_> {
             let mount = mounts.at(to.mount).word().sample();
             let dentry = dcache.at(to.dentry).word().sample();
             // The mount left behind was where it was said to be while the place below was sampled.
-            if !mounts.at(self.at.mount).word().still(self.at_mount)
-                || !mount.steady()
-                || !dentry.steady()
+            if !mounts.at(self.at.mount).word().is_unchanged(self.at_mount)
+                || !mount.is_steady()
+                || !dentry.is_steady()
                 || mounts.below(self.at.mount) != Some((to.mount, to.dentry))
             {
                 return Err(self.restart(Reason::MountsChanged));
@@ -159,7 +159,12 @@ impl Walk<'_> {
             let parent = dcache.at(self.at.dentry).parent.get();
             let sample = dcache.at(parent).word().sample();
             if self.fast {
-                if !dcache.at(self.at.dentry).word().still(self.at_dentry) || !sample.steady() {
+                if !dcache
+                    .at(self.at.dentry)
+                    .word()
+                    .is_unchanged(self.at_dentry)
+                    || !sample.is_steady()
+                {
                     return Err(self.restart(Reason::NamesChanged));
                 }
                 if !self.connected(parent)? {
@@ -225,7 +230,7 @@ impl Walk<'_> {
         let Some((mounts, renames)) = self.scope else {
             return true;
         };
-        self.mounts().changes.still(mounts) && self.core.vfs.renames.still(renames)
+        self.mounts().changes.is_unchanged(mounts) && self.core.vfs.renames.is_unchanged(renames)
     }
 
     /// A scoped walk that went up must not have been moved meanwhile; a steadfast one may, while it

@@ -170,7 +170,12 @@ impl Walk<'_> {
         };
         let sample = dcache.at(parent).word().sample();
         // Unchanged since it was found: its parent is the directory it was found in.
-        if !dcache.at(self.at.dentry).word().still(self.at_dentry) || !sample.steady() {
+        if !dcache
+            .at(self.at.dentry)
+            .word()
+            .is_unchanged(self.at_dentry)
+            || !sample.is_steady()
+        {
             return Err(self.restart(Reason::NamesChanged));
         }
         if self.fast {

@@ -380,7 +380,11 @@ impl<'w> Walk<'w> {
     /// The position could not be pinned: starts over.
     #[cold]
     fn not_pinned(&self) -> Fail {
-        let same = self.mounts().at(self.at.mount).word().still(self.at_mount);
+        let same = self
+            .mounts()
+            .at(self.at.mount)
+            .word()
+            .is_unchanged(self.at_mount);
         self.restart(if !self.core.pins.has_room() {
             Reason::NoPin
         } else if !same {

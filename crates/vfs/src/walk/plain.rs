@@ -102,14 +102,14 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
         mount: core.vfs.mounts.at(start.mount).word().sample(),
         dentry: core.vfs.dcache.at(start.dentry).word().sample(),
     };
-    if start.mount.odd(mflag::NOT_PLAIN) || start.dentry.odd(START) {
+    if start.mount.needs_slow_path(mflag::NOT_PLAIN) || start.dentry.needs_slow_path(START) {
         return Plain::Leave;
     }
     let Some(hit) = leg(core, &start, path) else {
         return Plain::Leave;
     };
     let end = start.to(&hit);
-    if !hit.state.odd(LAST) {
+    if !hit.state.needs_slow_path(LAST) {
         Plain::End(end)
     } else if is_absent(hit.state) {
         Plain::Absent
@@ -133,7 +133,7 @@ fn leaves_scope(path: &[u8], flags: u32) -> bool {
 /// Whether an entry says for certain that its name does not exist.
 #[inline(always)]
 fn is_absent(state: Sample) -> bool {
-    state.steady() && state.has(dflag::NEGATIVE) && !state.has(dflag::REVALIDATE)
+    state.is_steady() && state.has(dflag::NEGATIVE) && !state.has(dflag::REVALIDATE)
 }
 
 /// Whether the path cache has `path`, as [`walk`] would ask it.
@@ -162,20 +162,20 @@ fn across(core: &Core, at: &mut End, path: &[u8], mut gone: usize, flags: u32) -
         return None;
     }
     loop {
-        if !at.dentry.has(dflag::MOUNTED) || at.dentry.odd(LAST & !dflag::MOUNTED) {
+        if !at.dentry.has(dflag::MOUNTED) || at.dentry.needs_slow_path(LAST & !dflag::MOUNTED) {
             return None;
         }
         let root = cross(core, *at)?;
         let Some(rest) = path.get(gone..).filter(|rest| !rest.is_empty()) else {
             *at = root;
-            return (!root.dentry.odd(LAST & !dflag::MOUNTED)).then_some(true);
+            return (!root.dentry.needs_slow_path(LAST & !dflag::MOUNTED)).then_some(true);
         };
-        if root.dentry.odd(START) {
+        if root.dentry.needs_slow_path(START) {
             return None;
         }
         let hit = leg(core, &root, rest)?;
         *at = root.to(&hit);
-        if !hit.state.odd(LAST) {
+        if !hit.state.needs_slow_path(LAST) {
             return Some(true);
         }
         if is_absent(hit.state) {
@@ -193,8 +193,8 @@ fn cross(core: &Core, mut at: End) -> Option<End> {
     while at.dentry.has(dflag::MOUNTED) {
         let cover = mounts.cover(at.at.mount, at.at.dentry);
         // R2: the place was the one meant.
-        if !mounts.at(at.at.mount).word().still(at.mount)
-            || !dcache.at(at.at.dentry).word().still(at.dentry)
+        if !mounts.at(at.at.mount).word().is_unchanged(at.mount)
+            || !dcache.at(at.at.dentry).word().is_unchanged(at.dentry)
         {
             return None;
         }
@@ -205,7 +205,8 @@ fn cross(core: &Core, mut at: End) -> Option<End> {
         };
         let dentry = dcache.at(root).word().sample();
         // R2: the mount still holds its root, so what was sampled is its root.
-        if sample.odd(mflag::NOT_PLAIN) || !mounts.at(mount).word().still(sample) {
+        if sample.needs_slow_path(mflag::NOT_PLAIN) || !mounts.at(mount).word().is_unchanged(sample)
+        {
             return None;
         }
         at = End {
@@ -269,7 +270,7 @@ fn run(
             Look::Absent(probe)
                 if parent_was.has(dflag::COMPLETE)
                     && end - start <= NAME_MAX
-                    && dcache.at(parent).word().still(parent_was) =>
+                    && dcache.at(parent).word().is_unchanged(parent_was) =>
             {
                 let dir = Hit {
                     target: parent,
@@ -282,7 +283,7 @@ fn run(
             _ => return None,
         };
         // R1: the child was sampled before this question about its parent.
-        if !dcache.at(parent).word().still(parent_was) {
+        if !dcache.at(parent).word().is_unchanged(parent_was) {
             return None;
         }
         let hit = Hit {
@@ -294,8 +295,8 @@ fn run(
             entry.touch();
             return Some(hit);
         }
-        if sample.odd(MIDDLE) {
-            let covered = !sample.odd(MIDDLE & !dflag::MOUNTED);
+        if sample.needs_slow_path(MIDDLE) {
+            let covered = !sample.needs_slow_path(MIDDLE & !dflag::MOUNTED);
             return covered.then_some(hit);
         }
         (parent, parent_was) = (child, sample);

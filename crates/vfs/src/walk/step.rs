@@ -48,10 +48,10 @@ impl Walk<'_> {
             Look::Absent(_) | Look::Unsure => return None,
         };
         // R1: the child was sampled before this question about its parent.
-        if !dcache.at(dir).word().still(self.at_dentry) {
+        if !dcache.at(dir).word().is_unchanged(self.at_dentry) {
             return Some(Err(self.restart(Reason::NamesChanged)));
         }
-        if !sample.odd(SPECIAL) {
+        if !sample.needs_slow_path(SPECIAL) {
             self.at.dentry = child;
             self.at_dentry = sample;
             return Some(Ok(()));
@@ -69,7 +69,7 @@ impl Walk<'_> {
                 .dcache()
                 .at(self.at.dentry)
                 .word()
-                .still(self.at_dentry);
+                .is_unchanged(self.at_dentry);
         if absent {
             self.core.count(count::NEGATIVE_HITS);
         }
@@ -86,8 +86,8 @@ impl Walk<'_> {
         start: usize,
         end: usize,
     ) -> Result<(), Fail> {
-        if !sample.steady() || sample.has(dflag::REVALIDATE) {
-            self.unlazy(if sample.steady() {
+        if !sample.is_steady() || sample.has(dflag::REVALIDATE) {
+            self.unlazy(if sample.is_steady() {
                 Reason::Revalidate
             } else {
                 Reason::Busy
@@ -160,7 +160,7 @@ impl Walk<'_> {
                 return Err(self.refuse(Check::Absent, Errno::ENOENT));
             }
             if let Look::Entry(child, entry, sample) = found
-                && !sample.odd(dflag::REVALIDATE)
+                && !sample.needs_slow_path(dflag::REVALIDATE)
             {
                 let mount = self.mounts().at(self.at.mount).word().sample_steady();
                 if let Some(pin) = self.core.pins.try_pin(self.at.mount, mount, child, sample) {
@@ -204,11 +204,11 @@ impl Walk<'_> {
             .dcache()
             .at(self.at.dentry)
             .word()
-            .still(self.at_dentry)
+            .is_unchanged(self.at_dentry)
         {
             return Err(self.restart(Reason::NamesChanged));
         }
-        if !sample.steady() || sample.flags() & (dflag::NEGATIVE | dflag::REVALIDATE) != 0 {
+        if !sample.is_steady() || sample.flags() & (dflag::NEGATIVE | dflag::REVALIDATE) != 0 {
             return Ok(false);
         }
         self.go(
@@ -238,7 +238,7 @@ impl Walk<'_> {
         else {
             return Ok(false);
         };
-        if sample.odd(dflag::NEGATIVE | dflag::REVALIDATE) {
+        if sample.needs_slow_path(dflag::NEGATIVE | dflag::REVALIDATE) {
             return Ok(false);
         }
         let mount = self.mounts().at(self.at.mount).word().sample_steady();

@@ -2,7 +2,7 @@
 //! A subscriber above a tree hears each invalidation of it.
 
 use super::backend::scene;
-use openpath_vfs::{Above, Caching, Inode};
+use openpath_vfs::{Caching, Inode, InvalidationListener};
 use std::sync::{Arc, Mutex};
 
 /// Records each event.
@@ -22,7 +22,7 @@ impl Recorder {
     }
 }
 
-impl Above for Recorder {
+impl InvalidationListener for Recorder {
     fn name(&self, dir: &Arc<Inode>, name: &[u8]) {
         self.note(format!("{} {}", dir.ino(), String::from_utf8_lossy(name)));
     }
@@ -40,7 +40,7 @@ impl Above for Recorder {
 /// Panics at an event.
 struct Panics;
 
-impl Above for Panics {
+impl InvalidationListener for Panics {
     fn name(&self, _: &Arc<Inode>, _: &[u8]) {
         panic!("as planned");
     }
@@ -60,9 +60,12 @@ fn subscribers_hear_each_invalidation() {
         Arc::default(),
     );
     let two: Arc<Recorder> = two;
-    s.tree.tell(&(Arc::clone(&rage) as Arc<dyn Above>));
-    s.tree.tell(&(Arc::clone(&one) as Arc<dyn Above>));
-    s.tree.tell(&(Arc::clone(&two) as Arc<dyn Above>));
+    s.tree
+        .tell(&(Arc::clone(&rage) as Arc<dyn InvalidationListener>));
+    s.tree
+        .tell(&(Arc::clone(&one) as Arc<dyn InvalidationListener>));
+    s.tree
+        .tell(&(Arc::clone(&two) as Arc<dyn InvalidationListener>));
     s.tree.forget_name(&d, b"f");
     s.tree.forget_names_of(&d);
     s.tree.forget_all();
@@ -84,10 +87,11 @@ fn subscribers_hear_each_invalidation() {
 fn a_dropped_subscriber_hears_nothing_more() {
     let s = scene(Caching::Keep, false);
     let stays = Arc::new(Recorder::default());
-    s.tree.tell(&(Arc::clone(&stays) as Arc<dyn Above>));
+    s.tree
+        .tell(&(Arc::clone(&stays) as Arc<dyn InvalidationListener>));
     let mut weak = Vec::new();
     for _ in 0..1000 {
-        let goes: Arc<dyn Above> = Arc::new(Recorder::default());
+        let goes: Arc<dyn InvalidationListener> = Arc::new(Recorder::default());
         weak.push(Arc::downgrade(&goes));
         s.tree.tell(&goes);
     }

@@ -224,7 +224,7 @@ mod tests {
         let written = report.write(|out| {
             let mut out = super::Plain::new(out);
             for number in 0..100_000_u64 {
-                write!(out, "\u{1b}[32m{number:07}\u{1b}[0m\n")?;
+                writeln!(out, "\u{1b}[32m{number:07}\u{1b}[0m")?;
                 let length = std::fs::metadata(&path)?.len();
                 longest = longest.max(8 * (number + 1) - length);
             }

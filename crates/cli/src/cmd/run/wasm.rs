@@ -33,7 +33,7 @@ use guest::Ready;
 use openpath_abi::access::X_OK;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_abi::{Errno, mode};
-use openpath_overlay::Copying;
+use openpath_overlay::CopyUpObserver;
 use openpath_run::{End, Ended, Here, PathBytes, Plan, Refusal, Upper};
 use openpath_vfs::Task;
 use openpath_wasi::cache::Cache;
@@ -95,7 +95,7 @@ fn look(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<Guest>, Refusal> 
     }
     let dir = cache_dir();
     let cache = dir.as_deref().and_then(open_cache);
-    let telling: Arc<dyn Copying> = Arc::new(Bar::new(args.shows_progress()));
+    let telling: Arc<dyn CopyUpObserver> = Arc::new(Bar::new(args.shows_progress()));
     let guarded: Vec<_> = dir.iter().map(PathBuf::as_path).collect();
     let built = Here::build(plan, &guarded, Some(telling));
     let built = built.and_then(|here| Ok((here.task(cwd)?, here)));

@@ -18,7 +18,7 @@ use crate::wire::init::Terms;
 use crate::wire::{Header, ReplyBuilder, Request};
 use crate::worker::{ActingAs, Worker};
 use openpath_abi::{Errno, Statx};
-use openpath_vfs::{Above, Fd};
+use openpath_vfs::{Fd, InvalidationListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct Dispatcher {
     terms: Terms,
     observing: Observing,
     /// Trees report changes to it while a thread serves.
-    _invalidation: Option<Arc<dyn Above>>,
+    _invalidation: Option<Arc<dyn InvalidationListener>>,
 }
 
 /// A request, its worker, and its reply.
@@ -111,7 +111,7 @@ impl Dispatcher {
     }
 
     /// With the listener for changes of trees.
-    pub(crate) fn with_invalidation(self, listener: Arc<dyn Above>) -> Self {
+    pub(crate) fn with_invalidation(self, listener: Arc<dyn InvalidationListener>) -> Self {
         Self {
             _invalidation: Some(listener),
             ..self

@@ -150,7 +150,7 @@ impl Log {
         }
         let how = if makes {
             "new"
-        } else if OverlayFs::is_above(&self.overlay, path) == Ok(true) {
+        } else if OverlayFs::is_in_upper(&self.overlay, path) == Ok(true) {
             "in place"
         } else {
             "copied up"

@@ -12,7 +12,7 @@ use crate::lock::{Ask, Fee, Held, LockContext, Place, Wish};
 use crate::lock_call::{FileLock, LockCall, LockKind, LockOwner, Range};
 use crate::task::{Core, Task};
 use openpath_abi::{Errno, Flock};
-use openpath_sync::Sleeper;
+use openpath_sync::Waiter;
 use std::sync::Arc;
 
 /// Whose a record lock is to be.
@@ -114,7 +114,7 @@ impl Task {
         self.set_record(fd, ask, By::File, Some(&self.core.sleeper))
     }
 
-    fn set_record(&self, fd: Fd, ask: &Flock, by: By, wait: Option<&Sleeper>) -> Result<(), Errno> {
+    fn set_record(&self, fd: Fd, ask: &Flock, by: By, wait: Option<&Waiter>) -> Result<(), Errno> {
         let (file, owner, range, kind) = self.record(fd, ask, by)?;
         file.set_lock(owner, range, kind, wait)?;
         if by == By::Table && kind.is_some() {
@@ -227,7 +227,7 @@ impl Filp<'_> {
         owner: LockOwner,
         range: Range,
         kind: Option<LockKind>,
-        wait: Option<&Sleeper>,
+        wait: Option<&Waiter>,
     ) -> Result<(), Errno> {
         let lock = self.file_lock(owner, range, kind);
         match (self.ask_lock(&lock, Wish::asleep(wait))?, wait) {

@@ -188,7 +188,7 @@ fn path_in_tree(core: &Core, dentry: u32) -> Vec<u8> {
             at = name.as_ref().map(|&(_, parent)| parent);
             names.extend(name.map(|(name, _)| name));
         }
-        if at.is_none() || !core.vfs.renames.still(moves) {
+        if at.is_none() || !core.vfs.renames.is_unchanged(moves) {
             openpath_sync::relax();
             continue;
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks of an inode, and what a `Vfs` knows of all of them.
+//! The locks of one inode, and the state that a `Vfs` has for all of them.
 //!
 //! # Kernel analogue
-//! `struct file_lock_context`, `locks_get_lock_context`, `locks_inode_context`; `IOP_FLCTX`, the
-//! flag by which who opens and closes knows that there is none without reading the pointer to it.
+//! `struct file_lock_context`, `locks_get_lock_context`, `locks_inode_context`. The inode's flag is
+//! `IOP_FLCTX`: an open or a close sees by it that there is no context, without reading the
+//! pointer.
 
 use super::fee::Fee;
 use super::graph::Graph;
@@ -19,7 +20,7 @@ use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
 
-/// What there is of locks in a `Vfs`, besides the locks.
+/// The lock state of a `Vfs`, besides the locks.
 pub(crate) struct Locks {
     /// How many owners a circle of waits is followed by.
     hops: u32,
@@ -56,7 +57,7 @@ impl Locks {
         self.next_face.add(1) as u32
     }
 
-    /// What a task is called that nobody has named: 1, 2 and so on.
+    /// The default pid of a task: 1, 2 and so on.
     pub(crate) fn new_pid(&self) -> i32 {
         (self.next_pid.add(1) % (i32::MAX as u64 - 1)) as i32 + 1
     }
@@ -72,7 +73,7 @@ impl Locks {
         remember(&mut self.files.lock(), Arc::downgrade(context));
     }
 
-    /// Gives back what those took that are gone.
+    /// Frees the entries of contexts that are gone.
     pub(crate) fn sweep(&self) {
         sweep(&mut self.files.lock());
     }
@@ -91,7 +92,7 @@ impl Side {
         self.ranges.is_empty() && self.queue.is_empty()
     }
 
-    /// As [`LockContext::ask`] says, and whom to wake then.
+    /// As [`LockContext::ask`]; adds the waiters to wake.
     ///
     /// # Errors
     /// `EAGAIN`; `EDEADLK`; `ENOLCK`.
@@ -128,7 +129,7 @@ impl Side {
         placed
     }
 
-    /// A place in line, which who waits without a thread pays for.
+    /// Puts a request in line; a waiter without a thread pays for that.
     ///
     /// # Errors
     /// `EDEADLK`; `ENOLCK`.
@@ -149,7 +150,7 @@ impl Side {
         queue.enter(ask, ranges, &mut graph, hops, new_line, wakes)
     }
 
-    /// Gives those in line what was freed, and says whom to wake.
+    /// Grants what was freed to waiters, and adds those to wake.
     fn settle(&mut self, locks: &Locks, freed: Range, wakes: &mut Wakes) {
         if self.queue.is_empty() {
             return;
@@ -177,7 +178,7 @@ impl State {
         }
     }
 
-    /// Whose locks of ranges there are, of those that `which` means.
+    /// The owners of range locks that `which` selects.
     pub(super) fn record_owners(&self, which: impl Fn(LockOwner) -> bool) -> Vec<LockOwner> {
         let owners = self.records.ranges.owners();
         owners.filter(|owner| which(*owner)).collect()
@@ -212,7 +213,7 @@ impl LockContext {
         self.state.lock().foreign = true;
     }
 
-    /// Whose locks of ranges there are, of those that `which` means.
+    /// The owners of range locks that `which` selects.
     pub(crate) fn record_owners(&self, which: impl Fn(LockOwner) -> bool) -> Vec<LockOwner> {
         self.state.lock().record_owners(which)
     }
@@ -268,7 +269,7 @@ impl LockContext {
         Ok(())
     }
 
-    /// Does something to the locks, and then wakes those whom that let go on.
+    /// Changes the locks, and then wakes the waiters that may go on.
     fn change<R>(&self, act: impl FnOnce(&mut State, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
@@ -316,8 +317,8 @@ impl LockContext {
         }
     }
 
-    /// Makes a lock of what was granted to who waits without a thread; the answer then, or `None`
-    /// if it is no claim any more.
+    /// Turns a claim of a waiter without a thread into a lock; the answer then, or `None` if the
+    /// claim has ended.
     pub(crate) fn hear(&self, locks: &Locks, place: &Place) -> Option<Result<(), Errno>> {
         self.change(|state, wakes| {
             let side = state.side(place.owner);
@@ -334,8 +335,7 @@ impl LockContext {
         })
     }
 
-    /// Takes a request out of its line, or frees what it was granted and nobody has heard of, which
-    /// is refused then.
+    /// Takes a request out of its line, or ends its claim, whose answer becomes a refusal.
     pub(crate) fn give_up(&self, locks: &Locks, place: &Place) {
         self.change(|state, wakes| {
             let side = state.side(place.owner);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is locked, as a list: the columns of `/proc/locks`. proc_locks(5).
+//! A report of locks: the columns of `/proc/locks`. proc_locks(5).
 
 use super::context::LockContext;
 use crate::lock_call::{LockKind, LockOwner};
@@ -13,11 +13,11 @@ use std::fmt;
 pub struct LockInfo {
     /// Whether somebody waits for it.
     pub waits: bool,
-    /// Whose it is.
+    /// Its owner.
     pub owner: LockOwner,
-    /// Whether it is alone.
+    /// Whether it excludes others.
     pub kind: LockKind,
-    /// Who set it, or asks for it; -1 for open files' locks of ranges.
+    /// The process that set it, or asks for it; -1 for range locks of open files.
     pub pid: i32,
     /// Device of the file.
     pub dev: u64,

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spans of many owners in one tree, in which the first that is in somebody's way is found.
+//! Spans of many owners in one tree, which finds the first that blocks a request.
 //!
 //! # Kernel analogue
-//! The list `flc_posix`, which Linux reads from its begin. What this finds is what comes first
-//! there: the lock of the owner who came first, and of that owner's the lowest.
+//! The list `flc_posix`, which Linux reads from its begin. The tree finds what comes first there:
+//! the lock of the earliest owner, and of that owner's the lowest.
 //!
 //! # Shape
 //! A tree balanced by height, ordered by start and then by owner, in one array whose numbers are
 //! its links. Each node sums up what is below it, once for all spans and once for those that
-//! exclude: the highest end, and the two owners who came first.
+//! exclude: the highest end, and the two earliest owners.
 //!
 //! # Guarantees
 //! G1. It is at most 1.45 log2(n) + 2 levels high, and so are its recursions.
 //! G2. [`Tree::insert`] and [`Tree::remove`] take O(log n). [`Tree::first`] looks first where the
-//!     owner who came first is, and turns away from what ends too early, from what is only the
-//!     asker's, and from what comes after what it has found: where all spans have some of the
-//!     range it takes O(log n) too.
+//!     earliest owner is. It skips what ends too early, what is only the asking owner's, and what
+//!     comes after what it has found. Where all spans have some of the range it takes O(log n) too.
 
 /// The owner of a span, by the order in which owners came; `NOBODY` is none.
 pub(super) type Rank = u64;
@@ -70,7 +69,7 @@ impl Sum {
         }
     }
 
-    /// Who came first, but for `me`.
+    /// The earliest owner, except `me`.
     fn first_but(&self, me: Rank) -> Rank {
         if self.first == me {
             self.second
@@ -205,7 +204,7 @@ impl Tree {
         found
     }
 
-    /// Who came first of those below a node whom the question is about, or `NOBODY`.
+    /// The earliest owner below a node that the query allows, or `NOBODY`.
     fn least(&self, at: u32, query: &Query) -> Rank {
         self.nodes.get(at as usize).map_or(NOBODY, |node| {
             let sum = if query.write { &node.all } else { &node.writes };
@@ -288,7 +287,7 @@ impl Tree {
                 && (query.is_met_by(&piece) && show(&piece) || self.visit(right, query, show))
     }
 
-    /// A place for a new node.
+    /// A free slot for a new node.
     fn place(&mut self, node: Node) -> u32 {
         if self.free == NIL {
             self.nodes.push(node);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Books: which entries are on whose account, how many, and how many may be.
+//! Books: the accounts of the dentry cache. Each tenant has one, with the number of its entries and
+//! their limits.
 //!
-//! Whoever makes room goes round the queues of a book, in each as far as its part of all entries.
+//! To make room, a task goes round the queues of a book, in each as far as its part of all entries.
 //!
 //! # States
-//! A book is open as long as its tenant lives. Then it is left: what is on it may go before
-//! anything else, and when all of that is gone its number is free.
+//! A book is open as long as its tenant lives. Then it is left: its entries may go before any
+//! others, and when all are gone its number is free.
 
 use super::kids::ColdSlot;
 use super::{Dcache, Dentry};
@@ -38,8 +39,8 @@ impl Place {
 }
 
 impl Book {
-    /// As [`Queue::sweep`], once round all parts: in each so much of `steps` as it has of all
-    /// entries. No lock is held for longer than a part takes. Held: `evicting`.
+    /// As [`Queue::sweep`], once round all parts: each part gets its share of `steps`. No lock is
+    /// held for longer than a part takes. Held: `evicting`.
     pub(super) fn sweep(
         &self,
         dcache: &Dcache,
@@ -81,7 +82,7 @@ struct Places {
 }
 
 impl Places {
-    /// Gives back the places of books that are over.
+    /// Gives back the places of books that have ended.
     fn sweep(&mut self) {
         for (at, place) in self.books.iter_mut().enumerate().rev() {
             let over = |book: &Arc<Book>| book.is_left() && book.is_empty();
@@ -92,8 +93,8 @@ impl Places {
         }
     }
 
-    /// An empty place. Books that are over are looked for where the shelf would grow else: each
-    /// look is paid for by those that came since the last one.
+    /// An empty place. Ended books are looked for where the shelf would grow otherwise: each look
+    /// is paid for by the books that came since the last one.
     fn take(&mut self) -> usize {
         if self.free.is_empty() && self.books.len() == self.books.capacity() {
             self.sweep();
@@ -130,7 +131,7 @@ impl Books {
 }
 
 impl Dcache {
-    /// Gives back the books of tenants that are gone, and whose names are.
+    /// Gives back ended books: their tenant and all of their names are gone.
     pub(crate) fn sweep_books(&self) {
         self.books.shelf.lock().sweep();
     }
@@ -140,7 +141,7 @@ impl Dcache {
         self.books.open(limits)
     }
 
-    /// Puts an entry on a book. Nobody else sees the entry yet, or it is pinned and on no book.
+    /// Puts an entry on a book. No other thread sees the entry yet, or it is pinned and on no book.
     pub(super) fn enter_book(&self, book: &Book, index: u32, kind: Kind) {
         let _step = unfailing();
         let part = book.parts.here();
@@ -168,7 +169,7 @@ impl Dcache {
     pub(super) fn move_to_book(&self, book: &Book, index: u32) {
         let _step = unfailing();
         if self.place(index).book() == book.number {
-            // No look at the shelf, which all tenants have in common.
+            // Does not look at the shelf, which all tenants share.
             self.strike(book, index);
         } else {
             self.leave_book(&mut Shelf::default(), index);

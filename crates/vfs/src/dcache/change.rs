@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 impl Dcache {
     /// A new entry, under `parent` unless that is 0, found by name unless `extra` says otherwise.
+    ///
     /// All of it is one change: an entry that is not in its place yet must not be evicted.
-    /// All of it is one change: what is not where it belongs yet must not be evicted.
     fn new_entry(
         &self,
         book: Option<&Book>,

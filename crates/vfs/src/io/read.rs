@@ -14,7 +14,7 @@ use openpath_abi::{Errno, mode};
 use std::io::IoSliceMut;
 
 impl Task {
-    /// Reads from where the file at `fd` is, and moves it. Linux: read(2).
+    /// Reads at the position of the file at `fd`, and moves it. Linux: read(2).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`, not open for reading), `EINVAL` (the end overflows), `EISDIR`,
@@ -25,7 +25,7 @@ impl Task {
         file.read(buf, Place::Current)
     }
 
-    /// Reads from `offset` on, wherever the file is. Linux: pread(2).
+    /// Reads from `offset` on, whatever the file's position. Linux: pread(2).
     ///
     /// # Errors
     /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `ESPIPE` (a FIFO), then as
@@ -146,7 +146,7 @@ impl Filp<'_> {
         Ok(done)
     }
 
-    /// Lets the opening read, if it does so itself and all at once.
+    /// Lets the opening read, if it takes reads over as a whole.
     fn read_vectored(
         &self,
         bufs: &mut [IoSliceMut<'_>],

@@ -6,7 +6,7 @@
 //!
 //! # Rules
 //! R1. All pieces of one call are written while the inode's lock is held: with `O_APPEND` they lie
-//!     together at what was the end.
+//!     together at the end.
 
 use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, counted, has_positions, verify_area};
 use crate::file::Filp;
@@ -22,8 +22,8 @@ use openpath_abi::{Errno, mode};
 use std::io::IoSlice;
 
 impl Task {
-    /// Writes where the file at `fd` is, or at its end with `O_APPEND`, and moves it. Linux:
-    /// write(2).
+    /// Writes at the position of the file at `fd`, or at its end with `O_APPEND`, and moves it.
+    /// Linux: write(2).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`, not open for writing), `EINVAL` (the end overflows), `EFBIG`,
@@ -35,8 +35,8 @@ impl Task {
         Ok(done)
     }
 
-    /// Writes at `offset`, wherever the file is; with `O_APPEND` at the end, as Linux does. Linux:
-    /// pwrite(2).
+    /// Writes at `offset`, whatever the file's position; with `O_APPEND` at the end, as Linux does.
+    /// Linux: pwrite(2).
     ///
     /// # Errors
     /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `ESPIPE` (a FIFO), then as
@@ -146,7 +146,7 @@ impl Filp<'_> {
         if matches!(place, Place::Current) {
             self.set_pos(end);
         }
-        // Neither a pipe nor a device has anything to bring anywhere.
+        // A sync has no effect on pipes and devices.
         let regular = self.inode()?.kind() == mode::S_IFREG;
         let syncs = self.flags().contains(O_DSYNC) || flags & (RWF_DSYNC | RWF_SYNC) != 0;
         if syncs && done > 0 && regular {
@@ -195,7 +195,7 @@ impl Filp<'_> {
         Ok(self.appends() || flags & RWF_APPEND != 0)
     }
 
-    /// Lets the opening write, if it does so itself.
+    /// Lets the opening write, if it takes writes over.
     fn write_own(&self, data: &[IoSlice<'_>], io: &Io<'_>) -> Result<Option<usize>, Errno> {
         let Some(own) = self.own_ops() else {
             return Ok(None);
@@ -241,7 +241,7 @@ impl Filp<'_> {
                 ..SetAttr::default()
             };
             let inode = target.inode;
-            // What was written stays written, whether or not its time can be noted.
+            // Written data stays written, even if its time cannot be noted.
             let _noted = inode.shielded(|ops| ops.setattr(inode, &change));
         }
     }
@@ -317,7 +317,7 @@ pub(super) fn write_locked(
         let before = dcache.freed();
         let mut written = dcache.with_room(|| write(0))?;
         if written < len && dcache.frees_since(before) {
-            // As in `with_room`; what was written counts, whatever comes of the rest.
+            // As in `with_room`; written data counts, even if the rest fails.
             written += write(written).unwrap_or(0);
         }
         done += written;

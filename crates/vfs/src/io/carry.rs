@@ -20,7 +20,7 @@
 //!     and keeps out truncation, appends and chmod(2). It releases the lock before anything waits
 //!     for anything. It makes no file longer, so the size that others read then is right.
 
-use super::{ONCE_MAX, Place, counted, verify_area};
+use super::{ONCE_MAX, Position, counted, verify_area};
 use crate::file::{Filp, OpenFile};
 use crate::file_ops::FileOps;
 use crate::inode::{Cargo, Carrier, Inode, shield};
@@ -109,7 +109,7 @@ impl Task {
                     file.tell_read(done);
                     Ok(done)
                 }
-                Err(_) => file.read(buf, Place::At(offset)),
+                Err(_) => file.read(buf, Position::At(offset)),
             },
             Cargo::Write(data) => file.written(data, offset, moved.unwrap_or(0)),
             Cargo::Sync(data_only) if was_not_done(&moved) => file.sync(*data_only).map(|()| 0),
@@ -182,7 +182,7 @@ impl Filp<'_> {
         let Some(rest) = data.get(carried..).filter(|rest| !rest.is_empty()) else {
             return Ok(data.len());
         };
-        let at = Place::At(offset.saturating_add_unsigned(carried as u64));
+        let at = Position::At(offset.saturating_add_unsigned(carried as u64));
         match self.write_pieces(&[IoSlice::new(rest)], at, RWF_NOAPPEND) {
             Ok(more) => {
                 self.tell_written(more);

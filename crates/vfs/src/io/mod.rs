@@ -105,14 +105,14 @@ fn check_flags(file: &Filp<'_>, flags: u32, writing: bool) -> Result<(), Errno> 
 
 /// The position of a read or write.
 #[derive(Clone, Copy)]
-enum Place {
+enum Position {
     /// The file's position; moved by the call.
     Current,
     /// This offset; the file's position stays.
     At(i64),
 }
 
-impl Place {
+impl Position {
     /// The position that an offset of preadv2(2) and its kin means.
     ///
     /// # Errors

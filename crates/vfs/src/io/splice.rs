@@ -21,7 +21,7 @@ impl End {
     /// is room for, and waits only for the first.
     ///
     /// # Errors
-    /// `EPIPE` (nobody reads), `EAGAIN`, `EINTR`, `EINVAL` (`from` has nothing to splice), what
+    /// `EPIPE` (no readers), `EAGAIN`, `EINTR`, `EINVAL` (`from` has nothing to splice), what
     /// reading it meets.
     pub(crate) fn take_from(
         &self,

@@ -7,7 +7,7 @@
 //! # Rules
 //! R1. A lease has one undelivered notice at most: a further break changes it. The end of the lease
 //!     withdraws it.
-//! R2. Nothing is kept while nobody listens.
+//! R2. Nothing is kept without a listener.
 
 use super::LeaseFlavor;
 use crate::file_ops::{Fd, OwnerEx};

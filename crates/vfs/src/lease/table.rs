@@ -68,7 +68,7 @@ impl Lease {
         self.unlock.is_some() || self.downgrade.is_some()
     }
 
-    fn minds(&self, want: Want) -> bool {
+    fn conflicts(&self, want: Want) -> bool {
         if want.flavor == LeaseFlavor::Delegation && self.flavor == LeaseFlavor::Lease {
             return false;
         }
@@ -143,18 +143,18 @@ impl Table {
 
     /// Whether a lease conflicts.
     pub(crate) fn minds(&self, want: Want) -> bool {
-        self.leases.values().any(|lease| lease.minds(want))
+        self.leases.values().any(|lease| lease.conflicts(want))
     }
 
     /// Whether a lease conflicts, and all that do are breaking.
     pub(crate) fn all_asked(&self, want: Want) -> bool {
-        let mut minding = self.leases.values().filter(|lease| lease.minds(want));
+        let mut minding = self.leases.values().filter(|lease| lease.conflicts(want));
         self.minds(want) && minding.all(|lease| lease.unlock.is_some())
     }
 
     /// When the time of the next conflicting lease is up.
     pub(crate) fn next_end(&self, want: Want) -> Option<Instant> {
-        let minding = self.leases.values().filter(|lease| lease.minds(want));
+        let minding = self.leases.values().filter(|lease| lease.conflicts(want));
         match minding.map(Lease::until).min() {
             Some(Until::At(at)) => Some(at),
             Some(Until::Ever) | None => None,
@@ -176,7 +176,7 @@ impl Table {
             None => {
                 of.notices().withdraw(lease.told);
                 self.leases.remove(&file);
-                // The open file signals nobody for it any more.
+                // The open file signals no process for it any more.
                 of.disown(file);
             }
         }
@@ -212,7 +212,7 @@ impl Table {
     /// much before is not told again.
     pub(crate) fn ask(&mut self, want: Want, until: Until, of: &dyn Leased) {
         for (file, lease) in &mut self.leases {
-            if !lease.minds(want) {
+            if !lease.conflicts(want) {
                 continue;
             }
             if want.kind == LockKind::Write {

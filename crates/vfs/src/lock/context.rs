@@ -81,13 +81,13 @@ impl Locks {
 
 /// Locks of one sort: of ranges, or of flock(2).
 #[derive(Default)]
-pub(super) struct Side {
+pub(super) struct LockList {
     pub(super) ranges: Ranges,
     pub(super) queue: Queue,
 }
 
-impl Side {
-    /// Whether nobody has a lock, or waits for one.
+impl LockList {
+    /// Whether it has neither locks nor waiters.
     fn is_idle(&self) -> bool {
         self.ranges.is_empty() && self.queue.is_empty()
     }
@@ -164,14 +164,14 @@ impl Side {
 /// What the context's lock protects.
 #[derive(Default)]
 pub(super) struct State {
-    records: Side,
-    flocks: Side,
+    records: LockList,
+    flocks: LockList,
     /// A backend keeps some of them.
     pub(super) foreign: bool,
 }
 
 impl State {
-    fn side(&mut self, owner: LockOwner) -> &mut Side {
+    fn list_of(&mut self, owner: LockOwner) -> &mut LockList {
         match owner {
             LockOwner::Table(_) | LockOwner::File(_) | LockOwner::Face(..) => &mut self.records,
             LockOwner::Flock(_) => &mut self.flocks,
@@ -185,7 +185,7 @@ impl State {
     }
 
     /// Both sorts.
-    pub(super) fn sides(&self) -> [&Side; 2] {
+    pub(super) fn lists(&self) -> [&LockList; 2] {
         [&self.records, &self.flocks]
     }
 }
@@ -241,12 +241,12 @@ impl LockContext {
         wish: Wish<'_>,
     ) -> Result<Option<Place>, Errno> {
         let mut state = self.state.lock();
-        let side = state.side(ask.owner);
-        if side.is_idle() {
-            return side.ranges.set(ask).map(|_| None);
+        let list = state.list_of(ask.owner);
+        if list.is_idle() {
+            return list.ranges.set(ask).map(|_| None);
         }
         let mut wakes = Wakes::new();
-        let placed = side.ask(locks, ask, wish, &mut wakes);
+        let placed = list.ask(locks, ask, wish, &mut wakes);
         drop(state);
         drop(wakes);
         placed
@@ -259,10 +259,10 @@ impl LockContext {
     #[inline]
     pub(crate) fn free(&self, locks: &Locks, owner: LockOwner, range: Range) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        let side = state.side(owner);
-        if side.ranges.free(owner, range)? && !side.queue.is_empty() {
+        let list = state.list_of(owner);
+        if list.ranges.free(owner, range)? && !list.queue.is_empty() {
             let mut wakes = Wakes::new();
-            side.settle(locks, range, &mut wakes);
+            list.settle(locks, range, &mut wakes);
             drop(state);
             drop(wakes);
         }
@@ -282,9 +282,9 @@ impl LockContext {
     /// Ends all that the owner has; whether a backend may keep some of it.
     pub(crate) fn free_all(&self, locks: &Locks, owner: LockOwner) -> bool {
         self.change(|state, wakes| {
-            let side = state.side(owner);
-            if let Some(freed) = side.ranges.free_all(owner) {
-                side.settle(locks, freed, wakes);
+            let list = state.list_of(owner);
+            if let Some(freed) = list.ranges.free_all(owner) {
+                list.settle(locks, freed, wakes);
             }
             state.foreign
         })
@@ -298,10 +298,10 @@ impl LockContext {
         kind: Option<LockKind>,
     ) -> Option<Held> {
         let mut state = self.state.lock();
-        let side = state.side(owner);
+        let list = state.list_of(owner);
         match kind {
-            Some(kind) => side.ranges.conflict(Some(owner), range, kind),
-            None => side.ranges.own(owner, range),
+            Some(kind) => list.ranges.conflict(Some(owner), range, kind),
+            None => list.ranges.own(owner, range),
         }
     }
 
@@ -311,9 +311,9 @@ impl LockContext {
             return;
         }
         let mut state = self.state.lock();
-        let side = state.side(place.owner);
-        if !side.queue.is_empty() {
-            side.queue.leave(place, &mut locks.graph.lock());
+        let list = state.list_of(place.owner);
+        if !list.queue.is_empty() {
+            list.queue.leave(place, &mut locks.graph.lock());
         }
     }
 
@@ -321,15 +321,15 @@ impl LockContext {
     /// claim has ended.
     pub(crate) fn hear(&self, locks: &Locks, place: &Place) -> Option<Result<(), Errno>> {
         self.change(|state, wakes| {
-            let side = state.side(place.owner);
-            let Waiter { ask, answer } = side.ranges.unclaim(place.seq)?;
+            let list = state.list_of(place.owner);
+            let Waiter { ask, answer } = list.ranges.unclaim(place.seq)?;
             let range = ask.range;
-            let set = side.ranges.set(ask);
+            let set = list.ranges.set(ask);
             if let Err(errno) = set {
                 answer.refuse(errno);
             }
             if set != Ok(false) {
-                side.settle(locks, range, wakes);
+                list.settle(locks, range, wakes);
             }
             Some(set.map(drop))
         })
@@ -338,13 +338,13 @@ impl LockContext {
     /// Takes a request out of its line, or ends its claim, whose answer becomes a refusal.
     pub(crate) fn give_up(&self, locks: &Locks, place: &Place) {
         self.change(|state, wakes| {
-            let side = state.side(place.owner);
-            if !side.queue.is_empty() {
-                side.queue.leave(place, &mut locks.graph.lock());
+            let list = state.list_of(place.owner);
+            if !list.queue.is_empty() {
+                list.queue.leave(place, &mut locks.graph.lock());
             }
-            if let Some(Waiter { ask, answer }) = side.ranges.unclaim(place.seq) {
+            if let Some(Waiter { ask, answer }) = list.ranges.unclaim(place.seq) {
                 answer.refuse(Errno::EBADF);
-                side.settle(locks, ask.range, wakes);
+                list.settle(locks, ask.range, wakes);
             }
         });
     }

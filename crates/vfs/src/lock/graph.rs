@@ -130,7 +130,7 @@ impl Graph {
         owner.is_table() && self.chain(blocker, hops).any(|other| other == owner)
     }
 
-    /// Whether nobody waits.
+    /// Whether no owner waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.waits.is_empty()

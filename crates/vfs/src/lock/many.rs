@@ -12,7 +12,7 @@
 use super::fee::Fee;
 use super::ranges::{Ask, Held};
 use super::spans::{Edit, Span, Spans};
-use super::tree::{NOBODY, Piece, Rank, Tree};
+use super::tree::{NO_OWNER, Piece, Rank, Tree};
 use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
@@ -73,7 +73,7 @@ impl Many {
             return None;
         }
         let rank = me.and_then(|me| self.ranks.get(&me));
-        let me = rank.copied().unwrap_or(NOBODY);
+        let me = rank.copied().unwrap_or(NO_OWNER);
         let write = kind == LockKind::Write;
         let piece = self.tree.first(range.start, range.end, write, me)?;
         let group = self.groups.get(&piece.rank)?;
@@ -100,7 +100,7 @@ impl Many {
         })
     }
 
-    /// Gives the owner what it asks for, which nobody is in the way of (R1); whether that lowers
+    /// Gives the owner a lock that nothing blocks (R1); whether that lowers
     /// what it has, so that others may have some of the range.
     ///
     /// # Errors

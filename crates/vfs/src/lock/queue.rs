@@ -244,7 +244,7 @@ impl Queue {
         Some(waiter)
     }
 
-    /// Whether nobody waits.
+    /// Whether no request waits.
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }

@@ -62,11 +62,7 @@ fn each_release_wakes_one_of_ten_thousand() {
         queue.settle(freed, &mut ranges, &mut graph, 10, &mut wakes);
         assert_eq!(wakes.len(), 1);
         let next = ranges.iter().next().map(|held| held.owner);
-        assert_eq!(
-            next,
-            Some(LockOwner::Table(owner + 1)),
-            "the one who came first"
-        );
+        assert_eq!(next, Some(LockOwner::Table(owner + 1)), "the first waiter");
     }
     assert!(queue.is_empty() && graph.is_empty());
 }
@@ -159,7 +155,7 @@ impl Scene {
 
     fn waiting(&self, file: usize) -> usize {
         let state = self.files[file].state.lock();
-        let [records, _] = state.sides();
+        let [records, _] = state.lists();
         records.queue.iter().count()
     }
 
@@ -286,7 +282,7 @@ fn a_circle_is_refused_if_it_is_found_in_as_many_hops_as_linux_makes() {
             );
             !waited
         });
-        assert_eq!(found, length <= 11, "{length} who wait");
+        assert_eq!(found, length <= 11, "{length} waiters");
         for owner in 0..=length {
             scene.free(owner as usize, owner);
         }

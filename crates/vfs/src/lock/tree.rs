@@ -16,10 +16,10 @@
 //!     earliest owner is. It skips what ends too early, what is only the asking owner's, and what
 //!     comes after what it has found. Where all spans have some of the range it takes O(log n) too.
 
-/// The owner of a span, by the order in which owners came; `NOBODY` is none.
+/// The owner of a span, by the order in which owners came; `NO_OWNER`: none.
 pub(super) type Rank = u64;
 /// No owner.
-pub(super) const NOBODY: Rank = u64::MAX;
+pub(super) const NO_OWNER: Rank = u64::MAX;
 
 const NIL: u32 = u32::MAX;
 
@@ -29,7 +29,7 @@ pub(super) struct Piece {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) rank: Rank,
-    /// Whether nobody else may have what it covers.
+    /// Whether it excludes other owners.
     pub(super) write: bool,
 }
 
@@ -52,8 +52,8 @@ struct Sum {
 
 const EMPTY: Sum = Sum {
     end: -1,
-    first: NOBODY,
-    second: NOBODY,
+    first: NO_OWNER,
+    second: NO_OWNER,
 };
 
 impl Sum {
@@ -130,8 +130,8 @@ impl Found {
     fn is_worse_than(&self, rank: Rank, start: i64) -> bool {
         let best = self
             .best
-            .map_or((NOBODY, 0), |piece| (piece.rank, piece.start));
-        rank != NOBODY && (rank, start) < best
+            .map_or((NO_OWNER, 0), |piece| (piece.rank, piece.start));
+        rank != NO_OWNER && (rank, start) < best
     }
 }
 
@@ -204,12 +204,12 @@ impl Tree {
         found
     }
 
-    /// The earliest owner below a node that the query allows, or `NOBODY`.
+    /// The earliest owner below a node that the query allows, or `NO_OWNER`.
     fn least(&self, at: u32, query: &Query) -> Rank {
-        self.nodes.get(at as usize).map_or(NOBODY, |node| {
+        self.nodes.get(at as usize).map_or(NO_OWNER, |node| {
             let sum = if query.write { &node.all } else { &node.writes };
             if sum.end < query.start {
-                return NOBODY;
+                return NO_OWNER;
             }
             sum.first_but(query.me)
         })
@@ -236,7 +236,7 @@ impl Tree {
             start,
             end,
             write,
-            me: NOBODY,
+            me: NO_OWNER,
         };
         self.visit(self.root, &query, show);
     }
@@ -258,7 +258,7 @@ impl Tree {
         let mut sides = [(node.left, low), right].map(|(side, low)| {
             let beyond = low > query.end;
             let least = if beyond {
-                NOBODY
+                NO_OWNER
             } else {
                 self.least(side, query)
             };
@@ -276,7 +276,7 @@ impl Tree {
 
     /// Whether it was enough.
     fn visit(&self, at: u32, query: &Query, show: &mut dyn FnMut(&Piece) -> bool) -> bool {
-        if self.least(at, query) == NOBODY {
+        if self.least(at, query) == NO_OWNER {
             return false;
         }
         let Node {
@@ -371,7 +371,7 @@ impl Tree {
         let own = Sum {
             end: piece.end,
             first: piece.rank,
-            second: NOBODY,
+            second: NO_OWNER,
         };
         let (mut all, mut writes) = (own, if piece.write { own } else { EMPTY });
         for side in [node.left, node.right] {
@@ -480,7 +480,7 @@ mod tests {
                 tree.insert(piece(rank));
             }
             let most = 2 * usize::from(tree.height(tree.root));
-            for (me, first) in [(NOBODY, 0), (7, 0), (0, 1)] {
+            for (me, first) in [(NO_OWNER, 0), (7, 0), (0, 1)] {
                 for write in [false, true] {
                     let found = tree.find(&Query {
                         start: 0,

@@ -23,15 +23,15 @@ pub(crate) enum Wish<'a> {
 }
 
 /// The waiters to wake, when no lock is held any more.
-pub(crate) type Wakes = Vec<Told>;
+pub(crate) type Wakes = Vec<WakeOnDrop>;
 
 /// A waiter that has its answer, and is woken when this is dropped.
-pub(crate) struct Told {
+pub(crate) struct WakeOnDrop {
     _thread: Wake,
     waker: Option<Waker>,
 }
 
-impl Drop for Told {
+impl Drop for WakeOnDrop {
     fn drop(&mut self) {
         if let Some(waker) = self.waker.take() {
             // It calls the host's code; a panic there is not ours.
@@ -76,7 +76,7 @@ impl Answer {
         let mut given = self.given.lock();
         given.answer = Some(answer);
         self.told.set(1);
-        wakes.push(Told {
+        wakes.push(WakeOnDrop {
             _thread: given.queue.wake_one(),
             waker: given.waker.take(),
         });

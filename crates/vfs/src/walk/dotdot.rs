@@ -47,7 +47,7 @@ impl Walk<'_> {
         };
         if top {
             if self.flags & (lflag::BENEATH | lflag::TOLD) != 0 {
-                self.minds_top()?;
+                self.check_top()?;
             }
             // Back to where the step began: nothing above was visible.
             if self.at != from {
@@ -92,7 +92,7 @@ impl Walk<'_> {
     /// # Errors
     /// `EXDEV`.
     #[cold]
-    fn minds_top(&mut self) -> Result<(), Fail> {
+    fn check_top(&mut self) -> Result<(), Fail> {
         if self.wants(lflag::BENEATH) {
             // A directory on the way down may have moved: the path need not lead out.
             if self.wants(lflag::STEADFAST) && !self.scope_is_still() {

@@ -74,7 +74,7 @@ impl Walk<'_> {
         if self.flags & (lflag::NO_SYMLINKS | lflag::TOLD) != 0
             || self.at_mount.has(mflag::NO_SYM_FOLLOW)
         {
-            self.minds_link()?;
+            self.check_link()?;
         }
         let now = self.core.vfs.clock.now();
         let flags = self.at_mount;
@@ -113,7 +113,7 @@ impl Walk<'_> {
     /// # Errors
     /// `ELOOP`.
     #[cold]
-    fn minds_link(&self) -> Result<(), Fail> {
+    fn check_link(&self) -> Result<(), Fail> {
         if self.wants(lflag::NO_SYMLINKS) {
             return Err(self.refuse(Check::LinksUnwanted, Errno::ELOOP));
         }

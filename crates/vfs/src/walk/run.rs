@@ -109,7 +109,7 @@ impl<'w> Walk<'w> {
     ///
     /// # Errors
     /// `ENOTDIR`.
-    fn minds_end(&self, pin: &Pin, sample: Sample) -> Result<(), Errno> {
+    fn check_end(&self, pin: &Pin, sample: Sample) -> Result<(), Errno> {
         if self.wants(lflag::DIRECTORY) && sample.has(dflag::NOT_DIR) {
             return Err(self.core.refused(Check::WantsDirectory, Errno::ENOTDIR));
         }
@@ -200,7 +200,7 @@ pub(crate) fn lookup_once(
     }
     let (pin, sample) = walk.complete()?;
     if walk.flags & (lflag::DIRECTORY | lflag::TOLD) != 0
-        && let Err(errno) = walk.minds_end(&pin, sample)
+        && let Err(errno) = walk.check_end(&pin, sample)
     {
         core.pins.release(pin);
         return Err(errno.into());

@@ -71,7 +71,7 @@ impl Task {
         self.set_record(fd, ask, By::Table, None)
     }
 
-    /// As [`Task::fcntl_setlk`], and waits until nobody is in the way. Linux: fcntl(2) `F_SETLKW`.
+    /// As [`Task::fcntl_setlk`], and waits until no lock is in the way. Linux: fcntl(2) `F_SETLKW`.
     ///
     /// # Errors
     /// As [`Task::fcntl_setlk`], but for `EAGAIN`: `EDEADLK` (it would wait for itself), `EINTR`
@@ -97,7 +97,7 @@ impl Task {
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `EINVAL` (`whence`), `EOVERFLOW` or `EINVAL` (no such range),
-    /// `EINVAL` (kind), `EBADF` (not open for reading, or writing), `EINVAL` (`pid` is not 0),
+    /// `EINVAL` (kind), `EBADF` (not open for reading, or writing), `EINVAL` (`pid` is not 0).
     /// `EAGAIN` (a lock is in the way), `ENOLCK` (as many as the tenant may have).
     #[doc(alias = "F_OFD_SETLK")]
     pub fn ofd_setlk(&self, fd: Fd, ask: &Flock) -> Result<(), Errno> {

@@ -19,7 +19,7 @@ impl Task {
     ///
     /// # Errors
     /// None with `LOCK_MAND`, which does nothing. `EINVAL` (no operation), `EBADF` (not open,
-    /// `O_PATH`; open for neither reading nor writing), `EAGAIN` (somebody is in the way), `EINTR`
+    /// `O_PATH`; open for neither reading nor writing), `EAGAIN` (a lock is in the way), `EINTR`
     /// ([`crate::Interrupter`]), `ENOLCK` (as many as the tenant may have).
     pub fn flock(&self, fd: Fd, op: u32) -> Result<(), Errno> {
         let Some(kind) = kind_of(op)? else {

@@ -43,7 +43,7 @@ pub struct LockWait {
     place: Place,
     /// Of a table's lock: the descriptor, which must be there still when it is granted.
     fd: Option<Fd>,
-    /// Of a face's: not 0 when that is gone, and nobody would end what it was granted.
+    /// Of a face's: not 0 when that is gone, and would not end a grant.
     gone: Option<Arc<Word>>,
     file: OpenFile,
 }
@@ -136,7 +136,7 @@ impl Task {
     /// let its = other.open(b"/file", O_RDWR, 0)?;
     /// let all = Flock::new(F_WRLCK, 0, 0);
     /// assert!(task.fcntl_setlkw_later(fd, &all)?.is_none(), "granted");
-    /// let wait = other.fcntl_setlkw_later(its, &all)?.expect("somebody is in the way");
+    /// let wait = other.fcntl_setlkw_later(its, &all)?.expect("a lock is in the way");
     /// assert!(other.lock_wait(&wait, Waker::noop()).is_pending());
     /// task.fcntl_setlk(fd, &Flock::new(F_UNLCK, 0, 0))?;
     /// assert_eq!(other.lock_wait(&wait, Waker::noop()), Poll::Ready(Ok(())));
@@ -146,7 +146,7 @@ impl Task {
     ///
     /// # Errors
     /// As [`Task::fcntl_setlkw`], but for `EINTR`. `ENOLCK` also where a back end keeps the locks
-    /// ([`crate::InodeOps::lock`]) and somebody is in the way: that wait takes a thread; and where
+    /// ([`crate::InodeOps::lock`]) and a lock is in the way: that wait takes a thread; and where
     /// the tenant may have no more locks than it has and waits for.
     pub fn fcntl_setlkw_later(&self, fd: Fd, ask: &Flock) -> Result<Option<LockWait>, Errno> {
         let (file, owner, range, kind) = self.record(fd, ask, By::Table)?;
@@ -220,7 +220,7 @@ impl Task {
     /// The file, if this task still has it where it was asked for a lock of its table.
     ///
     /// # Errors
-    /// `EBADF`: nobody would end the lock.
+    /// `EBADF`: no close would end the lock.
     fn asked_by(&self, wait: &LockWait, fd: Fd) -> Result<Filp<'_>, Errno> {
         let file = Filp::hold(&self.core, wait.file.lend(&self.core)?);
         let table = LockOwner::Table(self.core.fds().number());

@@ -282,8 +282,8 @@ pub trait InodeOps: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// A carrier for this file, if there is one, and it is to be had without a wait. `None`, the
-    /// default: a thread makes the call and waits.
+    /// A carrier for this file, if one can be had without a wait. `None`, the default: a
+    /// thread makes the call and waits.
     fn carrier(&self, inode: &Inode, way: Way) -> Option<Box<dyn Carrier>> {
         None
     }

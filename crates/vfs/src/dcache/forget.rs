@@ -3,9 +3,9 @@
 //! next use.
 //!
 //! # Kernel analogue
-//! `d_invalidate`, and `d_revalidate` of file systems that others change too. Linux drops the entry at
-//! once. Here it is marked, since a drop needs the directory's names, and a backend
-//! may keep a task that holds them waiting.
+//! `d_invalidate`, and `d_revalidate` of file systems that others change too. Linux drops the entry
+//! at once. Here it is marked, since a drop needs the directory's names, and a backend may keep a
+//! task that holds them waiting.
 //!
 //! # States
 //! Trusted -> marked (`REVALIDATE`) -> trusted again, if the backend gives the same answer as

@@ -26,7 +26,6 @@ const WHO: &[&str] = &["who", "whom", "whose", "whoever", "whomever"];
 const PENDING: &[(&str, usize)] = &[
     ("crates/cli", 6),
     ("crates/faces/run", 4),
-    ("crates/vfs", 7),
 ];
 
 /// The number of words in a text, and of words for people.

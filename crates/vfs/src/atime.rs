@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When an access moves the access time (`atime_needs_update`, `touch_atime`).
+//! Access times: whether an access moves them, and the move (`atime_needs_update`, `touch_atime`).
 
 use crate::inode::{Inode, SetAttr};
 use crate::object::mflag;
@@ -31,7 +31,7 @@ pub(crate) fn is_due(inode: &Inode, mount: Sample, now: Timespec) -> bool {
 /// Moves the access time if it is due, and the mount and its superblock may be written.
 ///
 /// # Errors
-/// Those of the backend; whoever accesses the file does not mind.
+/// Those of the backend; they do not matter to the access itself.
 pub(crate) fn touch(
     inode: &Inode,
     sb: &SuperBlock,

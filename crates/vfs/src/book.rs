@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The account of one tenant: how many cached names are on it, how many may be, and in which order
-//! they came.
+//! The book of a tenant: the account of its cached names, their limits, and their order by age.
 //!
 //! This is data: `dcache::book` enters and strikes names, and `dcache::queue` moves the hand.
 //!
@@ -10,10 +9,10 @@
 use crate::lock_order::{Eviction, Queues};
 use openpath_sync::{BoundedCounter, Mutex, Shards, Word, Word32};
 
-/// No budget is smaller: what a few calls need at the same time.
+/// The least budget: the need of a few calls at the same time.
 pub(crate) const BUDGET_MIN: u32 = 16;
 
-/// What a name is cached as.
+/// The kind of a cached name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// It exists.
@@ -57,11 +56,11 @@ pub(crate) struct Book {
     evicted: [Word; 2],
     /// Its tenant is gone.
     left: Word32,
-    /// Held by who makes room.
+    /// Held while room is made.
     pub(crate) evicting: Mutex<(), Eviction>,
 }
 
-/// What the threads of one group entered.
+/// The entries of the threads of one group.
 #[derive(Default)]
 pub(crate) struct Part {
     pub(crate) queues: Mutex<[Queue; 2], Queues>,
@@ -69,7 +68,7 @@ pub(crate) struct Part {
     name_bytes: Word,
 }
 
-/// What is on a book.
+/// The figures of a book.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Account {
     pub(crate) entries: [u32; 2],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A buffer of bytes that begins on a line of its own, wherever the allocator puts it.
 //!
-//! What a walk writes into it is on no line that another task touches: not another task's buffer,
-//! and not what everybody reads. That holds for a page of bytes; a longer text may share its ends.
+//! A walk writes into it on no line that another task touches: not another task's buffer, and no
+//! shared data. That holds for a page of bytes; a longer text may share its ends.
 
 /// Room for bytes.
 #[derive(Default)]

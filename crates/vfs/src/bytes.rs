@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes that an operation keeps until it is done: paths, and data to be written.
+//! Bytes that an operation keeps until it is done: paths, and data to write.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Bytes that belong to an operation, or to everyone who has a share in them.
+/// Bytes that belong to an operation, or are shared.
 ///
 /// What is borrowed is copied; a path that is used again and again is best shared.
 ///

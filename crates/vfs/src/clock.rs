@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time and randomness come in through traits, so that a simulator can own them.
+//! Time and randomness as traits, so that a simulator can replace them.
 
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::{HashKey, Word, coarse_wall_clock};
@@ -12,8 +12,8 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timespec;
 }
 
-/// The system's wall clock at its last tick (`CLOCK_REALTIME_COARSE`), which the kernel stamps
-/// files with: what it makes after a file of ours is never older.
+/// The system's wall clock at its last tick (`CLOCK_REALTIME_COARSE`), with which the kernel stamps
+/// files. So a file that the kernel makes after one of ours is never older.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -24,7 +24,7 @@ impl Clock for SystemClock {
 }
 
 /// The system's wall clock with its full resolution (`CLOCK_REALTIME`), for trees whose files only
-/// this process stamps: what the kernel stamps up to a tick later may be older.
+/// this process stamps: a file that the kernel stamps up to a tick later may be older.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FineClock;
 
@@ -46,12 +46,12 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// Random bytes: what the random devices give.
+/// Random bytes for the random devices.
 pub trait Entropy: Send + Sync + 'static {
     /// Fills `buf`.
     ///
     /// # Errors
-    /// What reading the device is to return.
+    /// The errno that reading the device returns.
     fn fill(&self, buf: &mut [u8]) -> Result<(), Errno>;
 
     /// Takes what was written to the device, which need not change anything.
@@ -75,8 +75,8 @@ fn random_secret() -> [u64; 2] {
     [state.hash_one(1u8), state.hash_one(2u8)]
 }
 
-/// The secrets that hash tables are keyed with: random ones, or, for who wants the same run again,
-/// a series that follows from the first.
+/// The secrets that hash tables are keyed with: random ones, or a series that follows from the
+/// first, for a run that can be repeated.
 pub(crate) struct Secrets {
     fixed: Option<[u64; 2]>,
     drawn: Word,
@@ -95,7 +95,7 @@ impl Secrets {
         self.fixed.unwrap_or_else(random_secret)
     }
 
-    /// Another one, which nobody can tell from those before it, unless the first was given.
+    /// Another one. It cannot be told from the earlier ones, unless the first was given.
     pub(crate) fn next(&self) -> [u64; 2] {
         let Some(fixed) = self.fixed else {
             return random_secret();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a `Vfs` is built with: the emulated kernel, limits, system controls and switches.
+//! Settings of a `Vfs`: the emulated kernel, limits, system controls and switches.
 
 use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_EXCL};
@@ -18,15 +18,15 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// How many owners are looked at before a request for a lock is said to wait for nobody who
-    /// waits for it (`MAX_DEADLK_ITERATIONS`).
+    /// How many owners the search for a deadlock follows before a lock request waits all the same
+    /// (`MAX_DEADLK_ITERATIONS`).
     #[must_use]
     pub fn deadlock_hops(self) -> u32 {
         10
     }
 }
 
-/// Bounds on what one `Vfs` may use.
+/// Limits of one `Vfs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Cached names, negative ones included.
@@ -59,7 +59,7 @@ pub struct Limits {
     /// Pages that the pipes of one user hold at most, 0 for any number
     /// (`fs.pipe-user-pages-hard`).
     pub pipe_user_pages_hard: u32,
-    /// Pages that all pipes hold at most, whoever has them.
+    /// Pages that all pipes hold at most, of all users together.
     pub pipe_pages_max: u64,
 }
 
@@ -90,7 +90,7 @@ impl Default for Limits {
 pub struct Sysctl {
     /// `protected_symlinks`: following in sticky, world-writable directories is restricted.
     pub protected_symlinks: bool,
-    /// `protected_hardlinks`: only who could write a file may link it.
+    /// `protected_hardlinks`: only a user with write permission may link a file.
     pub protected_hardlinks: bool,
     /// `protected_fifos`, 0 to 2.
     pub protected_fifos: u8,
@@ -98,9 +98,9 @@ pub struct Sysctl {
     pub protected_regular: u8,
     /// `mount-max`: mounts in one namespace.
     pub mount_max: u32,
-    /// `leases-enable`: leases are to be had.
+    /// `leases-enable`: leases can be taken.
     pub leases_enable: bool,
-    /// `lease-break-time`: seconds until a lease that somebody minds is taken away; 0: never.
+    /// `lease-break-time`: seconds until a lease in the way is taken away; 0: never.
     pub lease_break_time: u32,
 }
 
@@ -118,7 +118,7 @@ impl Default for Sysctl {
     }
 }
 
-/// Switches that bring back what the kernel did before a change. Flipping one never changes a
+/// Switches that bring back the kernel's behaviour before a change. Flipping one never changes a
 /// result.
 ///
 /// Each is read in one place, its gate.
@@ -139,18 +139,18 @@ pub struct Tuning {
     /// Look up the last component of an `O_CREAT` open without the directory's lock first. Gate:
     /// `Tuning::locked_look`.
     pub create_looks_first: bool,
-    /// Ask for the lock context by a flag in the inode's read-mostly word. Gate:
+    /// Find the lock context by a flag in the inode's read-mostly word. Gate:
     /// `file_locks`, `Shared::has_locks`.
     pub lock_context_flag: bool,
-    /// Make no file before the open has succeeded, so that nothing is left to be freed later when
-    /// it fails. Gate: `open::do_open`.
+    /// Make no file before the open has succeeded, so that a failing open leaves nothing to be
+    /// freed later. Gate: `open::do_open`.
     pub failed_open_frees_inline: bool,
     /// Look for a free descriptor in the word that should have one before asking the summaries.
     /// Gate: `fd_table::FdMap::new`.
     pub fd_word_peek: bool,
     /// Write a summary of the descriptor bitmap only when it changes. Gate: `fd_table::FdMap::new`.
     pub fd_conditional_summary: bool,
-    /// Answer absent names by knowing all names of a directory, where its backend vouches for them,
+    /// Answer absent names by knowing all names of a directory, where its backend promises that,
     /// instead of an entry for each (an answer of `RESOLVE_CACHED` may be `EAGAIN` without). Gate:
     /// `dcache::Dcache::names_in`.
     pub complete_directories: bool,
@@ -185,7 +185,7 @@ impl Default for Tuning {
     }
 }
 
-/// What a `Vfs` was built with.
+/// The settings of a `Vfs`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) profile: Profile,

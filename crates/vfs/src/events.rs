@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events of each call, as the calls emit them.
+//! The events of each call, as the calls report them.
 //!
 //! # Kernel analogue
 //! The functions of `include/linux/fsnotify.h`.
@@ -7,8 +7,8 @@
 //! # Where they are emitted
 //! | call | emitted | in this order |
 //! |---|---|---|
-//! | open | the inode is open, before it is cut | `OPEN` |
-//! | open that cuts | after that | `MODIFY` (with `ATTRIB` if set-id bits go) |
+//! | open | the inode is open, before truncation | `OPEN` |
+//! | open with truncation | after that | `MODIFY` (with `ATTRIB` if set-id bits go) |
 //! | open that makes | the directory is locked | `CREATE`, later `OPEN` |
 //! | last close | before the place is let go | `CLOSE_WRITE` or `CLOSE_NOWRITE` |
 //! | read, write and kin | something was moved | `ACCESS`, `MODIFY` |
@@ -18,10 +18,10 @@
 //! | unlink | the directory is locked | `ATTRIB` of the file, [`Inode::tell_gone`], `DELETE` |
 //! | rmdir | the directory is locked | [`Inode::tell_gone`], `DELETE` |
 //! | rename | the directories are locked | [`Shared::tell_moved`] |
-//! | | the directories are let go | [`Inode::tell_gone`] of what was replaced |
-//! | last unmount | nobody can look at the tree any more | `UNMOUNT`, `IGNORED` |
+//! | | the directories are unlocked | [`Inode::tell_gone`] of the replaced file |
+//! | last unmount | the tree cannot be reached any more | `UNMOUNT`, `IGNORED` |
 //!
-//! Nothing is emitted for `O_PATH`, for what only looks, or for what failed.
+//! Nothing is emitted for `O_PATH`, for calls that only read attributes, or for failures.
 
 use crate::dcache::unlinked;
 use crate::inode::{Inode, flag, kind};
@@ -59,8 +59,8 @@ impl Shared {
         }
     }
 
-    /// An entry has moved (`fsnotify_move`); `replaced` is what had its new name. Both halves of a
-    /// swap are told, one after the other. Held: both directories' names.
+    /// An entry has moved (`fsnotify_move`); `replaced` had its new name. Both halves of a swap are
+    /// reported, one after the other. Held: both directories' names.
     pub(crate) fn tell_moved(
         &self,
         inode: &Inode,
@@ -77,7 +77,7 @@ impl Shared {
         inode.tell_self(IN_MOVE_SELF);
     }
 
-    /// Nobody mounts the tree any more (`fsnotify_sb_delete`): watches in it end.
+    /// The tree has no mount any more (`fsnotify_sb_delete`): watches in it end.
     pub(crate) fn tell_unmounted(&self, sb: &SuperBlock) {
         if self.notify.is_active() {
             for group in self.notify.groups() {
@@ -115,8 +115,8 @@ impl Shared {
         self.is_awaited(last.pin())
     }
 
-    /// Whether something waits for this place to be let go: the end of an unlinked inode that is
-    /// watched, or of a mount that was taken off while it was in use.
+    /// Whether an event waits for this place to be let go: the end of a watched unlinked inode, or
+    /// of a mount that was detached in use.
     pub(crate) fn is_awaited(&self, pin: &Pin) -> bool {
         let mount = self.mounts.at(pin.mount()).word().sample();
         if mount.has(mflag::OUT) || !self.notify.is_active() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one opening of a file does its own way, and the words in which it is asked.
+//! The trait by which one opening of a file takes over calls, and the arguments of these calls.
 
 use openpath_abi::falloc::{
     RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOAPPEND, RWF_NOSIGNAL, RWF_SYNC,
@@ -17,12 +17,12 @@ pub type Fd = i32;
 pub struct OwnerEx {
     /// What it is: `F_OWNER_TID`, `F_OWNER_PID` or `F_OWNER_PGRP`.
     pub kind: u32,
-    /// Its number; 0: nobody.
+    /// Its number; 0: none.
     pub pid: i32,
 }
 
-/// Not to wait: what the file's backend is asked, it is asked with [`crate::Patience::Cached`].
-/// Ours alone, and gone once the file is open.
+/// Not to wait: the file's backend is asked with [`crate::Patience::Cached`]. Ours alone, and gone
+/// once the file is open.
 pub(crate) const QUICK: OFlags = OFlags::from_bits_retain(1 << 31);
 /// Opened as with `O_NONBLOCK`, which the file does not keep. Ours alone, as [`QUICK`] is.
 pub(crate) const TRIED: OFlags = OFlags::from_bits_retain(1 << 30);
@@ -31,7 +31,7 @@ pub(crate) const TRIED: OFlags = OFlags::from_bits_retain(1 << 30);
 pub(crate) const RWF_COMMON: u32 =
     RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | RWF_NOAPPEND | RWF_NOSIGNAL;
 
-/// How one read or write is to be done (`struct kiocb`).
+/// The arguments of one read or write (`struct kiocb`).
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Io<'a> {
@@ -39,18 +39,18 @@ pub struct Io<'a> {
     pub offset: u64,
     /// The flags of the open file as they are now (`F_GETFL`).
     pub flags: OFlags,
-    /// Who waits for data or room; `None`: nobody, `EAGAIN` instead. A call that waits by way of it
-    /// can be interrupted ([`crate::Interrupter`]).
+    /// The sleeper that waits for data or room; `None`: `EAGAIN` instead. A wait with it can be
+    /// interrupted ([`crate::Interrupter`]).
     pub wait: Option<&'a Waiter>,
 }
 
 /// The state that a backend or a device keeps for one open file, and the calls it takes over
 /// (`struct file_operations` where they differ from the inode's).
 ///
-/// A call that answers `None` is served by the inode; of a device there is nothing that could.
-/// Every call may come from several threads at once; a panic in one becomes `EIO`.
+/// The inode serves a call that answers `None`; for a device there is no such fallback. Every call
+/// may come from several threads at once; a panic in one becomes `EIO`.
 pub trait FileOps: Send + Sync + 'static {
-    /// For who made it and meets it again: itself.
+    /// Itself, for its maker to recognise it.
     fn as_any(&self) -> &dyn core::any::Any;
 
     /// Reads.

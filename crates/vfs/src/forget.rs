@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a backend tells the core when its tree changed without it: methods of [`SuperBlock`].
+//! Invalidation calls of a backend whose tree changed without the core: methods of [`SuperBlock`].
 //!
 //! # Kernel analogue
 //! `d_invalidate`, `fuse_reverse_inval_entry`, `fuse_reverse_inval_inode`.
 //!
 //! # Rules
 //! R1. Any thread may call them, holding no lock of the core's and none that a backend method
-//!     takes. They wait for no call that is going on, and call no backend.
-//! R2. What was looked up before the call began is not believed after it returned; a lookup that is
-//!     going on meanwhile enters what is asked for again. See `dcache::forget`.
-//! R3. Open files, working directories and what is mounted stay with what they are at. If a name
-//!     turns out to mean something else, what is mounted on it, or below, goes.
-//! R4. The call holds the `Vfs` while it runs. If that was dropped meanwhile it ends here, and the
-//!     superblock maybe with it: a backend whose end waits for its own threads must not have one of
-//!     them wait for itself.
+//!     takes. They wait for no call under way, and call no backend.
+//! R2. An answer from before the call is not used after it returned; a lookup under way meanwhile
+//!     enters a marked entry. See `dcache::forget`.
+//! R3. Open files, working directories and mounts keep their places. If a name turns out to have
+//!     another meaning, the mounts on it, or below, go.
+//! R4. The call keeps the `Vfs` while it runs. If that was dropped meanwhile it ends here, and
+//!     perhaps the superblock with it. So a backend that waits at its end for its own threads must
+//!     not wait for the calling one.
 
 use crate::inode::Inode;
 use crate::instance::Shared;
@@ -22,7 +22,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 impl SuperBlock {
-    /// Runs `forget` with the `Vfs` that uses the tree, and the tree's number there.
+    /// Runs `forget` with the `Vfs` of the tree, and the tree's number there.
     fn at_home(&self, forget: impl FnOnce(&Shared, u32)) {
         let seat = self.seat.lock().clone();
         if let Some(seat) = seat
@@ -33,8 +33,8 @@ impl SuperBlock {
         }
     }
 
-    /// What `name` in `dir` means may have changed, or whether it exists: it is looked up at its
-    /// next use. Linux: `fuse_reverse_inval_entry`.
+    /// The meaning of `name` in `dir` may have changed, or whether it exists: it is looked up at
+    /// its next use. Linux: `fuse_reverse_inval_entry`.
     pub fn forget_name(&self, dir: &Arc<Inode>, name: &[u8]) {
         self.at_home(|vfs, number| {
             vfs.dcache.count_forgotten(number);
@@ -66,8 +66,8 @@ impl SuperBlock {
         self.tell_above(|above| above.all());
     }
 
-    /// Mode or owner of `inode` changed, which [`Inode::update`] was told already: walks through it
-    /// ask again who may search it. For what is no directory there is
+    /// Mode or owner of `inode` changed, and [`Inode::update`] has them already: walks through it
+    /// check the search permission again. For other files than directories there is
     /// [`SuperBlock::forget_attributes`].
     pub fn forget_permission(&self, inode: &Arc<Inode>) {
         self.at_home(|vfs, _| {
@@ -79,8 +79,8 @@ impl SuperBlock {
         self.forget_attributes(inode);
     }
 
-    /// Other attributes of `inode` changed, which [`Inode::update`] was told already, or its data:
-    /// a word for who is above ([`crate::InvalidationListener`]), for the core needs none.
+    /// Other attributes of `inode`, which [`Inode::update`] has already, or its data changed. Only
+    /// listeners above the tree ([`crate::InvalidationListener`]) need this; the core does not.
     pub fn forget_attributes(&self, inode: &Arc<Inode>) {
         self.tell_above(|above| above.attributes(inode));
     }

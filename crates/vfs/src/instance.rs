@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a `Vfs` is made of. It owns everything; a process may hold many. `vfs` builds it, and has
+//! The state of a `Vfs`: it owns everything, and a process may have many. `vfs` builds it, and has
 //! its calls.
 
 use crate::clock::Clock;
@@ -48,21 +48,21 @@ pub(crate) struct Shared {
     pub(crate) devices: Devices,
     /// Locks of files.
     pub(crate) locks: Locks,
-    /// What holders of leases are to be told.
+    /// The undelivered notices for holders of leases.
     pub(crate) notices: Arc<Notices>,
     /// Open files, counted only where there is a limit.
     pub(crate) files: Word,
     pub(crate) next_cred: Word,
-    /// Whom tasks work for that were told nothing else.
+    /// The tenant of tasks that were given no other.
     pub(crate) tenant: Arc<Tenant>,
     /// All tenants, in the order they came.
     pub(crate) tenants: Mutex<Vec<Weak<Tenant>>, Tenants>,
-    /// Whom to tell of memory pressure.
+    /// The callback for memory pressure.
     pub(crate) told: Option<Told>,
-    /// Who watches inodes.
+    /// The notification groups.
     pub(crate) notify: Notify,
     pub(crate) id: u64,
-    /// Itself, once it is where it stays.
+    /// A weak reference to itself.
     pub(crate) home: WriteOnce<Weak<Shared>>,
 }
 
@@ -84,7 +84,7 @@ impl Watchers for Shared {
 }
 
 impl Drop for Shared {
-    /// Lets the superblocks go, so that another `Vfs` may have them, and whoever listens.
+    /// Frees the superblocks for another `Vfs`, and ends the listening for leases.
     fn drop(&mut self) {
         for node in self.mounts.topology.get_mut().nodes.values() {
             *node.data.sb.seat.lock() = None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Interrupting a task that waits, as a signal does.
+//! Interrupts a waiting call of a task, as a signal does.
 
 use crate::task::Task;
 use openpath_sync::Waiter;
@@ -7,8 +7,8 @@ use openpath_sync::Waiter;
 /// Interrupts the calls of one task, from any thread.
 ///
 /// A call that waits can be interrupted: opening, reading and writing a FIFO, waiting for a lock,
-/// reading events, and
-/// what a driver makes so. What can go on without waiting is never interrupted.
+/// reading events, and driver calls that allow it. A call that can go on without waiting is never
+/// interrupted.
 ///
 /// ```no_run
 /// # fn example(task: openpath_vfs::Task, fd: i32) {
@@ -23,22 +23,22 @@ use openpath_sync::Waiter;
 pub struct Interrupter(Waiter);
 
 impl Interrupter {
-    /// Ends the wait of the task's call that is going on, or else of the next that would wait: it
-    /// returns what it has done so far, or `EINTR`. Several before that count as one. Whether the
-    /// call is then made again (`SA_RESTART`) is the host's to decide.
+    /// Ends the wait of the task's present call, or else of the next one that would wait: that
+    /// returns what it has done so far, or `EINTR`. Several interrupts before that count as one.
+    /// The host decides whether the call is made again (`SA_RESTART`).
     pub fn interrupt(&self) {
         self.0.interrupt();
     }
 
-    /// Takes an interrupt back that has ended no wait, as when the signal was delivered after a
-    /// call that did not wait; whether there was one.
+    /// Takes back an interrupt that has ended no wait, if the signal came after a call that did not
+    /// wait; whether there was one.
     pub fn withdraw(&self) -> bool {
         self.0.withdraw()
     }
 }
 
 impl Task {
-    /// What interrupts this task's calls when they wait. Linux: a pending signal.
+    /// The interrupter of this task's calls. Linux: a pending signal.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         Interrupter(self.core.sleeper.clone())

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Layouts: who uses a file as it lies in its backend says so, and is called back by a backend that
-//! is about to move it.
+//! Layouts: a user of a file's blocks in the backend holds one, and the backend calls it back
+//! before it moves the file.
 //!
 //! # Kernel analogue
 //! `FL_LAYOUT` leases and `break_layout`.
 //!
 //! # Rules
-//! R1. Whoever has a layout is called once for it, in the call that needs it back, with the locks
-//!     of that call held: it notes that, and drops the layout elsewhere, soon.
-//! R2. None is given while somebody wants those back that there are, or does what that was for.
+//! R1. A layout is recalled once, in the call that needs it back, with the locks of that call held.
+//!     Its holder notes that, and drops the layout elsewhere, soon.
+//! R2. None is given while a recall is under way, or the work that needed it.
 
 use crate::inode::{Inode, shield};
 use crate::lease::{Layouts, Recall};
@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The file stays where it is in its backend until this is dropped.
+/// Keeps the file in its place in the backend until this is dropped.
 #[must_use]
 pub struct Layout {
     inode: Arc<Inode>,
@@ -37,12 +37,12 @@ impl Drop for Layout {
         let recall = table.held.remove(&self.number);
         let wake = table.held.is_empty().then(|| table.queue.wake_all());
         drop(table);
-        // What a host's code owns may be another layout of this file.
+        // A value of the host's code may own another layout of this file.
         drop((recall, wake));
     }
 }
 
-/// Nobody gets a layout of the file until this is dropped.
+/// No layout of the file is given until this is dropped.
 #[must_use]
 pub struct NoLayouts<'a>(&'a Layouts);
 
@@ -59,11 +59,11 @@ impl Drop for NoLayouts<'_> {
 }
 
 impl Inode {
-    /// Has the file stay where it is in its backend, for who uses it there. `recall` is called when
-    /// the backend wants it to be dropped; it must neither wait nor call into the `Vfs`.
+    /// Keeps the file in its place in the backend. `recall` is called when the backend needs the
+    /// layout dropped; it must neither wait nor call into the `Vfs`.
     ///
     /// # Errors
-    /// `EAGAIN`: somebody wants those back that there are.
+    /// `EAGAIN`: a recall is under way.
     pub fn hold_layout(
         self: &Arc<Self>,
         recall: impl Fn() + Send + Sync + 'static,
@@ -82,12 +82,12 @@ impl Inode {
         })
     }
 
-    /// Calls back whoever has a layout, for a backend that is about to move the file; nobody gets
-    /// one until what this gives is dropped. It may be called with locks held: a backend that is
-    /// told to wait lets go of them, waits by [`Inode::break_layouts`], and looks again.
+    /// Recalls all layouts, for a backend that is about to move the file; none is given until the
+    /// result is dropped. It may be called with locks held: a backend that gets `EWOULDBLOCK`
+    /// releases them, waits by [`Inode::break_layouts`], and tries again.
     ///
     /// # Errors
-    /// `EWOULDBLOCK`: somebody still has one.
+    /// `EWOULDBLOCK`: a layout is still held.
     pub fn try_break_layouts(&self) -> Result<NoLayouts<'_>, Errno> {
         let wanting = self.want_layouts();
         let recalls: Vec<Recall> = {
@@ -95,7 +95,7 @@ impl Inode {
             table.held.values_mut().filter_map(Option::take).collect()
         };
         for recall in recalls {
-            // One that fails keeps nobody else from being called.
+            // A failing recall does not stop the others.
             let _called = shield(|| {
                 recall();
                 Ok(())
@@ -108,7 +108,7 @@ impl Inode {
         }
     }
 
-    /// As [`Inode::try_break_layouts`], and waits until nobody has one any more. No lock may be
+    /// As [`Inode::try_break_layouts`], and waits until no layout is held any more. No lock may be
     /// held.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ mod tests {
         let called = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&called);
         let recall = move || assert!(!told.swap(true, Ordering::SeqCst), "called twice");
-        // One whose call fails, and which goes all the same.
+        // A layout with a failing recall, which is dropped all the same.
         let fails = inode.hold_layout(|| panic!("it cannot be called"));
         let fails = fails.expect("a layout");
         let layout = inode.hold_layout(recall).expect("a layout");

@@ -2,12 +2,12 @@
 //! The Linux open path as a library: path walk, dentry cache, mounts, open and the other path
 //! calls.
 //!
-//! A [`Vfs`] is what a kernel is to its programs, as a value. Its root is a [`SuperBlock`] of some
+//! A [`Vfs`] is to its programs what a kernel is, as a value. Its root is a [`SuperBlock`] of some
 //! backend. Programs are [`Task`]s, whose methods are the system calls; an [`OpenFile`] is an open
 //! file description.
 //!
-//! What a cached call does: it takes no lock, waits for nothing, calls no backend, and writes no
-//! memory but its task's own. See the heads of `walk` and `dcache` for how.
+//! A cached call takes no lock, waits for nothing, calls no backend, and writes no memory but its
+//! task's own. The heads of `walk` and `dcache` explain how.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words in which a lock of a file is asked for, also of a backend that keeps locks itself.
+//! The arguments of a lock request, also for a backend that keeps locks itself.
 
 use openpath_abi::Errno;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
@@ -14,7 +14,7 @@ pub enum LockKind {
     Write,
 }
 
-/// Whose a lock is.
+/// The owner of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LockOwner {
     /// A descriptor table's, by a number that only it has (`F_SETLK`).
@@ -23,14 +23,14 @@ pub enum LockOwner {
     File(u32),
     /// The same for flock(2), which knows nothing of the others.
     Flock(u32),
-    /// What is a descriptor table to a face ([`crate::LockFace`]): the face, by a number that only
-    /// it has, and what that calls it.
+    /// A descriptor table behind a face ([`crate::LockFace`]): the number of the face, which only
+    /// it has, and the number that the face gave the table.
     Face(u32, u64),
 }
 
 impl LockOwner {
-    /// Whether it is a table, here or behind a face: one that is refused what it would wait for in
-    /// a circle, and whose locks show who set them.
+    /// Whether it is a table, here or behind a face. A table is refused a wait for itself, and its
+    /// locks show the process that set them.
     pub(crate) fn is_table(self) -> bool {
         matches!(self, Self::Table(_) | Self::Face(..))
     }
@@ -54,7 +54,7 @@ impl Range {
 /// A lock as a backend that keeps locks itself is told of it ([`crate::InodeOps::lock`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileLock {
-    /// Whose it is.
+    /// Its owner.
     pub owner: LockOwner,
     /// `None`: no lock.
     pub kind: Option<LockKind>,
@@ -62,17 +62,17 @@ pub struct FileLock {
     pub start: i64,
     /// The last byte; `i64::MAX`: the end, wherever that is.
     pub end: i64,
-    /// Who sets it, or has set it; -1: an open file.
+    /// The process that sets it, or has set it; -1: an open file.
     pub pid: i32,
 }
 
-/// What a backend that keeps locks itself is to do.
+/// The lock calls to a backend that keeps locks itself.
 #[derive(Debug)]
 pub enum LockCall<'a> {
-    /// Say what is in the way of this lock, in its place; nothing: its kind is `None`. Asked
+    /// Replace this lock by one that blocks it; its kind becomes `None` if there is none. Asked
     /// without a kind: the first lock that its owner has of the range.
     Test(&'a mut FileLock),
-    /// Set it, or end what its owner has of the range; `wait` is who waits, if anybody.
+    /// Set it, or end what its owner has of the range; with a sleeper, that thread may wait.
     Set(&'a FileLock, Option<&'a Waiter>),
 }
 

@@ -5,83 +5,84 @@
 openpath_sync::lock_classes! {
     /// All classes, outermost first.
     pub const CLASSES;
-    /// Changes that others made to a directory of the host, being dealt with.
+    /// The handling of changes that other programs made to a directory of the host.
     pub HostEvents;
-    /// Where an open file reads and writes next (`f_pos_lock`).
+    /// The position of an open file (`f_pos_lock`).
     pub FilePosition, nests;
-    /// Directories moving from one parent to another in one superblock (`s_vfs_rename_mutex`).
+    /// Moves of directories to another parent in one superblock (`s_vfs_rename_mutex`).
     pub RenameTopology;
     /// The names in a directory, or a file's data and attributes (`i_rwsem`). Ancestors first, else
     /// by address.
     pub InodeNames, nests;
-    /// Which mount is where (`namespace_sem`).
+    /// The places of mounts (`namespace_sem`).
     pub MountTopology;
     /// A superblock's place in its `Vfs`.
     pub SuperRoot;
-    /// Who is told what a superblock forgets.
+    /// The listeners for a superblock's invalidations.
     pub SuperAbove;
     /// Numbers of superblocks.
     pub SuperNumbers;
     /// The pins that mounts hold.
     pub House;
-    /// One name being looked up: held by who asks the backend, waited for by who wants the same.
+    /// One lookup: held by the task that asks the backend, awaited by others that want the same
+    /// name.
     pub Flight;
-    /// Which names are being looked up.
+    /// The lookups under way.
     pub FlightTable;
-    /// Room being made on one book of cached names.
+    /// The making of room on one book of cached names.
     pub Eviction;
-    /// The version clock of superblocks, and which directories are changing.
+    /// The version clock of superblocks, and the directories that are changing.
     pub PathClock;
     /// A descriptor table (`file_lock`).
     pub FdTables, nests;
     /// Files to be freed when a call ends (`task_works`).
     pub Deferred;
-    /// Which pipe a FIFO has.
+    /// The pipe of a FIFO.
     pub InodePipes;
-    /// A pipe: what is in it, who has it open, who waits (`pipe_inode_info.mutex`).
+    /// A pipe: its data, ends and waiters (`pipe_inode_info.mutex`).
     pub PipeState;
     /// How many pages the pipes of each user may hold.
     pub PipeBooks;
     /// Every file that has locks.
     pub LockFiles;
-    /// The locks of a file, and who waits for them (`flc_lock`).
+    /// The locks of a file, and their waiters (`flc_lock`).
     pub LockState;
-    /// Who waits for whose locks (`blocked_lock_lock`).
+    /// The wait-for graph of lock owners (`blocked_lock_lock`).
     pub LockGraph;
-    /// What one who waits for a lock is told.
+    /// The answer to one waiter for a lock.
     pub LockAnswer;
-    /// The leases on a file, and who waits for them (`flc_lock`).
+    /// The leases on a file, and their waiters (`flc_lock`).
     pub LeaseTable;
-    /// Holders of leases who are to be told.
+    /// Undelivered notices for holders of leases.
     pub LeaseNotices;
     /// Unlinked entries that wait to be reclaimed.
     pub Graveyard;
     /// The books of cached names, by number.
     pub Bookshelf;
-    /// The order in which the cached names of one book came.
+    /// The queues of one book of cached names, by age.
     pub Queues;
     /// Blocks of long names.
     pub NameBlocks;
-    /// The tenants there are.
+    /// The list of tenants.
     pub Tenants;
     /// The watches of one notification group (`mark_mutex`).
     pub NotifyWatches;
     /// How many groups and watches each user has.
     pub NotifyBooks;
-    /// Who watches an inode.
+    /// The marks of an inode.
     pub InodeMarks;
     /// Entries that a directory has in the cache besides its first.
     pub InodeEntries;
-    /// Events that nobody has read yet (`notification_lock`).
+    /// Events that were not read yet (`notification_lock`).
     pub NotifyQueue;
-    /// What a stacked tree is doing to a file, and the names, data and attributes of inodes of the
-    /// trees beneath it: the file's, then theirs, from top to bottom.
+    /// Work of a stacked tree on a file, and the names, data and attributes of inodes of the trees
+    /// beneath it: the file's, then theirs, from top to bottom.
     pub Stacked, nests;
-    /// Inodes of a stacked tree by those they stand for.
+    /// Inodes of a stacked tree by the inodes beneath.
     pub StackedTable;
     /// Listings of merged directories.
     pub StackedList;
-    /// Attributes of an inode of a stacked tree being brought up to date.
+    /// The update of attributes of an inode of a stacked tree.
     pub StackedAttr;
     /// Entries of a directory of the memory backend.
     pub MemDir, nests;
@@ -91,44 +92,44 @@ openpath_sync::lock_classes! {
     pub MemXattr;
     /// Books of a superblock of the memory backend.
     pub MemSuper;
-    /// Where the handle of a directory of the host stands, over a listing.
+    /// The position of a handle of a directory of the host, over a listing.
     pub HostListing;
-    /// Attributes of an inode of the host being brought up to date, over a look at the host.
+    /// The update of attributes of an inode of the host, over a look at the host.
     pub HostAttr;
-    /// Descriptors of an inode of the host, and who needs them.
+    /// Descriptors of an inode of the host, and their users.
     pub HostHandles;
-    /// Where an inode of the host was last found.
+    /// The place where an inode of the host was last found.
     pub HostPlace;
-    /// Inodes of a tree of the host by what the host knows them by.
+    /// Inodes of a tree of the host by their identity there.
     pub HostTable;
     /// Devices of the host that are part of a tree.
     pub HostDevices;
-    /// Which directories of the host are watched.
+    /// The watched directories of the host.
     pub HostWatches;
-    /// The order in which descriptors of the host are given up.
+    /// The order in which descriptors of the host are closed to make room.
     pub HostPool;
     /// Access control lists of an inode.
     pub InodeAcls;
-    /// Who has a layout of a file; a backend may ask with locks of its own held.
+    /// The layouts of a file; a backend may recall them with locks of its own held.
     pub LayoutTable;
-    /// Which tasks work for a tenant, and what earlier ones counted.
+    /// The tasks of a tenant, and the counts of earlier ones.
     pub Tallies;
-    /// What waits for the workers of a pool, and which of them sleep.
+    /// The jobs that wait for the workers of a pool, and the workers that sleep.
     pub PoolQueues;
-    /// Who is told that a ring's workers have done something.
+    /// The callback for work that a ring's workers have done.
     pub RingBell;
     /// The future that waits for one job.
     pub RingWaker;
-    /// Which request a thread of a server is at.
+    /// The request that a thread of a server is at.
     pub FuseRequests;
     /// Interrupts that came before their requests.
     pub FuseEarly;
-    /// What the kernel was told of by a server.
+    /// The nodes that a server has reported to the kernel.
     pub FuseNodes;
-    /// Names that the kernel may have to be told to ask for again.
+    /// Names that may have to expire in the kernel.
     pub FuseTold;
-    /// Who has locked files, by the opening.
+    /// Owners of file locks, by the opening.
     pub FuseLocks;
-    /// Requests for locks that wait.
+    /// Lock requests that wait.
     pub FuseWaits;
 }

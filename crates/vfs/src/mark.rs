@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The marks on an inode: which groups want to hear of what. An inode keeps them (`inode::marks`)
-//! and knows a group only as a [`Listener`]; `notify` has the groups.
+//! Marks: the watches on one inode. An inode keeps them (`inode::marks`) and knows a group only as
+//! a [`Listener`]; `notify` has the groups.
 
 use crate::lock_order::InodeMarks;
 use openpath_abi::inotify::{
@@ -9,7 +9,7 @@ use openpath_abi::inotify::{
 use openpath_sync::Mutex;
 use std::sync::Arc;
 
-/// A group, as an inode knows it.
+/// A notification group, as an inode knows it.
 pub(crate) trait Listener: Send + Sync {
     /// Queues an event of watch `wd`.
     fn push(&self, wd: i32, mask: u32, cookie: u32, name: &[u8]);
@@ -20,23 +20,23 @@ pub(crate) trait Listener: Send + Sync {
 /// The marks on one inode.
 pub(crate) type Marks = Mutex<Vec<Mark>, InodeMarks>;
 
-/// One group's interest in one inode.
+/// The watch of one group on one inode.
 pub(crate) struct Mark {
     pub(crate) group: Arc<dyn Listener>,
     pub(crate) wd: i32,
-    /// Events, and how they are wanted ([`IN_ONESHOT`], [`IN_EXCL_UNLINK`]).
+    /// Its events, and their options ([`IN_ONESHOT`], [`IN_EXCL_UNLINK`]).
     pub(crate) mask: u32,
 }
 
-/// What of the caller's mask stays with a mark.
+/// The bits of the caller's mask that a mark keeps.
 pub(crate) const KEPT: u32 = IN_ALL_EVENTS | IN_ONESHOT | IN_EXCL_UNLINK;
 
-/// Something that happened, as the listeners of one inode hear it.
+/// An event, for the listeners of one inode.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct News<'a> {
     /// One or more events, and [`IN_ISDIR`].
     pub(crate) mask: u32,
-    /// What pairs it with another.
+    /// The number that pairs it with another.
     pub(crate) cookie: u32,
     /// The entry it is about, for listeners of the directory.
     pub(crate) name: &'a [u8],
@@ -45,7 +45,7 @@ pub(crate) struct News<'a> {
 }
 
 impl Mark {
-    /// A new mark for what `arg` asks for.
+    /// A new mark with the mask `arg`.
     pub(crate) fn new(group: Arc<dyn Listener>, wd: i32, arg: u32) -> Self {
         Self {
             group,
@@ -59,14 +59,14 @@ impl Mark {
         std::ptr::addr_eq(Arc::as_ptr(&self.group), Arc::as_ptr(group))
     }
 
-    /// Whether it wants to hear this (`fsnotify_handle_inode_event`).
+    /// Whether it wants this event (`fsnotify_handle_inode_event`).
     pub(crate) fn wants(&self, news: &News<'_>) -> bool {
         let events = (self.mask & IN_ALL_EVENTS) | IN_UNMOUNT;
         news.mask & events != 0 && !(self.mask & IN_EXCL_UNLINK != 0 && news.unlinked)
     }
 
     pub(crate) fn tell(&self, news: &News<'_>) {
-        // What happens to the watched inode as a whole is told without its kind.
+        // An event of the watched inode as a whole comes without its kind.
         let kind = if news.mask & (IN_DELETE_SELF | IN_MOVE_SELF) != 0 {
             IN_ISDIR
         } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names as the dentry cache compares them: sixteen bytes at a time.
+//! Name keys: the form in which the dentry cache compares names, sixteen bytes at a time.
 //!
 //! A name of up to 16 bytes is its own key, zero-padded (no name contains NUL). A longer one has a
 //! key that no short name can have: its keyed hash, then a NUL followed by its length and a top
@@ -44,8 +44,7 @@ pub(crate) fn window(text: &[u8], start: usize, end: usize) -> u128 {
         if len <= 8 {
             return u128::from(kept(lo, len));
         }
-        // The last eight bytes of the name overlap the first eight: shift what is known already
-        // out.
+        // The last eight bytes of the name overlap the first eight: shift out the known ones.
         let tail = eight(text, end - 8).unwrap_or_default() >> (8 * (16 - len));
         return u128::from(lo) | u128::from(tail) << 64;
     }

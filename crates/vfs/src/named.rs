@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Enumerations whose values have a name and a meaning, for tables and traces.
+//! A macro for enumerations whose values have a name and a meaning, for tables and traces.
 
 /// Makes an enumeration, the names of its values and their meanings.
 macro_rules! named {
@@ -21,7 +21,7 @@ macro_rules! named {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// What it means, in a line.
+            /// Its meaning, in a line.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning,)* }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A place in a tree, and a path that stays what it is: a mount and a dentry, held on their own.
+//! Places: a mount and a dentry, and a [`VfsPath`], which holds them on its own.
 //!
-//! What holds such a path does not know the `Vfs` that the place is in, only that the place is let
-//! go of there ([`Home`]).
+//! The owner of such a path does not know the `Vfs` of the place, only that it lets go of the place
+//! there ([`Home`]).
 
 use openpath_sync::Pin;
 use std::any::Any;
@@ -16,7 +16,7 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    /// What `pin` holds.
+    /// The place of a pin.
     pub(crate) fn of(pin: &Pin) -> Self {
         Self {
             mount: pin.mount(),
@@ -27,13 +27,13 @@ impl Spot {
 
 /// The `Vfs` that a place is in, as objects below it know it.
 pub(crate) trait Home: Any + Send + Sync {
-    /// Lets go of a place that was held on its own. Held: no lock.
+    /// Lets go of a separately held place. Held: no lock.
     fn let_go(&self, pin: Pin);
 }
 
 /// A mount and a dentry (`struct path`), kept for as long as this lives; any thread may drop it.
 ///
-/// Where an open file names a place, a magic link leads to one.
+/// The target of a magic link, while an open file names a place.
 pub struct VfsPath {
     home: Arc<dyn Home>,
     pin: Option<Pin>,

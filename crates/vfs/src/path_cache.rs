@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The path cache: whole paths to dentries, at a cost that does not grow with depth.
+//! The path cache: maps whole paths to dentries, at a cost that does not grow with depth.
 //!
 //! # Kernel analogue
 //! None in Linux; the idea is the direct lookup of Tsai and others (2015), with a version clock in
 //! place of invalidating whole subtrees.
 //!
 //! # What is kept
-//! Only paths of three or more plain names that were walked lock-free within one mount, through
-//! directories that everyone may search, without links, dots or mounts on the way; and of a path
-//! that comes to a covered directory, the way to that. A path is entered when it is walked for the
-//! second time. A full set gives up an entry; when that happens often the table doubles, up to its
-//! limit, and what is then in the wrong set is entered again.
+//! A path is kept if it has three or more plain names and was walked lock-free within one mount.
+//! All of its directories must be searchable by everyone, and it must have no links, dots or mounts
+//! on the way. Of a path that comes to a covered directory, the part to that is kept.
+//!
+//! A path is entered when it is walked for the second time. A full set gives up an entry. When that
+//! happens often, the table doubles, up to its limit; entries that are then in the wrong set are
+//! entered again.
 //!
 //! # Fields of an entry
 //! | word | meaning |
@@ -111,7 +113,7 @@ pub(crate) struct Hit {
 }
 
 impl Hit {
-    /// Nowhere: what the path leads to does not exist.
+    /// No target: the path does not exist.
     pub(crate) const ABSENT: Self = Self {
         target: 0,
         state: Sample::live_with(dflag::NEGATIVE),
@@ -184,7 +186,7 @@ impl PathCache {
         [self.entries.span(), self.walked.span()]
     }
 
-    /// What is known of `path`.
+    /// The cached answer for `path`.
     #[inline(always)]
     pub(crate) fn find(&self, dcache: &Dcache, query: &Query, path: &[u8]) -> Option<Hit> {
         let wanted = u64::from(query.start) << 32 | path.len() as u64;
@@ -231,8 +233,8 @@ impl PathCache {
         None
     }
 
-    /// Whether no directory on the way changed since the entry was validated; if so, the entry says
-    /// so from now on.
+    /// Whether no directory on the way changed since the entry was validated; if so, the entry is
+    /// stamped anew.
     #[cold]
     #[inline(never)]
     fn revalidate(
@@ -248,7 +250,7 @@ impl PathCache {
         let mut steps = DEPTH_MAX;
         while at != query.start {
             steps -= 1;
-            // R2: the parent is read before its stamp; who moves an entry stamps it first.
+            // R2: the parent is read before its stamp; a rename stamps an entry before it moves it.
             let parent = dcache.at(at).parent.get();
             if steps == 0 || parent == at || dcache.at(parent).last_change.get() > validated {
                 return false;
@@ -266,8 +268,8 @@ impl PathCache {
         true
     }
 
-    /// Notes that `path` was walked and where it leads, or with `miss` into which directory it does
-    /// not; the second time, it is entered.
+    /// Notes that `path` was walked and where it leads, or with `miss` the directory that lacks it;
+    /// the second time, it is entered.
     ///
     /// Paths are noted by hash. A noted path is displaced by the second other one that wants its
     /// place, not by the first: two paths that take turns would otherwise never be entered.
@@ -302,7 +304,7 @@ impl PathCache {
             // And one to what is absent.
             2
         } else if hit.state.has(dflag::MOUNTED) {
-            // The way to a covered directory saves asking in vain, however short it is.
+            // The way to a covered directory saves a vain search, however short it is.
             1
         } else {
             3

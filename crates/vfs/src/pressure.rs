@@ -8,7 +8,7 @@ pub enum Pressure {
     Low,
     /// Reclaim gets hard: half of it goes.
     Medium,
-    /// Something is about to be killed: all goes that nobody uses.
+    /// A process is about to be killed: all that is unused goes.
     Critical,
 }
 
@@ -21,5 +21,5 @@ pub struct Relief {
     pub trimmed: u32,
 }
 
-/// Whom to tell of pressure.
+/// The callback for pressure.
 pub(crate) type Told = Box<dyn Fn(Pressure) + Send + Sync>;

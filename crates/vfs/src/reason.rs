@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a walk left the lock-free mode, or had to start over; counted by each task for itself.
+//! Reasons: why walks left the lock-free mode, or had to start over, counted by each task for
+//! itself.
 //!
 //! # Kernel analogue
 //! None: Linux does not say why `try_to_unlazy` was called or `ECHILD` returned.
 //!
 //! # Rules
 //! R1. Counting happens only where the lock-free mode has ended already.
-//! R2. A task's counts are written by its thread alone; others read them as they are.
+//! R2. A task's counts are written by its thread alone; others may read them at any time.
 
 use crate::named::named;
 use core::fmt;
@@ -18,26 +19,26 @@ named! {
     #[repr(u8)]
     enum Reason {
         Miss, "miss", "a name was not cached";
-        Revalidate, "revalidate", "the backend wants to be asked at each use of a name";
-        Busy, "busy", "an entry was being changed when the walk came by";
+        Revalidate, "revalidate", "the backend must confirm a name at each use";
+        Busy, "busy", "an entry was changing as the walk came by";
         NamesChanged, "names-changed", "a name changed under the walk";
         MountsChanged, "mounts-changed", "a mount came or went under the walk";
         ScopeMoved, "scope-moved", "directories or mounts moved while a scoped walk went up";
         TreeTop, "tree-top", "`..` of a mount with nothing visible above it";
-        LinkBody, "link-body", "the body of a link was not read before";
-        LinkOwner, "link-owner", "who may follow a link depends on its directory";
+        LinkBody, "link-body", "the body of a link was not cached";
+        LinkOwner, "link-owner", "permission to follow a link depends on its directory";
         AccessTime, "access-time", "the access time of a link was due";
         Magic, "magic", "a magic link was followed";
         Create, "create", "a file may have to be made";
-        Refusal, "refusal", "an error is certain only of a place that is held";
+        Refusal, "refusal", "an error is certain only at a pinned place";
         Rules, "rules", "a file may have to be made where names can be absent";
-        Stale, "stale", "a backend disowned what was cached";
-        WouldWait, "would-wait", "a backend would have had to wait, and was asked not to";
-        Held, "held", "someone else held the names of a directory, or was asking for the same name";
-        Leased, "leased", "somebody has a lease on the file";
-        OpenHook, "open-hook", "the backend wants to be asked at each open of the file";
-        Peer, "peer", "nobody has the other end of the FIFO open";
-        Change, "change", "what the call is to do changes something";
+        Stale, "stale", "a backend no longer knew a cached entry";
+        WouldWait, "would-wait", "a backend would have had to wait, and might not";
+        Held, "held", "another task held the names of a directory, or was looking up the same name";
+        Leased, "leased", "the file has a lease";
+        OpenHook, "open-hook", "the backend must be asked at each open of the file";
+        Peer, "peer", "the other end of the FIFO is not open";
+        Change, "change", "the call would change something";
         NoPin, "no-pin", "the pins of the `Vfs` are used up";
     }
 }
@@ -80,7 +81,7 @@ impl Reasons {
         Reason::ALL.iter().copied().zip(self.0)
     }
 
-    /// What was counted since an earlier reading.
+    /// The counts since an earlier reading.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut since = *self;
         for (n, before) in since.0.iter_mut().zip(earlier.0) {
@@ -95,7 +96,7 @@ impl Reasons {
         new.next().map(|(why, _)| why)
     }
 
-    /// Adds what another reading says.
+    /// Adds another reading.
     pub fn add(&mut self, other: &Self) {
         for (sum, n) in self.0.iter_mut().zip(other.0) {
             *sum = sum.wrapping_add(n);
@@ -116,14 +117,14 @@ impl ReasonCounts {
         word.poke(word.peek().wrapping_add(1));
     }
 
-    /// Makes them what they were at a reading; only the task's own thread does (R2).
+    /// Resets them to a reading; only the task's own thread does (R2).
     pub(crate) fn put_back(&self, reading: &Reasons) {
         for (word, n) in self.0.iter().zip(reading.0) {
             word.poke(n);
         }
     }
 
-    /// What they are now; any thread may ask.
+    /// The counts now; any thread may ask.
     pub(crate) fn read(&self) -> Reasons {
         let mut reading = Reasons::default();
         for (n, word) in reading.0.iter_mut().zip(&self.0) {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of an open file, and of a place that was held on its own ([`Home::let_go`]); what waited
-//! for that is done here.
+//! Release: the end of an open file, and of a separately held place ([`Home::let_go`]), with the
+//! work that waited for it.
 //!
 //! # Kernel analogue
 //! `__fput`.
 //!
 //! # Order of effects
-//! watchers are told -> locks of the open file end -> the opening's own `release` -> write access
-//! to inode and mount, and the place, with one store -> an unlinked file that nobody else uses
-//! goes.
+//! marks are told -> locks of the open file end -> the opening's own `release` -> write access to
+//! inode and mount, and the place, with one store -> an unlinked file without other users goes.
 //!
 //! # Rules
 //! R1. Everything here runs in the call that dropped the last reference, outside of every lock. A
-//!     backend that is slow keeps that call waiting and nobody else; one that panics has released
-//!     all the same.
+//!     slow backend delays that call alone; if one panics, the file is released all the same.
 
 use crate::dcache::unlinked;
 use crate::inode::shield;
@@ -34,14 +32,14 @@ impl Home for Shared {
 }
 
 impl Shared {
-    /// Ends what was waiting for a place to be let go. Held: no lock.
+    /// Ends the work that waited for a place to be let go. Held: no lock.
     #[cold]
     pub(crate) fn end_waits(&self) {
         self.dcache.collect();
         self.sweep_mounts();
     }
 
-    /// Puts back a reference to a file that may be in many hands (`fput`). Any thread may.
+    /// Puts back a reference to a file that may be shared (`fput`). Any thread may.
     pub(crate) fn fput(&self, file: FileRef) {
         if let Some(last) = self.dcache.store.put_file(file) {
             self.release_anywhere(last);
@@ -75,7 +73,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::release_here`], where someone may hear of it or wait for it.
+    /// As [`Shared::release_here`], if a watch or a waiter may need to know.
     #[cold]
     fn release_watched(&self, pins: &Pins, last: LastRef) {
         let awaited = self.tell_closed(Some(pins), &last);
@@ -109,12 +107,12 @@ impl Shared {
         }
     }
 
-    /// Ends what the opening kept of its own.
+    /// Ends the opening's own state.
     #[cold]
     fn end_ops(&self, last: &LastRef) {
         let store = &self.dcache.store;
         if let Some(ops) = store.last_payload(last) {
-            // Nobody is left to be told.
+            // No caller is left to report an error to.
             let _told = shield(|| {
                 ops.release();
                 Ok(())

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Giving memory back when the host runs short of it.
+//! The shrinker: gives memory back when the host runs short of it.
 //!
 //! # Kernel analogue
-//! vmpressure's levels and `struct shrinker`. Who watches the host's memory (a control group's
-//! events, PSI) calls; the cache gives up names, what they and the trees of back ends do not use
-//! goes back to the system ([`Vfs::trim`]), and the host's other parts are told if they asked.
+//! vmpressure's levels and `struct shrinker`. A monitor of the host's memory (a control group's
+//! events, PSI) calls it, and the cache evicts names. Memory that the cache and the trees of back
+//! ends do not use goes back to the system ([`Vfs::trim`]), and the host's callback runs.
 
 use crate::instance::{Shared, Vfs};
 use crate::pressure::{Pressure, Relief};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long to wait for walks that are going on before memory goes back.
+/// How long to wait for walks under way before memory goes back.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 impl Vfs {
-    /// Gives memory up as `level` says, and tells whoever asked to be told
+    /// Gives memory up as `level` says, and runs the host's callback
     /// ([`crate::VfsBuilder::on_pressure`]).
     ///
     /// # Examples
@@ -41,14 +41,14 @@ impl Vfs {
         Relief { evicted, trimmed }
     }
 
-    /// What to call under memory pressure, for who must not keep the `Vfs` alive.
+    /// A handle to be called under memory pressure, which does not keep the `Vfs` alive.
     #[must_use]
     pub fn shrinker(&self) -> Shrinker {
         Shrinker(Arc::downgrade(&self.0))
     }
 }
 
-/// A way to a `Vfs` that does not keep it alive, to be called under memory pressure.
+/// A handle of a `Vfs` that does not keep it alive, to be called under memory pressure.
 ///
 /// Linux: `struct shrinker`.
 #[derive(Clone)]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks that act for another: how a worker thread makes a call on behalf of a task whose thread
+//! Stand-ins: tasks with which a worker thread makes calls on behalf of another task, whose thread
 //! goes on.
 //!
 //! # Kernel analogue
-//! The workers of `io_uring`, which borrow the credentials, root and files of who submitted.
-//! Here nobody writes to another's task: what is opened is opened in the stand-in's own table, and
-//! the owner installs it ([`Task::file`], [`Task::install`]).
+//! The workers of `io_uring`, which borrow the credentials, root and files of the submitter. Here
+//! no thread writes to another's task: files are opened in the stand-in's own table, and the owner
+//! installs them ([`Task::file`], [`Task::install`]).
 //!
 //! # Rules
 //! R1. A stand-in acts as its owner did when it was made or last briefed, and for the same tenant.
@@ -29,7 +29,7 @@ impl Task {
     /// Makes `stand_in` act as this task does now: its root and working directory, credentials,
     /// umask, limit on descriptors, namespace and tenant. Its table stays its own.
     ///
-    /// What did not change costs a comparison.
+    /// An unchanged setting costs a comparison.
     ///
     /// # Errors
     /// `EXDEV`: it is of another `Vfs`. `ENOMEM` when there are no pins left; then it acts as
@@ -40,13 +40,13 @@ impl Task {
             return Err(Errno::EXDEV);
         }
         mine.heed_pivots();
-        // R2: what can fail comes first.
+        // R2: steps that can fail come first.
         let places = [(&mine.root, &its.root), (&mine.cwd, &its.cwd)];
         let mut pins = [None, None];
         for ((now, had), pin) in places.into_iter().zip(&mut pins) {
             let (now, had) = (now.get(), had.get());
             if now != had {
-                // This task holds it, so it is what it was.
+                // This task holds it, so it is still the same place.
                 *pin = its.pins.pin_now(now.mount, now.dentry);
                 if pin.is_none() {
                     pins.into_iter()

@@ -14,7 +14,7 @@ use openpath_abi::{Errno, StatFs};
 use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
 
-/// What a backend does for a whole tree.
+/// The operations of a backend on a whole tree.
 pub trait SuperBlockOps: Send + Sync + 'static {
     /// Figures of the whole tree; the core adds the mount's flags.
     ///
@@ -25,29 +25,29 @@ pub trait SuperBlockOps: Send + Sync + 'static {
     /// Brings everything to stable storage.
     ///
     /// # Errors
-    /// `EIO` and what else the backend meets.
+    /// `EIO` and others that the backend meets.
     fn sync(&self) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Gives memory back that it keeps for what may come.
+    /// Gives back memory that it keeps for later use.
     fn trim(&self) {}
 }
 
-/// For how long the core may rely on what a backend told it.
+/// How long the core may rely on a backend's answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Caching {
     /// Names, absent ones too, and attributes stay until a call of ours changes them or the backend
-    /// has them forgotten ([`SuperBlock::forget_name`] and its kin).
+    /// invalidates them ([`SuperBlock::forget_name`] and its kin).
     #[default]
     Keep,
-    /// Each use of a cached name, absent ones too, asks [`crate::InodeOps::lookup`] again, and a
-    /// call that goes by a descriptor, or ends where no name led, asks
-    /// [`crate::InodeOps::refresh`]. Access times are the backend's own.
+    /// Each use of a cached name, absent ones too, asks [`crate::InodeOps::lookup`] again. A call
+    /// by a descriptor, or one whose end no name led to, asks [`crate::InodeOps::refresh`]. Access
+    /// times are the backend's own.
     Confirm,
 }
 
-/// What the core must know of a tree.
+/// The properties of a tree that the core must know.
 #[derive(Clone, Debug)]
 pub struct SuperBlockOptions {
     /// Name of the file system type, as `/proc/mounts` shows it.
@@ -59,11 +59,11 @@ pub struct SuperBlockOptions {
     pub dev: u64,
     /// Nothing may be changed (a read-only superblock, a thing apart from a read-only mount).
     pub read_only: bool,
-    /// For how long names and attributes hold.
+    /// How long names and attributes hold.
     pub caching: Caching,
     /// The backend answers at once, from memory or by saying that it would have to wait, whenever
-    /// it is asked with [`crate::Patience::Cached`]. A call that must not wait then asks it; of
-    /// other trees only what is cached already is answered without a wait.
+    /// it is asked with [`crate::Patience::Cached`]. A call that must not wait then asks it; in
+    /// other trees such a call uses cached state alone.
     pub tries: bool,
     /// Reading and writing data may wait, as for a disk: a ring leaves them to its workers. The
     /// core itself does not look at it.
@@ -94,13 +94,13 @@ pub struct SuperBlock {
     root: Arc<Inode>,
     options: SuperBlockOptions,
     read_only: Word,
-    /// Where it is attached: the `Vfs`, its root dentry and its number there.
+    /// Its `Vfs`, root dentry and number there.
     pub(crate) seat: Mutex<Option<Seat>, SuperRoot>,
     /// Held while a directory moves to another one (`s_vfs_rename_mutex`).
     pub(crate) topology: Mutex<(), RenameTopology>,
-    /// Names come and go by calls alone: which directory is above which is as it is cached.
+    /// Names come and go by calls alone: cached directories are in their true places.
     ours_alone: bool,
-    /// Who is told what is forgotten.
+    /// The listeners for invalidations.
     pub(crate) above: Mutex<Vec<Weak<dyn InvalidationListener>>, SuperAbove>,
 }
 
@@ -109,7 +109,7 @@ pub struct SuperBlock {
 pub(crate) struct Seat {
     /// Which `Vfs`.
     pub(crate) vfs: u64,
-    /// The same, for who comes from the backend.
+    /// The same, for calls from the backend.
     pub(crate) home: Weak<dyn Home>,
     /// Its root dentry there.
     pub(crate) root: u32,
@@ -143,9 +143,10 @@ impl SuperBlock {
         })
     }
 
-    /// Whether names come and go by calls alone. If not, a directory that others moved may be
-    /// cached at both places, so that for one task it is above what for another is above it: who
-    /// locks a directory and one in it must not wait for the second, unless the topology is held.
+    /// Whether names come and go by calls alone. If not, a directory that another program moved may
+    /// be cached at both places. Then two tasks may take opposite directories for the ancestor. So
+    /// a task that locks a directory and one in it must not wait for the second, unless it holds
+    /// the topology.
     pub(crate) fn is_ours_alone(&self) -> bool {
         self.ours_alone
     }
@@ -154,11 +155,11 @@ impl SuperBlock {
     pub fn root(&self) -> &Arc<Inode> {
         &self.root
     }
-    /// What the backend does for the whole tree.
+    /// The backend's operations on the whole tree.
     pub fn ops(&self) -> &dyn SuperBlockOps {
         &*self.ops
     }
-    /// Calls the backend; a panic in it becomes `EIO` and harms nobody else.
+    /// Calls the backend; a panic in it becomes `EIO` and has no further effect.
     ///
     /// # Errors
     /// Those of `call`; `EIO`.
@@ -168,7 +169,7 @@ impl SuperBlock {
     ) -> Result<R, Errno> {
         shield(|| call(&*self.ops))
     }
-    /// What it was made with.
+    /// The options it was made with.
     pub fn options(&self) -> &SuperBlockOptions {
         &self.options
     }
@@ -177,20 +178,19 @@ impl SuperBlock {
     pub fn is_read_only(&self) -> bool {
         self.read_only.get() != 0
     }
-    /// Makes the whole tree read-only or writable; the caller has seen to writers.
+    /// Makes the whole tree read-only or writable; the caller has excluded writers.
     pub(crate) fn set_read_only(&self, read_only: bool) {
         self.read_only.set(u64::from(read_only));
     }
 }
 
 impl SuperBlock {
-    /// From now on `above` is told what is forgotten of this tree, for as long as someone else
-    /// keeps it.
+    /// From now on `above` gets the invalidations of this tree, as long as it is kept elsewhere.
     pub fn tell(&self, above: &Arc<dyn InvalidationListener>) {
         remember(&mut self.above.lock(), Arc::downgrade(above));
     }
 
-    /// Tells everyone above.
+    /// Calls all listeners above.
     pub(crate) fn tell_above(&self, tell: impl Fn(&dyn InvalidationListener)) {
         let list: Vec<_> = {
             let list = self.above.lock();

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls that never wait: what they answer is what the call itself would answer, or that it would
-//! have to wait.
+//! Tries: calls that never wait. A try answers as the call itself would, or that it would have to
+//! wait.
 //!
 //! # Kernel analogue
-//! What `io_uring` does before it hands a call to a worker: `RESOLVE_CACHED`, and `O_NONBLOCK` for
-//! the opening alone. There both kinds of `EAGAIN` are one.
+//! The first attempt of `io_uring`, before it hands a call to a worker: `RESOLVE_CACHED`, and
+//! `O_NONBLOCK` for the opening alone. There both kinds of `EAGAIN` are one.
 //!
 //! # Rules
-//! R1. A try ends with [`TryError::WouldBlock`] only where the core itself gave up and said why
-//!     ([`Task::last_reason`]); an `EAGAIN` of the file that is opened is an errno like others.
+//! R1. A try ends with [`TryError::WouldBlock`] only where the core itself gave up and gave the
+//!     reason ([`Task::last_reason`]); an `EAGAIN` of the opened file is an errno like others.
 
 use crate::task::Task;
 use openpath_abi::Errno;
 
-/// Why a try gave nothing.
+/// Why a try gave no result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryError {
-    /// The call would have to wait, or may: make it where waiting does no harm.
+    /// The call would have to wait, or may: make it where a wait does no harm.
     WouldBlock,
-    /// What the call answers.
+    /// The call's own errno.
     Errno(Errno),
 }
 
@@ -34,7 +34,7 @@ impl std::fmt::Display for TryError {
 impl std::error::Error for TryError {}
 
 impl Task {
-    /// Runs a call that is not to wait.
+    /// Runs a call that must not wait.
     ///
     /// # Errors
     /// [`TryError::WouldBlock`] if the core gave up (R1); those of the call.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A `Vfs`: what a kernel is to its programs, as a value. How it is built, and what can be asked of
-//! it as a whole.
+//! A `Vfs` as a value: how it is built, and the calls on it as a whole.
 
 use crate::clock::{Clock, Entropy, Secrets, SystemClock, SystemEntropy};
 use crate::config::{Config, Limits, Profile, Sysctl, Tuning};
@@ -59,14 +58,14 @@ impl Vfs {
         tenant
     }
 
-    /// All tenants that someone still holds, in the order they came; the root tenant is the first.
+    /// All tenants that are still held, in the order they came; the root tenant is the first.
     #[must_use]
     pub fn tenants(&self) -> Vec<Arc<Tenant>> {
         let tenants = self.0.tenants.lock();
         tenants.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Whom tasks work for until they are told otherwise.
+    /// The tenant of tasks that are given no other.
     #[must_use]
     pub fn root_tenant(&self) -> Arc<Tenant> {
         Arc::clone(&self.0.tenant)
@@ -85,9 +84,9 @@ impl Vfs {
         }
     }
 
-    /// Reclaims every unlinked entry that nobody uses any more, now.
+    /// Reclaims every unused unlinked entry now.
     pub fn collect(&self) {
-        // A directory can go only after what was in it.
+        // A directory can go only after its entries.
         let mut before = usize::MAX;
         while self.0.dcache.buried() < before {
             before = self.0.dcache.buried();
@@ -95,10 +94,9 @@ impl Vfs {
         }
     }
 
-    /// Gives memory of names that were cached once back to the system, after waiting `patience` for
-    /// walks that are going on; how many names' worth. What the system's allocator holds and nobody
-    /// uses goes back as well: inodes and lists of names among it. That may take some milliseconds
-    /// for each 100 MB.
+    /// Gives memory of formerly cached names back to the system, after waiting `patience` for walks
+    /// under way; how many names' worth. Unused memory of the system's allocator goes back as well,
+    /// inodes and lists of names among it. That may take some milliseconds for each 100 MB.
     pub fn trim(&self, patience: Duration) -> u32 {
         self.0.dcache.collect();
         self.0.dcache.sweep_books();
@@ -109,7 +107,7 @@ impl Vfs {
         }
         let names = self.0.dcache.trim();
         for tree in self.0.trees() {
-            // What a backend keeps is its own affair.
+            // A backend's own memory is its own affair.
             let _ = tree.shielded(|ops| {
                 ops.trim();
                 Ok(())
@@ -121,20 +119,19 @@ impl Vfs {
 
     /// The walks that have been in one lock-free section for longer than `older_than`, by task.
     ///
-    /// Such a walk holds up nothing but [`Vfs::trim`]: names it looks at may be reused, and it will
+    /// Such a walk delays nothing but [`Vfs::trim`]: names it looks at may be reused, and it will
     /// notice. The list is of the whole process.
     #[must_use]
     pub fn stalled_walks(older_than: Duration) -> Vec<Stalled> {
         rcu::stalled(older_than)
     }
 
-    /// Evicts about `goal` cached names that nobody uses, from the tenants that have most; how many
-    /// went.
+    /// Evicts about `goal` unused cached names, from the tenants that have most; how many went.
     pub fn shrink(&self, goal: u32) -> usize {
         self.0.dcache.shrink(goal)
     }
 
-    /// What the table of cached names looks like, by a look at every bucket of it.
+    /// Statistics of the table of cached names, from every bucket of it.
     #[must_use]
     pub fn census(&self) -> Census {
         self.0.dcache.census()
@@ -147,7 +144,7 @@ impl Vfs {
         self.0.dcache.inventory()
     }
 
-    /// The address ranges that a cached call must not write, and what lies there, for tests that
+    /// The address ranges that a cached call must not write, with their names, for tests that
     /// write-protect them.
     #[doc(hidden)]
     #[must_use]
@@ -160,7 +157,7 @@ impl Vfs {
     }
 }
 
-/// What a `Vfs` uses at the moment.
+/// The present use of a `Vfs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// Cached names, negative and unlinked ones included.
@@ -204,7 +201,7 @@ impl VfsBuilder {
         self
     }
     /// Puts a driver behind the device numbers with this major number and these minor ones, in
-    /// place of any that was there. Built in are null (1, 3), zero (1, 5), full (1, 7), random
+    /// place of any earlier one. Built in are null (1, 3), zero (1, 5), full (1, 7), random
     /// (1, 8) and urandom (1, 9). Linux: `cdev_add`.
     ///
     /// `openpath_mem` has an example that runs.
@@ -236,7 +233,7 @@ impl VfsBuilder {
         self.config.limits = limits;
         self
     }
-    /// Bounds what tasks may use that were given no tenant of their own ([`Vfs::root_tenant`]).
+    /// Bounds what tasks without a tenant of their own may use ([`Vfs::root_tenant`]).
     #[must_use]
     pub fn root_tenant(mut self, limits: TenantLimits) -> Self {
         self.root_tenant = limits;
@@ -255,8 +252,8 @@ impl VfsBuilder {
         self
     }
 
-    /// Has `told` called at each [`Vfs::pressure`], after names were given up: for caches of back
-    /// ends and of the host. It runs in the caller's thread, with no lock held.
+    /// Calls `told` at each [`Vfs::pressure`], after names were given up: for caches of back ends
+    /// and of the host. It runs in the caller's thread, with no lock held.
     #[must_use]
     pub fn on_pressure(mut self, told: impl Fn(Pressure) + Send + Sync + 'static) -> Self {
         self.told = Some(Box::new(told));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists of those that may go at any time without saying so.
+//! Lists of weak references to objects that may end at any time.
 
 use std::sync::Weak;
 
-/// Adds `new` to `list`, which looks for those that are gone when it would have to grow: a look at
-/// all of them is paid for by those that came since the last one. Who wants memory back sooner
-/// calls [`sweep`].
+/// Adds `new` to `list`, which drops dead references when it would have to grow: a look at all of
+/// them is paid for by those that came since the last one. [`sweep`] frees their memory sooner.
 pub(crate) fn remember<T: ?Sized>(list: &mut Vec<Weak<T>>, new: Weak<T>) {
     if list.len() == list.capacity() {
         list.retain(|other| other.strong_count() != 0);
@@ -14,7 +13,7 @@ pub(crate) fn remember<T: ?Sized>(list: &mut Vec<Weak<T>>, new: Weak<T>) {
     list.push(new);
 }
 
-/// Gives back what those took that are gone.
+/// Drops dead references, and frees their memory.
 pub(crate) fn sweep<T: ?Sized>(list: &mut Vec<Weak<T>>) {
     list.retain(|other| other.strong_count() != 0);
     list.shrink_to_fit();

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Patterns of one name: `*`, `?`, `[..]`, and `\` before what is meant as itself.
+//! Glob patterns of one name: `*`, `?`, `[..]`, and `\` before a literal character.
 //!
 //! # Kernel analogue
-//! `glob_match`, and fnmatch(3) without flags but for `FNM_PATHNAME`, which names have no need of.
+//! `glob_match`, and fnmatch(3) without flags, apart from `FNM_PATHNAME`, which names have no need
+//! of.
 //!
 //! # Guarantees
-//! G1. Names are bytes. A pattern with a `[` without its `]`, a `\` at the end, or braces that are
-//!     not escaped is told apart ([`Glob::is_sound`]), so that it can be refused; taken all the
-//!     same, these are themselves.
+//! G1. Names are bytes. [`Glob::is_sound`] detects a `[` without its `]`, a `\` at the end, and
+//!     braces that are not escaped, so that they can be refused. Taken all the same, these stand
+//!     for themselves.
 //! G2. Matching takes no memory and at most (length of the pattern) * (length of the name) steps:
 //!     of several `*` only the last one met is ever tried again.
 
-/// A pattern, taken apart; its memory is linear in its length but for 32 bytes a class.
+/// A parsed pattern; its memory is linear in its length, plus 32 bytes for each class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Glob {
     /// One name and no other.
@@ -57,7 +58,7 @@ impl Class {
         self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 
-    /// Reads what follows a `[`; what is left behind the `]`, or `None` if there is no such.
+    /// Reads a class after its `[`; the text behind the `]`, or `None` if there is no such.
     fn read(mut text: &[u8]) -> Option<(Self, &[u8])> {
         let mut class = Self([0; 4]);
         let negated = matches!(text.first(), Some(b'!' | b'^'));
@@ -98,7 +99,7 @@ impl Class {
 }
 
 impl Glob {
-    /// The pattern that `text` writes.
+    /// Parses a pattern.
     pub(super) fn new(mut text: &[u8]) -> Self {
         let mut tokens = Vec::new();
         while let Some((&byte, rest)) = text.split_first() {
@@ -157,7 +158,7 @@ impl Glob {
         Self::Exact(name.into())
     }
 
-    /// Whether it means `name`.
+    /// Whether it matches `name`.
     pub(super) fn matches(&self, name: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => **exact == *name,
@@ -166,8 +167,8 @@ impl Glob {
     }
 }
 
-/// Whether `pattern` means the whole of `items`: `many` says whether a piece means any number of
-/// them, `meets` whether another one means an item.
+/// Whether `pattern` matches the whole of `items`: `many` says whether a piece stands for any
+/// number of them, `meets` whether another one matches an item.
 pub(super) fn sweep<P, T>(
     pattern: &[P],
     items: &[T],
@@ -175,7 +176,7 @@ pub(super) fn sweep<P, T>(
     meets: impl Fn(&P, &T) -> bool,
 ) -> bool {
     let (mut p, mut i) = (0, 0);
-    // Behind the last piece that means many, and the first item that it does not take.
+    // Behind the last piece that stands for many, and the first item that it does not take.
     let mut again = None;
     while let Some(item) = items.get(i) {
         match pattern.get(p) {
@@ -204,7 +205,7 @@ pub(super) fn sweep<P, T>(
 mod tests {
     use super::*;
 
-    /// What a pattern means, as plainly as it can be written, and exponentially slow.
+    /// The matches of a pattern, written as plainly as possible, and exponentially slow.
     fn plainly(pattern: &[u8], name: &[u8]) -> bool {
         match (pattern.split_first(), name.split_first()) {
             (None, None) => true,

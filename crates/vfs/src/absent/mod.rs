@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of absent names: what does not exist in a mount, and cannot be made there.
+//! Rules of absent names: names that do not exist in a mount, and cannot be made there.
 //!
 //! # Kernel analogue
 //! None: masking a path takes a mount over it, which can be seen and must exist.
 //!
-//! # What a rule means
-//! A pattern without a slash means a name in any directory; one with a slash begins at the root of
-//! the mount that the rules were given to, and means what is there. `**` between slashes stands for
-//! any number of directories, none included; at the end for everything below. `*`, `?` and `[..]`
-//! stay within a name and mean any byte, a leading dot too; `\` comes before a character that means
-//! itself. Braces are refused unless they are escaped.
+//! # Patterns
+//! A pattern without a slash matches a name in any directory; one with a slash matches a path from
+//! the root of the mount that the rules were given to. `**` between slashes stands for any number
+//! of directories, none included; at the end for everything below. `*`, `?` and `[..]` stay within
+//! a name and match any byte, a leading dot too; `\` comes before a literal character. Braces are
+//! refused unless they are escaped.
 //!
-//! # What is promised
-//! G1. A name that a rule means is not found by any path through the mount, whatever the cache
-//!     knows, `RESOLVE_CACHED` included; what is below it is not found either. No entry is made for
-//!     it. Listing does not show it. Making it fails with the errno of the rules; removing or
-//!     moving it, with `ENOENT`.
+//! # Guarantees
+//! G1. No path through the mount finds a name that a rule matches, whatever is cached,
+//!     `RESOLVE_CACHED` included; nothing below it is found either. No entry is made for it.
+//!     Listing does not show it. Making it fails with the errno of the rules; removing or moving
+//!     it, with `ENOENT`.
 //! G2. A rule for names in any directory looks at the name alone: no race changes its answer.
-//! G3. A rule with a slash looks at where the directory is at one moment between the beginning and
-//!     the end of the step. Whoever moves a directory meanwhile has moved it before the step or
-//!     after it.
-//! G4. No directory moves to where a rule with a slash means more or less of what is below it
-//!     (`EXDEV`, as between mounts). So nothing that is absent comes back, and nothing comes to lie
-//!     where it could not be made.
+//! G3. A rule with a slash looks at the place of the directory at one moment between the beginning
+//!     and the end of the step. A directory that moves meanwhile has moved before the step or after
+//!     it.
+//! G4. No directory moves to where a rule with a slash matches more or less below it (`EXDEV`, as
+//!     between mounts). So no absent file comes back, and none comes to lie where it could not be
+//!     made.
 //! G5. A copy of the mount (bind, copy of a namespace) has the same rules, and they begin at the
-//!     same directory. Another mount of the tree has not, nor do open files and working
-//!     directories lose what they have; paths from them are asked at each name, as all are.
-//! G6. A path that is to stay is neither removed nor renamed nor replaced (`EBUSY`, as a mount
+//!     same directory. Another mount of the tree has not. Open files and working directories keep
+//!     their files; paths from them are checked at each name, as all are.
+//! G6. A path that must stay is neither removed nor renamed nor replaced (`EBUSY`, as a mount
 //!     point), and no directory on the way to it moves (`EXDEV`).
 //!
 //! # Cost
-//! A mount without rules has none: the plain lane asks for the flag where it asks whether the mount
-//! is steady, and the walk forgets that it may go straight when it enters a mount that has it.
+//! A mount without rules costs nothing: the plain lane reads the flag with the one that says
+//! whether the mount is steady, and the walk leaves its straight path when it enters a mount with
+//! the flag.
 
 mod glob;
 
@@ -39,7 +40,7 @@ use glob::{Glob, sweep};
 use openpath_abi::Errno;
 use std::sync::Arc;
 
-/// What does not exist in a mount. See the head of this module.
+/// The names that do not exist in a mount. See the head of this module.
 ///
 /// ```
 /// use openpath_abi::Errno;
@@ -72,7 +73,7 @@ struct Rules {
     globs: Vec<Glob>,
     /// Patterns that begin at the root.
     anchored: Vec<Anchored>,
-    /// Paths that are there and stay, with the directories on the way.
+    /// Paths that must stay, with the directories on the way.
     stays: Vec<Anchored>,
     deny: Errno,
 }
@@ -80,9 +81,9 @@ struct Rules {
 /// A pattern of a path.
 #[derive(Debug, PartialEq, Eq)]
 struct Anchored {
-    /// Of the directories.
+    /// For the directories.
     dirs: Box<[Part]>,
-    /// Of the last name.
+    /// For the last name.
     last: Glob,
 }
 
@@ -105,7 +106,7 @@ pub struct AbsentRulesBuilder {
 }
 
 impl AbsentRules {
-    /// No rules yet; what is made against them is refused with `EACCES`.
+    /// No rules yet; the errno for making an absent name is `EACCES`.
     #[must_use]
     pub fn builder() -> AbsentRulesBuilder {
         AbsentRulesBuilder {
@@ -116,7 +117,7 @@ impl AbsentRules {
         }
     }
 
-    /// Whether the rules mean `path`, from the root of the mount on; slashes at its ends do not
+    /// Whether a rule matches `path`, from the root of the mount on; slashes at its ends do not
     /// count.
     #[must_use]
     pub fn means(&self, path: &[u8]) -> bool {
@@ -126,7 +127,7 @@ impl AbsentRules {
         self.means_name(name) || self.may_mean(name) && self.means_at(&dirs, name)
     }
 
-    /// What making an absent name is refused with.
+    /// The errno for making an absent name.
     #[must_use]
     pub fn errno(&self) -> Errno {
         self.0.deny
@@ -155,15 +156,17 @@ impl AbsentRules {
         rules.any(|rule| rule.last.matches(name) && sweep(&rule.dirs, dirs, many, meets))
     }
 
-    /// Whether what is meant below the directory that the names `old` lead to is what is meant once
-    /// `new` lead to it, and no path that stays is below it.
+    /// Whether the rules match the same below a directory whether the names `old` or `new` lead to
+    /// it, and no path that must stay is below it.
     pub(crate) fn let_move<D: AsRef<[u8]>>(&self, old: &[D], new: &[D]) -> bool {
         let Rules {
             anchored, stays, ..
         } = &*self.0;
-        anchored.iter().all(|rule| rule.ways(old) == rule.ways(new))
+        anchored
+            .iter()
+            .all(|rule| rule.reached(old) == rule.reached(new))
             && stays.iter().all(|rule| {
-                let (before, after) = (rule.ways(old), rule.ways(new));
+                let (before, after) = (rule.reached(old), rule.reached(new));
                 before.iter().zip(&after).all(|(was, is)| !was || *is)
             })
     }
@@ -176,36 +179,36 @@ impl AbsentRules {
     /// Whether the name stays in the directory that these names lead to from the root.
     pub(crate) fn stays_at<D: AsRef<[u8]>>(&self, dirs: &[D], name: &[u8]) -> bool {
         let is_at = |rule: &Anchored| {
-            rule.last.matches(name) && rule.ways(dirs).last().is_some_and(|is_next| *is_next)
+            rule.last.matches(name) && rule.reached(dirs).last().is_some_and(|is_next| *is_next)
         };
         self.0.stays.iter().any(is_at)
     }
 }
 
 impl AbsentRulesBuilder {
-    /// What this pattern means is absent.
+    /// Makes the names that this pattern matches absent.
     #[must_use]
     pub fn glob(mut self, pattern: impl AsRef<[u8]>) -> Self {
         self.globs.push(pattern.as_ref().to_vec());
         self
     }
 
-    /// What is at this path, from the root of the mount on, is absent; its bytes are themselves.
+    /// Makes this path absent, from the root of the mount on; its bytes are literal.
     #[must_use]
     pub fn path(mut self, path: impl AsRef<[u8]>) -> Self {
         self.paths.push(path.as_ref().to_vec());
         self
     }
 
-    /// What is at this path, from the root of the mount on, is there: it is neither removed nor
-    /// renamed nor replaced, and no directory on the way to it moves.
+    /// Keeps this path in place, from the root of the mount on: it is neither removed nor renamed
+    /// nor replaced, and no directory on the way to it moves.
     #[must_use]
     pub fn stay(mut self, path: impl AsRef<[u8]>) -> Self {
         self.stays.push(path.as_ref().to_vec());
         self
     }
 
-    /// What making an absent name is refused with.
+    /// Sets the errno for making an absent name.
     #[must_use]
     pub fn deny(mut self, errno: Errno) -> Self {
         self.deny = errno;
@@ -215,9 +218,11 @@ impl AbsentRulesBuilder {
     /// The rules.
     ///
     /// # Errors
-    /// `EINVAL`: another errno than `EACCES` and `EPERM`; a pattern or path that is empty, ends in
-    /// a slash, or has `.`, `..` or nothing between slashes; a pattern with a `[` without its `]`,
-    /// a `\` before a slash or at the end, or a brace that is not escaped.
+    /// `EINVAL`, if any of these holds:
+    /// * the errno is neither `EACCES` nor `EPERM`;
+    /// * a pattern or path is empty, ends in a slash, or has `.`, `..` or nothing between slashes;
+    /// * a pattern has a `[` without its `]`, a `\` before a slash or at the end, or a brace that
+    ///   is not escaped.
     pub fn build(self) -> Result<AbsentRules, Errno> {
         if !matches!(self.deny, Errno::EACCES | Errno::EPERM) {
             return Err(Errno::EINVAL);
@@ -299,30 +304,30 @@ impl Anchored {
         }
     }
 
-    /// How far the pattern may have been followed when these directories are behind: for each of
-    /// its parts, and for the last name, whether it may be the next.
-    fn ways<D: AsRef<[u8]>>(&self, dirs: &[D]) -> Vec<bool> {
-        let mut ways = vec![false; self.dirs.len() + 1];
-        ways[0] = true;
-        self.pass_many(&mut ways);
+    /// How far these directories may have led in the pattern: for each of its parts, and for the
+    /// last name, whether it may be the next.
+    fn reached<D: AsRef<[u8]>>(&self, dirs: &[D]) -> Vec<bool> {
+        let mut reached = vec![false; self.dirs.len() + 1];
+        reached[0] = true;
+        self.pass_many(&mut reached);
         for dir in dirs {
-            let mut next = vec![false; ways.len()];
+            let mut next = vec![false; reached.len()];
             for (at, part) in self.dirs.iter().enumerate() {
                 match part {
-                    Part::Many => next[at] |= ways[at],
-                    Part::One(glob) => next[at + 1] |= ways[at] && glob.matches(dir.as_ref()),
+                    Part::Many => next[at] |= reached[at],
+                    Part::One(glob) => next[at + 1] |= reached[at] && glob.matches(dir.as_ref()),
                 }
             }
             self.pass_many(&mut next);
-            ways = next;
+            reached = next;
         }
-        ways
+        reached
     }
 
     /// Any number of directories may be none.
-    fn pass_many(&self, ways: &mut [bool]) {
+    fn pass_many(&self, reached: &mut [bool]) {
         for (at, part) in self.dirs.iter().enumerate() {
-            ways[at + 1] |= *part == Part::Many && ways[at];
+            reached[at + 1] |= *part == Part::Many && reached[at];
         }
     }
 }

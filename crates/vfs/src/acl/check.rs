@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a list means: who may access a file, and which mode bits it amounts to.
+//! Access decisions by a list, and the mode bits that it amounts to.
 //!
 //! # Kernel analogue
 //! `posix_acl_permission`, `posix_acl_equiv_mode`, `__posix_acl_chmod`.
@@ -64,7 +64,7 @@ impl Acl {
                 AclTag::UserObj | AclTag::User(_) | AclTag::Mask => continue,
             };
             in_group |= applies;
-            // Of several groups the first that gives all decides; the mask has its say then.
+            // Of several groups the first that gives all decides; the mask applies then.
             if applies && asked & !perm == 0 {
                 return masked(by, perm);
             }
@@ -73,7 +73,7 @@ impl Acl {
         (AclMatch::Other, false)
     }
 
-    /// What the list gives `cred`, as three bits; for who does not own the file.
+    /// The bits that the list gives `cred`, which does not own the file.
     #[must_use]
     pub fn granted(&self, cred: &Cred, gid: u32) -> u32 {
         let bits = [4, 2, 1].into_iter();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What becomes of a default list in a file that is made where it is (`posix_acl_create_masq`).
+//! Inheritance: the list of a new file in a directory with a default list
+//! (`posix_acl_create_masq`).
 
 use super::{Acl, AclTag};
 
 impl Acl {
-    /// The access list of a file that is made with these mode bits where this is the default list,
+    /// The access list of a new file with these mode bits in a directory with this default list,
     /// and the bits that the file then has (`posix_acl_create_masq`).
     #[must_use]
     pub fn inherited(&self, mode_bits: u32) -> (Self, u32) {

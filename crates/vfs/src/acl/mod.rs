@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! POSIX access control lists: their value as an extended attribute, and which of them are valid.
+//! POSIX access control lists: their value as an extended attribute, and their validity.
 //!
 //! # Kernel analogue
 //! `struct posix_acl`, `posix_acl_from_xattr`, `posix_acl_to_xattr`, `posix_acl_valid`.
@@ -27,13 +27,13 @@ use std::sync::Arc;
 const VERSION: u32 = 2;
 const HEAD: usize = 4;
 const ENTRY: usize = 8;
-/// What stands for the id in an entry without one (`ACL_UNDEFINED_ID`).
+/// The id field of an entry without an id (`ACL_UNDEFINED_ID`).
 const NO_ID: u32 = u32::MAX;
 
 /// Which of a file's two lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AclKind {
-    /// The one that decides who may access the file.
+    /// The access list, which decides on access to the file.
     Access,
     /// The one that a directory gives to new files in it.
     Default,
@@ -60,7 +60,7 @@ impl AclKind {
     }
 }
 
-/// Whom an entry is about.
+/// The users or groups that an entry is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AclTag {
     /// The file's owner.
@@ -80,9 +80,9 @@ pub enum AclTag {
 /// An entry of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AclEntry {
-    /// Whom it is about.
+    /// The users or groups that it is about.
     pub tag: AclTag,
-    /// What it gives: 4 read, 2 write, 1 execute or search.
+    /// Its permissions: 4 read, 2 write, 1 execute or search.
     pub perm: u16,
 }
 
@@ -185,8 +185,8 @@ impl Acl {
         if self.value_len() > XATTR_SIZE_MAX {
             return Err(Errno::E2BIG);
         }
-        // What may come next: 0 the owner, 1 users or the group, 2 groups, mask or others, 3 others
-        // alone, 4 nothing.
+        // The entries that may come next: 0 the owner, 1 users or the group, 2 groups, mask or
+        // others, 3 others alone, 4 none.
         let (mut state, mut wants_mask) = (0, false);
         for entry in &self.entries {
             if entry.perm & !7 != 0 {
@@ -213,7 +213,7 @@ impl Acl {
 /// The lists of one file.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Acls {
-    /// The one that decides who may access it.
+    /// The access list.
     pub access: Option<Arc<Acl>>,
     /// Of a directory: the one for new files in it.
     pub default: Option<Arc<Acl>>,

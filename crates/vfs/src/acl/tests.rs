@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists as values, and what they give.
+//! Lists as values, and the permissions that they give.
 
 use super::*;
 use crate::cred::Cred;

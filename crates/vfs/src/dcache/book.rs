@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Books: which entries are on whose account, how many, and how many may be.
+//! Books: the accounts of the dentry cache. Each tenant has one, with the number of its entries and
+//! their limits.
 //!
-//! Whoever makes room goes round the queues of a book, in each as far as its part of all entries.
+//! To make room, a task goes round the queues of a book, in each as far as its part of all entries.
 //!
 //! # States
-//! A book is open as long as its tenant lives. Then it is left: what is on it may go before
-//! anything else, and when all of that is gone its number is free.
+//! A book is open as long as its tenant lives. Then it is left: its entries may go before any
+//! others, and when all are gone its number is free.
 
 use super::kids::ColdSlot;
 use super::{Dcache, Dentry};
@@ -14,15 +15,14 @@ use crate::lock_order::Bookshelf;
 use openpath_sync::{Mutex, Shards, no_fault_injection};
 use std::sync::Arc;
 
-/// Where an entry is, as its cold half has it: kind in bit 0, part, number of the book; 0 is
-/// nowhere.
+/// The account of an entry in one word: kind in bit 0, part, number of the book; 0: on no book.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place(u32);
+struct AccountWord(u32);
 
 const PART_BITS: u32 = 4;
 const _: () = assert!(Shards::<Part>::COUNT <= 1 << PART_BITS);
 
-impl Place {
+impl AccountWord {
     fn new(book: &Book, part: u32, kind: Kind) -> Self {
         Self((book.number << PART_BITS | part) << 1 | kind as u32)
     }
@@ -38,8 +38,8 @@ impl Place {
 }
 
 impl Book {
-    /// As [`Queue::sweep`], once round all parts: in each so much of `steps` as it has of all
-    /// entries. No lock is held for longer than a part takes. Held: `evicting`.
+    /// As [`Queue::sweep`], once round all parts: each part gets its share of `steps`. No lock is
+    /// held for longer than a part takes. Held: `evicting`.
     pub(super) fn sweep(
         &self,
         dcache: &Dcache,
@@ -68,32 +68,32 @@ impl Book {
 /// All books of one `Vfs`.
 #[derive(Default)]
 pub(super) struct Books {
-    shelf: Mutex<Places, Bookshelf>,
+    shelf: Mutex<ShelfSlots, Bookshelf>,
 }
 
-/// The places of a shelf.
+/// The slots of a shelf.
 #[derive(Default)]
-struct Places {
+struct ShelfSlots {
     /// By number, from 1.
     books: Vec<Option<Arc<Book>>>,
     /// Those that are empty.
     free: Vec<usize>,
 }
 
-impl Places {
-    /// Gives back the places of books that are over.
+impl ShelfSlots {
+    /// Frees the slots of books that have ended.
     fn sweep(&mut self) {
-        for (at, place) in self.books.iter_mut().enumerate().rev() {
+        for (at, slot) in self.books.iter_mut().enumerate().rev() {
             let over = |book: &Arc<Book>| book.is_left() && book.is_empty();
-            if place.as_ref().is_some_and(over) {
-                *place = None;
+            if slot.as_ref().is_some_and(over) {
+                *slot = None;
                 self.free.push(at);
             }
         }
     }
 
-    /// An empty place. Books that are over are looked for where the shelf would grow else: each
-    /// look is paid for by those that came since the last one.
+    /// An empty slot. Ended books are looked for where the shelf would grow otherwise: each look
+    /// is paid for by the books that came since the last one.
     fn take(&mut self) -> usize {
         if self.free.is_empty() && self.books.len() == self.books.capacity() {
             self.sweep();
@@ -130,7 +130,7 @@ impl Books {
 }
 
 impl Dcache {
-    /// Gives back the books of tenants that are gone, and whose names are.
+    /// Gives back ended books: their tenant and all of their names are gone.
     pub(crate) fn sweep_books(&self) {
         self.books.shelf.lock().sweep();
     }
@@ -140,15 +140,15 @@ impl Dcache {
         self.books.open(limits)
     }
 
-    /// Puts an entry on a book. Nobody else sees the entry yet, or it is pinned and on no book.
+    /// Puts an entry on a book. No other thread sees the entry yet, or it is pinned and on no book.
     pub(super) fn enter_book(&self, book: &Book, index: u32, kind: Kind) {
         let _step = no_fault_injection();
         let part = book.parts.here();
         book.entries.force(kind as usize, 1);
         {
             let mut queues = book.parts.of(part).queues.lock();
-            let place = Place::new(book, part, kind);
-            self.cold(index).account.set(place.0);
+            let account = AccountWord::new(book, part, kind);
+            self.cold(index).account.set(account.0);
             queues[kind as usize].push(self, index);
         }
         if kind == Kind::Negative {
@@ -159,7 +159,7 @@ impl Dcache {
 
     /// Takes an entry off the book it is on. It is pinned or about to be freed.
     pub(super) fn leave_book(&self, shelf: &mut Shelf, index: u32) {
-        if let Some(book) = shelf.of(self, self.place(index)) {
+        if let Some(book) = shelf.of(self, self.account(index)) {
             self.strike(book, index);
         }
     }
@@ -167,8 +167,8 @@ impl Dcache {
     /// Moves an entry to a book, as a name that exists. It is pinned.
     pub(super) fn move_to_book(&self, book: &Book, index: u32) {
         let _step = no_fault_injection();
-        if self.place(index).book() == book.number {
-            // No look at the shelf, which all tenants have in common.
+        if self.account(index).book() == book.number {
+            // Does not look at the shelf, which all tenants share.
             self.strike(book, index);
         } else {
             self.leave_book(&mut Shelf::default(), index);
@@ -179,10 +179,10 @@ impl Dcache {
     /// Takes an entry off this book, which it is on.
     fn strike(&self, book: &Book, index: u32) {
         let _step = no_fault_injection();
-        let place = self.place(index);
-        let kind = place.kind();
+        let account = self.account(index);
+        let kind = account.kind();
         {
-            let mut queues = book.parts.of(place.part()).queues.lock();
+            let mut queues = book.parts.of(account.part()).queues.lock();
             queues[kind as usize].remove(self, index);
             self.cold(index).account.set(0);
         }
@@ -193,13 +193,13 @@ impl Dcache {
         book.count_names(0, self.names.bytes(self.at(index).block.get()));
     }
 
-    fn place(&self, index: u32) -> Place {
-        Place(self.cold(index).account.get())
+    fn account(&self, index: u32) -> AccountWord {
+        AccountWord(self.cold(index).account.get())
     }
 
     /// Whether two entries are on one book, as the same kind.
     pub(super) fn same_account(&self, one: u32, other: u32) -> bool {
-        let [one, other] = [one, other].map(|index| self.place(index));
+        let [one, other] = [one, other].map(|index| self.account(index));
         (one.book(), one.kind()) == (other.book(), other.kind())
     }
 
@@ -208,7 +208,7 @@ impl Dcache {
         if had | gets == 0 {
             return;
         }
-        if let Some(book) = Shelf::default().of(self, self.place(index)) {
+        if let Some(book) = Shelf::default().of(self, self.account(index)) {
             book.count_names(self.names.bytes(gets), self.names.bytes(had));
         }
     }
@@ -219,9 +219,9 @@ impl Dcache {
 pub(super) struct Shelf(Option<Arc<Book>>);
 
 impl Shelf {
-    /// The book at a place; none for entries that are on no book.
-    fn of(&mut self, dcache: &Dcache, place: Place) -> Option<&Book> {
-        let number = place.book();
+    /// The book of an account; none for entries that are on no book.
+    fn of(&mut self, dcache: &Dcache, account: AccountWord) -> Option<&Book> {
+        let number = account.book();
         if self.0.as_ref().is_none_or(|book| book.number != number) {
             self.0 = dcache.books.get(number);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries come, change their name or meaning, and go out of sight.
+//! Changes of the dentry cache: entries are added, renamed, instantiated and unhashed.
 
 use super::forget::Seen;
 use super::{Dcache, dflag};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 impl Dcache {
     /// A new entry, under `parent` unless that is 0, found by name unless `extra` says otherwise.
     ///
-    /// All of it is one change: what is not where it belongs yet must not be evicted.
+    /// All of it is one change: an entry that is not in its place yet must not be evicted.
     fn new_entry(
         &self,
         book: Option<&Book>,
@@ -70,8 +70,8 @@ impl Dcache {
                 if flags & dflag::UNHASHED == 0 {
                     let mut chain = self.lock_chain_of(index);
                     chain.insert(self, index);
-                    // PAIR(dcache.forget): whoever forgets has counted before the chain is looked
-                    // through.
+                    // PAIR(dcache.forget): an invalidation counts before it looks through the
+                    // chain.
                     if seen.is_some_and(|seen| self.is_outdated(sb, seen)) {
                         change.set(dflag::REVALIDATE).clear(dflag::COMPLETE);
                     }
@@ -88,7 +88,8 @@ impl Dcache {
         })
     }
 
-    /// There is no room for an entry below `parent`, of a name that may have been made just now.
+    /// The error for an entry below `parent` without room; `exists`: the name may have been made
+    /// just now.
     #[cold]
     fn not_entered(&self, parent: u32, exists: bool) -> Errno {
         if exists && parent != 0 {
@@ -110,10 +111,10 @@ impl Dcache {
     }
 
     /// Adds the entry `name` of `parent`, which has none of that name, to a book; negative without
-    /// an inode. Whether the book has room was asked before ([`Dcache::room`]).
+    /// an inode. The caller has asked for room ([`Dcache::room`]).
     ///
-    /// What it means was asked for after `seen`. Held: the parent's names, and the flight of the
-    /// name if only shared. The parent is pinned.
+    /// The caller read `seen` before the backend's lookup. Held: the parent's names, and the flight
+    /// of the name if only shared. The parent is pinned.
     ///
     /// # Errors
     /// `ENOMEM` at the limit when nothing can be evicted.
@@ -180,8 +181,8 @@ impl Dcache {
         change.finish()
     }
 
-    /// Takes an entry out of sight (`d_drop`). Held: the parent's names, exclusively, or shared
-    /// with the flight of the name and a pin on the entry.
+    /// Unhashes an entry (`d_drop`). Held: the parent's names, exclusively, or shared with the
+    /// flight of the name and a pin on the entry.
     pub(crate) fn unhash(&self, index: u32) {
         let _step = no_fault_injection();
         let d = self.at(index);
@@ -221,8 +222,8 @@ impl Dcache {
     /// them.
     ///
     /// Held: both parents' names, exclusively, and pins on both and on the entries; for a directory
-    /// a `DirChange` of it. Whoever looks for the old name, or for the new one, meets the entry,
-    /// the one that it replaces, or a locked chain: never a name that is absent.
+    /// a `DirChange` of it. A search for the old name, or for the new one, meets the entry, the one
+    /// that it replaces, or a locked chain: never a name that is absent.
     pub(crate) fn rename(
         &self,
         index: u32,
@@ -263,7 +264,7 @@ impl Dcache {
         }
         d.lo.set(new_key.lo);
         d.hi.set(new_key.hi);
-        // What the entry had is freed in place of what it gets, after the change.
+        // The old name block is freed instead of the new one, after the change.
         let old_block = d.block.get();
         d.block.set(name.block);
         let new_block = core::mem::replace(&mut name.block, old_block);
@@ -385,7 +386,7 @@ pub(crate) struct NewName<'a> {
     dcache: &'a Dcache,
     key: NameKey,
     block: u32,
-    /// What was forgotten before the backend was asked to rename.
+    /// The count of invalidations from before the backend's rename.
     pub(crate) seen: Seen,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The version clock of a superblock: when did a directory last change what paths through it mean?
+//! The version clock of a superblock: it tells when a directory last changed the meaning of paths
+//! through it.
 //!
 //! A path-cache entry remembers the clock it was validated at. While the clock stands still, the
 //! entry holds without a look at any ancestor; when it has moved, the ancestors' `last_change`
@@ -7,10 +8,10 @@
 //!
 //! # Rules
 //! R1. A change of what is found below a directory (rename, removal, search permission, mount on
-//!     it) runs between `begin` and `end`: first `last_change` is infinite and the clock moves,
-//!     then the change, then both get the same new value. PAIR(dcache.clock): a reader that stamps
-//!     an entry has read the clock before it climbed, so a change that began later has moved the
-//!     clock past the stamp; one that began earlier shows as infinite.
+//!     it) runs between `begin` and `end`. First `last_change` is infinite and the clock moves,
+//!     then comes the change, then both get the same new value. PAIR(dcache.clock): a reader that
+//!     stamps an entry has read the clock before it climbed. So a change that began later has moved
+//!     the clock past the stamp; one that began earlier shows as infinite.
 //! R2. Changes of one directory may overlap: it says "changing" until the last of them ends.
 
 use super::Dcache;
@@ -20,7 +21,7 @@ openpath_sync::zero_valid! {
     /// The clock of one superblock, alone on its lines.
     pub(crate) struct ClockSlot {
         pub(crate) value: Word,
-        /// How often something of it was forgotten; see `forget`.
+        /// How many invalidations the superblock had; see `forget`.
         pub(super) forgets: Word,
         _pad0: [Word; 4],
         _pad1: [Word; 4],
@@ -42,7 +43,7 @@ pub(crate) struct DirChange<'a> {
 }
 
 impl Dcache {
-    /// How often something of the superblock with this number was forgotten.
+    /// How many invalidations the superblock with this number had.
     pub(super) fn forgets(&self, sb: u32) -> &Word {
         &self.clocks.at(sb).forgets
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories all of whose names are cached: what is not found there does not exist.
+//! Complete directories: all of their names are cached, so a name that is not found does not exist.
 //!
 //! # Kernel analogue
 //! None in Linux, which keeps an entry for each absent name that was asked for. Ceph's client and
@@ -12,22 +12,23 @@
 //!
 //! # Rules
 //! R1. The names counted in a directory (`known`) are its hashed positive entries. An entry is
-//!     counted after it is in the table, and no more before it is taken out; so there are never
-//!     more counted than there are.
-//! R2. `COMPLETE` is set with the directory's names held, so that none is made or removed, and
-//!     within a change of its life word, in which the count is looked at. Who evicts takes from the
+//!     counted after it enters the table, and uncounted before it leaves; so there are never more
+//!     counted than there are.
+//! R2. `COMPLETE` is set with the directory's names held, so that no name is made or removed, and
+//!     within a change of its life word, in which the count is read. An eviction takes from the
 //!     count first and then looks at the life word, both by one read-modify-write of the count.
-//!     PAIR(dcache.complete): of the two, one comes first in the order of the count: either the
-//!     eviction, and the count falls short; or the look, and the eviction sees the change going on.
+//!     PAIR(dcache.complete): one of the two comes first in the order of the count. Either the
+//!     eviction does, and the count falls short; or the read does, and the eviction sees the change
+//!     under way.
 //! R3. A search without a lock may say "does not exist" if it has proved that there was no entry,
 //!     and the directory is `still` as it was sampled before, with `COMPLETE`.
 //! R4. A name that moves is in the table all the time, or its chain is locked, which leaves nothing
 //!     to prove: [`super::Dcache::rename`] holds both chains.
 //!
-//! R5. What a backend has forgotten may have been a name too many, or too few: from then on no
-//!     directory of its tree is proved complete. Who forgets counts that before the directory says
-//!     so no more, and the count is looked at within the change that would say so. In a tree that
-//!     confirms no directory is.
+//! R5. An invalidated name may be one too many, or one too few: after it no directory of that tree
+//!     is proved complete. An invalidation counts itself before it clears the directory's flag, and
+//!     a change that would set the flag reads the count within. In a tree that confirms, no
+//!     directory is complete.
 //!
 //! # Limits
 //! A tree that is complete from its root on may hold no entry for an absent name; entries that were
@@ -68,8 +69,8 @@ impl Dcache {
         self.cold.at(dir).known.sub(1);
     }
 
-    /// The entry `d` is about to leave the cache though its name stays: then its directory is not
-    /// complete any more.
+    /// The entry `d` is about to leave the cache though its name stays: its directory stops being
+    /// complete.
     pub(super) fn forget_name(&self, d: &Dentry, was: Sample) {
         if was.flags() & (dflag::NEGATIVE | dflag::UNHASHED) != 0 {
             return;
@@ -83,7 +84,7 @@ impl Dcache {
         }
     }
 
-    /// From now on a miss in `dir` says nothing.
+    /// From now on a miss in `dir` proves nothing.
     pub(crate) fn set_incomplete(&self, dir: u32) {
         self.at(dir).word().change().clear(dflag::COMPLETE);
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room in a crowded chain, before an entry is added to it.
+//! Relief of a crowded hash chain, before an entry is added to it.
 //!
-//! Chance crowds no chain: somebody knows the table's key, or found names that collide by trying.
-//! First the table changes its key, which scatters the chain; that may be had only so often. Else
-//! entries of the chain that nobody uses are evicted, as names may be at any time.
+//! Chance crowds no chain: an attacker knows the table's key, or found names that collide by
+//! trying. First the table changes its key, which scatters the chain; that is limited in rate.
+//! Otherwise unused entries of the chain are evicted, as names may be at any time.
 //!
 //! # Guarantees
-//! G1. A chain stays below [`openpath_sync::CHAIN_CAP`], but for entries that are in use (open
-//!     files, working directories, directories with cached entries): of these there are as many as
-//!     there are. Answers do not depend on it; searches without a lock give up after
-//!     [`openpath_sync::CHAIN_MAX`] steps and ask under the lock.
+//! G1. A chain stays below [`openpath_sync::CHAIN_CAP`], not counting entries in use (open files,
+//!     working directories, directories with cached entries), which have no bound. Answers do not
+//!     depend on it: searches without a lock give up after [`openpath_sync::CHAIN_MAX`] steps and
+//!     ask under the lock.
 
 use super::Dcache;
 use crate::name::NameKey;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room for new entries, at the cost of old ones that nobody uses.
+//! Eviction: unused entries make room for new ones.
 //!
 //! # Kernel analogue
 //! `prune_dcache_sb` and shrinkers; the budgets of tenants are as those of memory control groups.
 //!
 //! # Rules
-//! R1. A tenant at its budget evicts its own entries. At a bound of the whole `Vfs` those of a
-//!     tenant that is gone go first, then those of whoever has most: what is over an even share
-//!     goes before a sixteenth of what is not.
+//! R1. A tenant at its budget evicts its own entries. At a bound of the whole `Vfs`, those of an
+//!     ended tenant go first, then those of the tenant that has most: its excess over an even share
+//!     goes before a sixteenth of the rest.
 //! R2. Entries go in batches, each of which costs one heavy fence and one scan of the pins.
 //! R3. A directory goes after its entries, in the same batch where there are too few leaves.
-//! R4. No lock of a queue is held for longer than a slice, nor while an entry is asked for.
+//! R4. No lock of a queue is held for longer than a slice, nor while an entry is reclaimed.
 //!
 //! # Limits
 //! A bound is passed by the tasks that are entering a name at the same moment, by one entry each.
@@ -58,7 +58,7 @@ impl Dcache {
         if self.evict_own(book, kind, max) {
             return Ok(());
         }
-        // What was unlinked may be all that can go, or others were at what could be evicted.
+        // Unlinked entries may be all that can go, or other threads were evicting.
         self.collect_all();
         if self.evict_own(book, kind, max) {
             Ok(())
@@ -67,8 +67,8 @@ impl Dcache {
         }
     }
 
-    /// Whether a book has room for one more, or an entry went for it: others may have taken that
-    /// place already, and passed the bound.
+    /// Whether a book has room for one more, or evicted an entry for it. Other threads may have
+    /// taken that room already, and passed the bound.
     fn evict_own(&self, book: &Book, kind: Kind, max: u32) -> bool {
         let (gone, inodes) = {
             let _alone = book.evicting.lock();
@@ -81,7 +81,7 @@ impl Dcache {
         gone != 0 || book.len(kind) < max
     }
 
-    /// Evicts about `goal` leaves of a book that nobody pins, at least one if there is any; how
+    /// Evicts about `goal` unpinned leaves of a book, at least one if there is any. Returns how
     /// many went, and their inodes, to be dropped where no lock is held.
     fn evict(&self, book: &Book, kind: Kind, goal: u32) -> (usize, Vec<Arc<Inode>>) {
         let mut goal = goal as usize;
@@ -100,7 +100,7 @@ impl Dcache {
             }
             self.add_parents(&mut victims, goal);
             (gone, inodes) = self.reclaim(&mut victims, leaf);
-            // All of them were pinned: so may many more be.
+            // All of them were pinned, and many more may be.
             goal *= 2;
         }
         book.note_evicted(kind, gone);
@@ -108,8 +108,8 @@ impl Dcache {
     }
 
     /// Adds the directories that will have no entry left, of the same book and not used since the
-    /// hand came by, as long as there are too few leaves: each level of a deep tree would take a
-    /// lap else. A parent comes after its child, so that both go by one batch.
+    /// hand came by, as long as there are too few leaves. Otherwise each level of a deep tree would
+    /// take a lap. A parent comes after its child, so that both go by one batch.
     fn add_parents(&self, victims: &mut Vec<u32>, goal: usize) {
         let mut next = 0;
         while victims.len() < goal
@@ -127,7 +127,7 @@ impl Dcache {
         }
     }
 
-    /// Evicts about `goal` entries, of one kind if it says which, from whoever has most; how many
+    /// Evicts about `goal` entries, of `kind` if it is given, from the book that has most; how many
     /// went.
     pub(super) fn evict_most(&self, kind: Option<Kind>, goal: u32) -> usize {
         let count = |book: &Book| match kind {
@@ -152,7 +152,7 @@ impl Dcache {
         gone
     }
 
-    /// Evicts about `goal` entries of a book, those first that it has more of; how many went.
+    /// Evicts about `goal` entries of a book, of its more frequent kind first; how many went.
     fn evict_any(&self, book: &Book, kind: Option<Kind>, goal: u32) -> usize {
         let first = kind.unwrap_or_else(|| book.fuller());
         let kinds = [Some(first), kind.is_none().then(|| first.other())];
@@ -186,7 +186,7 @@ impl Dcache {
         attempt()
     }
 
-    /// Evicts about `goal` leaves that nobody pins, from whoever has most first; how many went.
+    /// Evicts about `goal` unpinned leaves, from the largest book first; how many went.
     pub(crate) fn shrink(&self, goal: u32) -> usize {
         self.collect();
         let mut gone = 0;

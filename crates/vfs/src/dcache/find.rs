@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finding an entry by parent and name, with and without certainty.
+//! Lookup of an entry by parent and name: without a lock, or exactly under the bucket's lock.
 
 use super::{Dcache, Dentry, dflag};
 use crate::name::NameKey;
 use openpath_sync::{CHAIN_MAX, Certificate, Miss, Probe, Sample, View};
 
-/// What a search without a lock comes to.
+/// The result of a search without a lock.
 #[derive(Clone, Copy)]
 pub(crate) enum Look<'a> {
-    /// This entry, and how it was sampled; the sample may be unsteady, and whoever uses it looks.
+    /// This entry, and its sample, which may be unsteady: the caller checks.
     Entry(u32, &'a Dentry, Sample),
     /// There was no such entry, at one moment since the search began; in this chain.
     Absent(Probe),
-    /// Nothing: entries come and go, or one of that name is in question.
+    /// Unknown: entries come and go, or one of that name is in question.
     Unsure,
 }
 
@@ -23,7 +23,7 @@ impl Dcache {
         self.table.view()
     }
 
-    /// Whether what a search has shown not to be there still is not.
+    /// Whether the name of a proved miss is still absent.
     #[inline(always)]
     pub(crate) fn certifies(&self, miss: &Certificate) -> bool {
         self.table.certifies(miss)
@@ -87,7 +87,7 @@ impl Dcache {
                 return found;
             }
             match self.table.missed(&view, probe, |k| key.hash_in(k, parent)) {
-                // Who asked has an older view. Of another generation, a certificate never holds.
+                // The caller has an older view. Of another generation, a certificate never holds.
                 Miss::Proved => return Look::Absent(probe),
                 Miss::Open => return Look::Unsure,
                 Miss::Elsewhere(next) => probe = next,

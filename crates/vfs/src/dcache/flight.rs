@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that are being looked up: one task asks the backend, the others wait for it or do not.
+//! Flights: lookups under way. One task asks the backend for a name, and others that want it wait
+//! or leave.
 //!
 //! # Kernel analogue
 //! `d_alloc_parallel`, `in_lookup_hashtable`.
@@ -10,13 +11,13 @@ use openpath_sync::{Mutex, no_fault_injection};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A name that is being looked up: whoever locks it is the one who asks.
+/// The lock of a flight: the task that asks the backend holds it.
 type FlightLock = Arc<Mutex<(), Flight>>;
 
-/// Names under a directory's index, with who asks.
+/// The flights, by directory and name.
 type Asked = Mutex<HashMap<(u32, Vec<u8>), FlightLock>, FlightTable>;
 
-/// The names being looked up now (`d_alloc_parallel`): at most one lookup for each.
+/// All flights of a cache (`d_alloc_parallel`): at most one lookup for each name.
 #[derive(Default)]
 pub(crate) struct Flights {
     shards: [Asked; 16],
@@ -27,7 +28,8 @@ impl Flights {
         &self.shards[(key.lo ^ key.lo >> 17) as usize & 15]
     }
 
-    /// Runs `ask` if nobody asks for this name now; else has `other` wait for who does, or not.
+    /// Runs `ask` if no flight of this name is under way. Else runs `other` with the lock of that
+    /// flight.
     pub(crate) fn once<R>(
         &self,
         (dir, key, name): (u32, NameKey, &[u8]),
@@ -48,7 +50,7 @@ impl Flights {
             drop(held);
             return other(&asked);
         }
-        // Dropped in this order: nobody finds a flight that is over, and waits for nothing.
+        // Dropped in this order: no task finds a flight that is over, and waits for nothing.
         let _held = held;
         let _over = Over {
             shard,
@@ -58,7 +60,7 @@ impl Flights {
     }
 }
 
-/// Takes a flight out of its table when it is over, however it ends.
+/// Removes a flight from its table when it ends, in whatever way.
 struct Over<'a> {
     shard: &'a Asked,
     name: (u32, Vec<u8>),

@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that a backend has forgotten: what they mean is asked again at the next use.
+//! Invalidation: a backend reports names that may have changed, and each is looked up again at its
+//! next use.
 //!
 //! # Kernel analogue
-//! `d_invalidate`, and `d_revalidate` of file systems whose trees others change too. There the
-//! entry is dropped at once; here it is marked, since who drops it must hold the directory's names,
-//! and somebody may hold those for as long as a backend keeps him waiting.
+//! `d_invalidate`, and `d_revalidate` of file systems that others change too. Linux drops the entry
+//! at once. Here it is marked, since a drop needs the directory's names, and a backend may keep a
+//! task that holds them waiting.
 //!
 //! # States
-//! Believed -> to be confirmed (`REVALIDATE`) -> believed again, if the backend says what it said
-//! before; else out of sight, as a removed name is, and what the backend says is entered.
+//! Trusted -> marked (`REVALIDATE`) -> trusted again, if the backend gives the same answer as
+//! before. Otherwise the entry is unhashed, as a removed name is, and the new answer is entered.
 //!
 //! # Rules
-//! R1. Who forgets counts that first, for the superblock, and then looks through the chain that the
-//!     name would be in. Who asks a backend reads the count before, and compares it while the chain
-//!     of what he enters is locked. PAIR(dcache.forget): of the two, one has the chain first;
-//!     either the count has moved when the entry is entered, and it begins as one to be confirmed,
-//!     or who forgets finds it.
-//! R2. A mark changes the entry's life word, so no sample and no path of before leads there. A
-//!     directory is marked within a change of what is found below it, so no path leads through it.
-//! R3. A mark goes only by a change of the word as it was before the backend was asked: a name that
-//!     is forgotten meanwhile stays marked.
-//! R4. A directory of which a name is forgotten is complete no more (see `complete`).
+//! R1. An invalidation first counts itself, for the superblock, and then looks through the chain
+//!     that the name would be in. A lookup reads the count before it asks the backend, and compares
+//!     it while the chain of the new entry is locked. PAIR(dcache.forget): one of the two has the
+//!     chain first. Either the count has moved when the entry is entered, and the entry begins
+//!     marked, or the invalidation finds it.
+//! R2. A mark changes the entry's life word, so no earlier sample or path leads there. A directory
+//!     is marked within a change of what is found below it, so no path leads through it.
+//! R3. A mark is cleared only by a change of the word as it was before the backend was asked: a
+//!     name that is invalidated meanwhile stays marked.
+//! R4. A directory stops being complete when one of its names is invalidated (see `complete`).
 
 use super::{Dcache, dflag, type_flags};
 use crate::inode::Inode;
 use crate::name::NameKey;
 use openpath_sync::Sample;
 
-/// How often something of a superblock had been forgotten when a backend was asked.
+/// A superblock's count of invalidations, from before a backend was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen(u64);
 
 impl Dcache {
-    /// What was forgotten so far in the tree that the entry `dir` is in: to be asked before a
-    /// backend is.
+    /// The invalidations so far in the tree of the entry `dir`: to be read before the backend is
+    /// asked.
     pub(crate) fn seen(&self, dir: u32) -> Seen {
         Seen(self.forgets(self.at(dir).sb.get()).get())
     }
 
-    /// Whether something was forgotten since.
+    /// Whether an invalidation came since.
     pub(super) fn is_outdated(&self, sb: u32, seen: Seen) -> bool {
         self.forgets(sb).get() != seen.0
     }
@@ -53,7 +54,7 @@ impl Dcache {
         flags | dflag::REVALIDATE | if searched { dflag::SLOW_SEARCH } else { 0 }
     }
 
-    /// Has the entry of a directory say whether walks must ask who may search it.
+    /// Notes in a directory's entry whether walks must check the search permission.
     pub(crate) fn note_search(&self, dir: u32, inode: &Inode) {
         let confirmed = self.at(dir).word().sample().flags() & dflag::CONFIRM != 0;
         let ask = type_flags(Some(inode)) & dflag::SLOW_SEARCH;
@@ -62,8 +63,8 @@ impl Dcache {
         }
     }
 
-    /// The backend has said again what the entry, sampled as `was` before it was asked, means; how
-    /// the entry is then. `None`: it was forgotten or moved meanwhile. The entry is pinned.
+    /// Clears the mark of an entry, sampled as `was` before the backend confirmed it; its sample
+    /// then. `None`: it was invalidated or moved meanwhile. The entry is pinned.
     pub(crate) fn confirm(&self, index: u32, was: Sample, inode: Option<&Inode>) -> Option<Sample> {
         let word = self.at(index).word();
         if was.has(dflag::CONFIRM) || !was.has(dflag::REVALIDATE) {
@@ -79,8 +80,8 @@ impl Dcache {
         Some(change.finish())
     }
 
-    /// Takes an entry out of sight that means something else by now, to be buried when no lock is
-    /// held. Held: as for [`Dcache::unhash`], and a pin on it.
+    /// Unhashes an entry that has another meaning by now, to be buried when no lock is held. Held:
+    /// as for [`Dcache::unhash`], and a pin on it.
     pub(crate) fn disown(&self, index: u32) {
         let d = self.at(index);
         // Until it is entered again, the name cannot be found.
@@ -90,7 +91,7 @@ impl Dcache {
         self.unhash(index);
     }
 
-    /// The entries that something is mounted on, of `top` and what is cached below it.
+    /// The covered entries among `top` and what is cached below it.
     pub(crate) fn mounted_below(&self, top: u32) -> Vec<u32> {
         let mut all = vec![top];
         let mut next = 0;
@@ -102,12 +103,12 @@ impl Dcache {
         all
     }
 
-    /// Counts that something of the superblock is forgotten (R1).
+    /// Counts an invalidation of the superblock (R1).
     pub(crate) fn count_forgotten(&self, sb: u32) {
         self.forgets(sb).add(1);
     }
 
-    /// Forgets `name` of the directory entry `dir`. It was counted.
+    /// Invalidates `name` of the directory entry `dir`. It was counted.
     pub(crate) fn forget_one(&self, dir: u32, name: &[u8]) {
         let key = NameKey::of(self.key, name, 0, name.len());
         self.forget_complete(dir);
@@ -118,7 +119,7 @@ impl Dcache {
         }
     }
 
-    /// Forgets all names of the directory entry `dir`. It was counted.
+    /// Invalidates all names of the directory entry `dir`. It was counted.
     pub(crate) fn forget_kids_of(&self, dir: u32) {
         self.forget_complete(dir);
         for kid in self.kids(dir) {
@@ -126,9 +127,9 @@ impl Dcache {
         }
     }
 
-    /// Forgets all names of a superblock. It was counted.
+    /// Invalidates all names of a superblock. It was counted.
     pub(crate) fn forget_all(&self, sb: u32) {
-        // Entries that come later than this look were asked for later, or see the count.
+        // An entry that comes later than this was looked up later, or sees the count.
         for index in 1..self.store.dentries_touched() {
             if self.at(index).sb.get() == sb {
                 self.forget_complete(index);
@@ -147,7 +148,7 @@ impl Dcache {
         }
     }
 
-    /// Has an entry asked for at its next use, if it is as it was sampled; whether it was.
+    /// Marks an entry, if it is as it was sampled; whether it was.
     fn mark(&self, index: u32, was: Sample) -> bool {
         let d = self.at(index);
         // R2

@@ -14,7 +14,7 @@ openpath_sync::zero_valid! {
         pub(crate) kids: Word32,
         /// Entries of names that exist and are found here; see `complete`.
         pub(crate) known: Word32,
-        /// References counted the old way, for the switch that brings that back.
+        /// References counted as before pins, for the switch that brings that back.
         pub(crate) counted: Word32,
         /// The next newer entry of its queue.
         pub(crate) newer: Word32,
@@ -110,8 +110,8 @@ impl Dcache {
         all
     }
 
-    /// Counts a reference and takes it back: what leaving lock-free mode cost before the root was
-    /// forgotten first.
+    /// Counts a reference and takes it back: the cost of leaving lock-free mode before roots were
+    /// dropped first.
     pub(crate) fn count_reference(&self, index: u32) {
         let counted = &self.cold(index).counted;
         counted.add(1);

@@ -6,10 +6,10 @@
 //! (a pin in the store takes its place), sequence and flags are one word (so one compare confirms a
 //! step), and slots are reused at once.
 //!
-//! What an entry is made of is in `object::dentry`; the accounts of tenants are in `book`.
+//! `object::dentry` has the parts of an entry, `book` the accounts of tenants.
 //!
 //! # States
-//! | state | flags | who moves it, holding what |
+//! | state | flags | entered by, with these held |
 //! |---|---|---|
 //! | negative | `NEGATIVE` | a lookup that found nothing; names shared, flight of the name |
 //! | positive | type flags | lookup, or create on a negative entry; names exclusive for that |
@@ -23,7 +23,7 @@
 //! | link | its bucket's lock | searched without; see [`openpath_sync::Table`] |
 //! | payload (inode) | set once | a pin |
 //! | `last_change` | `clock::DirChange` | path cache |
-//! | mark | anyone, once for each lap of a queue's hand | the hand (`queue`) |
+//! | mark | any thread, once for each lap of a queue's hand | the hand (`queue`) |
 //! | cold: children, siblings | the parent's child lock | the same |
 //! | cold: account, queue | the book's queues (`book`, `queue`) | the same |
 //! | cold: `known` | see `complete` | names held |
@@ -35,8 +35,8 @@
 //! R3. A directory has at most one hashed entry.
 //!
 //! # Limits
-//! Entries are bounded by the slab and by the budgets of tenants; at a bound, leaves that nobody
-//! pins are evicted (`evict`).
+//! Entries are bounded by the slab and by the budgets of tenants; at a bound, unpinned leaves are
+//! evicted (`evict`).
 
 mod book;
 mod change;
@@ -78,7 +78,7 @@ pub(crate) struct Dcache {
     /// The part of each entry that no lock-free step reads, under the same index.
     cold: Region<kids::ColdSlot>,
     names: Names,
-    /// Reduces long names. It stays, since what it made of them is kept; the table's key changes.
+    /// Reduces long names. It stays, since kept names depend on it; the table's key changes.
     pub(crate) key: HashKey,
     pub(crate) secrets: Secrets,
     /// The switch of `complete`.

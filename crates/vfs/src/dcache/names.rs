@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Long names: blocks of words that never leave their type, so that a reader may compare one that
-//! is being reused.
+//! Blocks of long names: words that never change their type, so that a reader may compare a block
+//! that is being reused.
 //!
-//! A block is known by a number: class in the top two bits (32, 64, 128, 256 bytes), index below. A
-//! comparison against a block that was reused meanwhile is wrong, and the entry's sequence says so
-//! afterwards.
+//! A block has a number: class in the top two bits (32, 64, 128, 256 bytes), index below. A
+//! comparison with a reused block is wrong, and the entry's sequence shows that afterwards.
 
 use crate::lock_order::NameBlocks;
 use openpath_sync::{Mutex, NoSpace, Region, Word};

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order in which entries came, and the hand that picks whom to evict.
+//! The queues of cached entries, by age, and the hand that picks victims for eviction.
 //!
 //! # Kernel analogue
-//! `s_dentry_lru` with `DCACHE_REFERENCED`; the policy is SIEVE (Zhang and others, 2024): nothing
-//! moves when it is used, only a mark is set, and that only if it was not. The hand goes from old
-//! to new, clears marks and picks what has none.
+//! `s_dentry_lru` with `DCACHE_REFERENCED`; the policy is SIEVE (Zhang and others, 2024). A use
+//! moves nothing: it only sets a mark, if there is none. The hand goes from old to new, clears
+//! marks and picks entries without one.
 //!
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
 //! | newest, oldest, hand, len | the book's queues | the same |
 //! | links in the cold slots | the same | the same |
-//! | account in the cold slots | the same | by who holds the entry still |
-//! | mark of the entry | anyone, at the end of a walk | the hand |
+//! | account in the cold slots | the same | while the entry is held still |
+//! | mark of the entry | any thread, at the end of a walk | the hand |
 //!
 //! # Rules
 //! R1. An entry is in the queue of one book from before it is seen as live until it is freed.
@@ -56,7 +56,7 @@ impl Queue {
 
     /// Moves the hand by up to `steps` entries, or until `victims` are `goal`; how many it passed.
     ///
-    /// Whoever is picked gets a mark, so that the next lap does not pick it again.
+    /// A victim gets a mark, so that the next lap does not pick it again.
     pub(super) fn sweep(
         &mut self,
         dcache: &Dcache,

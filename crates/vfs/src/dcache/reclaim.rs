@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries that nobody pins give their slot and their inode back.
+//! Reclaim: unpinned entries give their slot and their inode back.
 //!
-//! Unlinked entries wait in the graveyard, a group of trees in each of its parts, until enough have
-//! come together in one to pay for one fence and one scan of the pins; those that are still open
-//! stay there. Evicted entries go the same way, still hashed: while a reclaimer asks, whoever finds
-//! such an entry waits for the answer.
+//! Unlinked entries wait in the graveyard, a group of trees in each of its parts, until one part
+//! has enough to pay for one fence and one scan of the pins. Those that are still open stay there.
+//! Evicted entries go the same way, still hashed: a search that meets one while its reclaim is
+//! under way waits for the outcome.
 
 use super::book::Shelf;
 use super::{Dcache, dflag};
@@ -50,8 +50,8 @@ impl Drop for Collecting<'_> {
 /// How many unlinked entries come together before a collection.
 const BATCH: usize = 64;
 
-/// Whether an entry in this state was unlinked: whoever unhashed it buried it, once. The root of a
-/// tree is in no directory, and was not.
+/// Whether an entry in this state was unlinked: the thread that unhashed it buried it, once. The
+/// root of a tree is in no directory, and was not.
 #[inline(always)]
 pub(crate) fn unlinked(now: Sample) -> bool {
     now.flags() & (dflag::UNHASHED | dflag::ROOT) == dflag::UNHASHED
@@ -63,7 +63,7 @@ pub(super) fn leaf(now: Sample) -> bool {
 }
 
 impl Dcache {
-    /// Leaves an unhashed entry to be reclaimed when nobody pins it any more.
+    /// Leaves an unhashed entry to be reclaimed when its last pin is gone.
     pub(crate) fn bury(&self, index: u32) {
         // By tree: a directory is in the same part as what was in it, and behind it.
         let part = self.graveyard.of(self.at(index).sb.get());
@@ -110,7 +110,7 @@ impl Dcache {
         if victims.is_empty() {
             return;
         }
-        // A name that was in use when its directory went is not found any more, and not missed.
+        // A name that was in use when its directory went cannot be found any more.
         for &dir in victims.iter().filter(|&&i| self.kid_count(i) != 0) {
             self.forget_below(dir);
         }
@@ -121,7 +121,7 @@ impl Dcache {
         {
             let mut graves = part.lock();
             graves.survivors = victims.len();
-            // Those that were buried meanwhile stay behind them.
+            // Entries buried meanwhile stay behind them.
             victims.append(&mut graves.waiting);
             graves.waiting = victims;
         }
@@ -129,7 +129,7 @@ impl Dcache {
         drop(inodes);
     }
 
-    /// Reclaims what can be of the graveyard; if somebody else is at it, when he is done.
+    /// Reclaims what can be of the graveyard; waits for a collection that is under way.
     pub(crate) fn collect_all(&self) {
         self.collect();
         let ended = self.collections.ended.get();
@@ -146,7 +146,8 @@ impl Dcache {
     /// Reclaims what can be of the graveyard; whether any entry was freed since `before`, here or
     /// in another thread.
     ///
-    /// What finds no room is done again only then: the back end was full of what this cache held.
+    /// A call that found no room is repeated only then: the back end was full of entries that this
+    /// cache held.
     pub(crate) fn frees_since(&self, before: Freed) -> bool {
         self.collect_all();
         self.freed().0 != before.0
@@ -194,7 +195,7 @@ impl Dcache {
         let mut gone = 0;
         let mut inodes = Vec::new();
         let mut shelf = Shelf::default();
-        // Who pinned it before may have left a child in it.
+        // A task that had it pinned may have left a child in it.
         let has_kids = |index| self.kid_count(index) != 0;
         self.store
             .reclaim_dentries(victims, eligible, has_kids, |index, d, payload| {
@@ -218,22 +219,22 @@ impl Dcache {
         (gone, inodes)
     }
 
-    /// Gives the memory of entries and names that are free back to the system; how many entries'
-    /// worth. No walk looks at what was freed earlier.
+    /// Gives the memory of free entries and names back to the system; how many entries' worth.
+    /// Walks never look at memory that was freed earlier.
     pub(crate) fn trim(&self) -> u32 {
         self.names.trim();
         self.store
             .trim(|first, count| self.cold.release(first, count))
     }
 
-    /// Evicts the first `most` of `candidates` that nobody uses.
+    /// Evicts the first `most` unused ones of `candidates`.
     pub(super) fn evict_some(&self, mut candidates: Vec<u32>, most: usize) {
         candidates.retain(|&index| self.evictable(index));
         candidates.truncate(most);
         drop(self.reclaim(&mut candidates, leaf));
     }
 
-    /// Whether nothing that an entry is keeps it from being evicted; a pin may.
+    /// Whether the state of an entry allows its eviction; a pin may still keep it.
     pub(super) fn evictable(&self, index: u32) -> bool {
         let s = self.at(index).word().sample();
         s.is_steady() && leaf(s) && self.kid_count(index) == 0
@@ -248,8 +249,8 @@ impl Dcache {
         }
     }
 
-    /// Leaves the root of a tree that nobody mounts any more to be reclaimed with what is left
-    /// below it: someone looked at it while the rest was forgotten.
+    /// Leaves the root of an unmounted tree to be reclaimed with the rest below it: a task looked
+    /// at it while the rest was forgotten.
     pub(crate) fn bury_root(&self, root: u32) {
         let now = self.at(root).word().sample_steady();
         if now.is_live() && now.has(dflag::ROOT) {
@@ -270,8 +271,8 @@ impl Dcache {
         drop(self.reclaim(&mut vec![root], |now| now.has(dflag::ROOT)));
     }
 
-    /// Forgets every entry below `root`, deepest first; what is pinned stays, and what was
-    /// unlinked: the graveyard knows it.
+    /// Forgets every entry below `root`, deepest first. Pinned entries stay, and so do unlinked
+    /// ones, which the graveyard has.
     fn forget_below(&self, root: u32) {
         const BATCH: usize = 1024;
         let hashed = |index: &u32| !self.at(*index).word().sample().has(dflag::UNHASHED);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices: which driver is behind a device number.
+//! Devices: the table from device numbers to drivers.
 //!
 //! # Kernel analogue
-//! `cdev_map`, `chrdev_open`, `blkdev_get_no_open`: like there, device nodes of any file system
-//! lead to the core's table, and no backend hears of what is done to the device.
+//! `cdev_map`, `chrdev_open`, `blkdev_get_no_open`. As there, device nodes of any file system lead
+//! to the core's table, and no backend is asked about a device.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -11,8 +11,8 @@
 //! | the table | the making of the `Vfs` | any time |
 //!
 //! # Rules
-//! R1. Of several drivers for one number the one that was given last has it, so a host can put its
-//!     own in place of a built-in one.
+//! R1. Of several drivers for one number the last one given is used, so a host can replace a
+//!     built-in one.
 //! R2. A driver is called with no lock held; a panic in it is `EIO`.
 //!
 //! # Limits
@@ -50,18 +50,18 @@ pub struct Opening<'a> {
     pub minor: u32,
     /// `O_*`.
     pub flags: OFlags,
-    /// Who opens it.
+    /// The credentials of the opener.
     pub cred: &'a Cred,
-    /// Who waits if the device has to be waited for; `None`: nobody (`O_NONBLOCK`).
+    /// Waits for the device if needed; `None`: the open does not wait (`O_NONBLOCK`).
     pub wait: Option<&'a Waiter>,
 }
 
 /// A driver. See [`crate::VfsBuilder::device`].
 pub trait DeviceOps: Send + Sync + 'static {
-    /// Begins one opening: what it keeps, and its calls.
+    /// Begins one opening: its state, and its calls.
     ///
     /// # Errors
-    /// What open(2) is to return: `ENXIO` or `ENODEV` if there is no such device, `EBUSY`.
+    /// Those that open(2) returns: `ENXIO` or `ENODEV` if there is no such device, `EBUSY`.
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn FileOps>, Errno>;
 }
 
@@ -115,7 +115,7 @@ impl Devices {
         })
     }
 
-    /// Opens a device for `cred`; `sleeper` is who waits, unless the flags say that nobody does.
+    /// Opens a device for `cred`; `sleeper` waits for it, unless the flags forbid it.
     ///
     /// # Errors
     /// `ENXIO` and `ENODEV` (no driver has the number), what the driver meets.

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call explained: the walk told step by step, and which check gave the errno.
+//! Explanations of calls: the steps of the walk, and the check that gave the errno.
 //!
 //! # Kernel analogue
 //! None. strace(1) shows the errno of a call, and not which of a dozen rules gave it.
 //!
 //! # How
-//! It is the call itself, told by hooks (`task::tell`): the same walk, the same order of checks. It
-//! walks with references, since only that side has hooks; what the lock-free side would have
-//! answered is asked beforehand (`probe`).
+//! An explanation runs the call itself, with hooks (`task::tell`): the same walk, the same order of
+//! checks. It walks with references, since only those walks have hooks; the answer of the lock-free
+//! walk is found beforehand (`probe`).
 //!
 //! # Side effects
-//! Nothing that a call could see: no file is made, opened or cut, no time moves. Names that were
+//! None that a call could see: no file is made, opened or truncated, no time moves. Names that were
 //! not cached are looked up and cached, link bodies are kept, and the path may enter the path
-//! cache; what the cache knew before is told. A backend is asked to look names up, and to read
-//! links; what it would say to a change, or of its own to an open, is not asked.
+//! cache; the explanation tells what was cached before. A backend is asked to look names up, and to
+//! read links. It is not asked about a change, or about the open itself.
 
 mod probe;
 mod text;
@@ -35,7 +35,7 @@ use openpath_abi::{AtFlags, Errno, Mode, OFlags, OpenHow};
 pub enum ExplainOp<'a> {
     /// openat(2).
     Openat {
-        /// What a relative path begins at.
+        /// The start of a relative path.
         dirfd: Fd,
         /// The path.
         path: &'a [u8],
@@ -46,7 +46,7 @@ pub enum ExplainOp<'a> {
     },
     /// openat2(2).
     Openat2 {
-        /// What a relative path begins at.
+        /// The start of a relative path.
         dirfd: Fd,
         /// The path.
         path: &'a [u8],
@@ -55,7 +55,7 @@ pub enum ExplainOp<'a> {
     },
     /// newfstatat(2); stat(2) and lstat(2) by their flags.
     Stat {
-        /// What a relative path begins at.
+        /// The start of a relative path.
         dirfd: Fd,
         /// The path.
         path: &'a [u8],
@@ -64,7 +64,7 @@ pub enum ExplainOp<'a> {
     },
     /// faccessat2(2).
     Access {
-        /// What a relative path begins at.
+        /// The start of a relative path.
         dirfd: Fd,
         /// The path.
         path: &'a [u8],
@@ -75,7 +75,7 @@ pub enum ExplainOp<'a> {
     },
 }
 
-/// What a call would do, and why.
+/// The course of a call that was not made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -83,11 +83,11 @@ pub struct Explanation {
     pub call: &'static str,
     /// Its path.
     pub path: Vec<u8>,
-    /// What answers its path; `None` for a call that fails by its arguments.
+    /// The lane that answers its path; `None` for a call that fails by its arguments.
     pub fast: Option<Fast>,
-    /// What it does, in order.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
-    /// What it answers: as the call itself, as long as no backend has a say in it.
+    /// Its result: as of the call itself, unless a backend would decide it.
     pub result: Result<(), Errno>,
 }
 
@@ -104,7 +104,7 @@ impl Explanation {
 }
 
 impl Task {
-    /// Explains a call without making it; see the head of this module for what that leaves behind.
+    /// Explains a call without making it; the head of this module lists the side effects.
     ///
     /// ```
     /// # fn main() -> Result<(), openpath_abi::Errno> {
@@ -180,7 +180,7 @@ impl Task {
             lookup: if left {
                 op.lookup
             } else {
-                // What answers from the cache answers the same with references.
+                // A cached answer is the same with references.
                 op.lookup & !lflag::CACHED
             },
             ..op
@@ -207,14 +207,14 @@ impl Task {
     }
 }
 
-/// A call is being told until this is dropped.
+/// A call is being explained until this is dropped.
 struct Telling<'t> {
     core: &'t Core,
     lock_free: bool,
 }
 
 impl<'t> Telling<'t> {
-    /// From now on the task tells what it does, and walks with references.
+    /// From now on the task reports its steps, and walks with references.
     fn begin(core: &'t Core) -> Self {
         core.story.begin();
         Self {
@@ -223,7 +223,7 @@ impl<'t> Telling<'t> {
         }
     }
 
-    /// What was told, and whether it stopped before a change.
+    /// The steps, and whether the call stopped before a change.
     fn end(self) -> (Vec<Step>, bool) {
         self.core.story.take()
     }
@@ -280,7 +280,7 @@ impl Explanation {
         }
     }
 
-    /// Of a call that was to be answered from the cache, and cannot be.
+    /// Of a call that had to be answered from the cache, and cannot be.
     fn not_cached(call: &'static str, path: &[u8], fast: Fast) -> Self {
         let errno = Errno::EAGAIN;
         Self {

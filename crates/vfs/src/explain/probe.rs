@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What answers a path while nothing needs a reference: found by asking each of the fast ways.
+//! The probe of an explanation: finds the fastest lane that answers a path, by trying each.
 //!
-//! The lock-free walk is asked as `RESOLVE_CACHED` asks it: it then calls no backend and changes
-//! nothing, and where it would have had to leave, it says so.
+//! The lock-free walk is tried as `RESOLVE_CACHED` does: it then calls no backend and changes
+//! nothing, and reports where it would have to leave.
 
 use crate::file::At;
 use crate::reason::{Reason, Reasons};
@@ -14,7 +14,7 @@ use crate::walk::{
 };
 use openpath_abi::Errno;
 
-/// Which way answers a path.
+/// The lane that answers a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Lane {
@@ -41,10 +41,10 @@ impl Lane {
     }
 }
 
-/// How far the fast ways came.
+/// How far the fast lanes came.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fast {
-    /// What answers.
+    /// The lane that answers.
     pub lane: Lane,
     /// Why the lock-free walk was left, if it was begun and left.
     pub left: Option<Reason>,
@@ -54,16 +54,16 @@ pub struct Fast {
     pub goes_on: bool,
 }
 
-/// What is asked of the last component.
+/// The purpose of the last component.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
-    /// To be entered.
+    /// It is entered.
     Enter,
-    /// To be entered if it exists, else made.
+    /// It is entered if it exists, else made.
     Create,
 }
 
-/// Asks the fast ways for `path`.
+/// Tries the fast lanes for `path`.
 pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) -> Fast {
     let none = |lane| Fast {
         lane,
@@ -86,7 +86,7 @@ pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) 
     let (before, gave_up) = (core.reasons.read(), core.gave_up.get());
     core.story.take_try();
     let fast = walk(core, at, path, flags, last, &before);
-    // What was asked here is no walk of a call.
+    // This is no walk of a call.
     core.reasons.put_back(&before);
     core.gave_up.set(gave_up);
     fast
@@ -137,7 +137,7 @@ fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last, before: &R
     }
 }
 
-/// Goes to the end; whether it is there, for what may have to be made.
+/// Goes to the end; whether it exists, for a name that may have to be made.
 fn enter(walk: &mut Walk<'_>, text: &mut Text<'_>, how: Last) -> Result<bool, Fail> {
     if text.bytes().is_empty() {
         return Ok(true);

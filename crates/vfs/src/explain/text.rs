@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An explanation as text: a line a step, for a person.
+//! An explanation as text for a person: one line for each step.
 
 use super::{Explanation, Fast, Lane};
 use crate::story::{Field, Permission, Place, Step, Value, kind_name};
 use core::fmt::{self, Display, Formatter};
 
-/// Bytes as a person reads them: what is not ASCII is escaped.
+/// Bytes for a person: all but ASCII is escaped.
 struct Shown<'a>(&'a [u8]);
 
 impl Display for Shown<'_> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that no path leads to: what they do is all their own.
+//! Anonymous files: open files without a path, whose calls are all their own.
 //!
 //! # Kernel analogue
-//! `anon_inode_getfd`: one inode of one mount that is nowhere attached serves them all.
+//! `anon_inode_getfd`. One inode, on one mount that is attached nowhere, serves them all.
 
 use crate::file::{Filp, Making};
 use crate::file_ops::{Fd, FileOps};
@@ -28,15 +28,15 @@ impl InodeOps for Nowhere {
         self
     }
 
-    /// It is everybody's, and nobody may change it (`anon_inode_setattr`).
+    /// All anonymous files share it, and no caller may change it (`anon_inode_setattr`).
     fn setattr(&self, _: &Inode, _: &SetAttr) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
     }
 }
 
 impl Core {
-    /// A descriptor for a file whose calls are all `ops`'. `flags` are those of open(2), access
-    /// mode and `O_CLOEXEC` among them.
+    /// A descriptor for a file whose calls are all served by `ops`. `flags` are those of open(2),
+    /// access mode and `O_CLOEXEC` among them.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`, `ENOSPC` (no more mounts).

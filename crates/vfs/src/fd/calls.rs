@@ -15,7 +15,7 @@ use openpath_sync::{FileRef, no_fault_injection};
 use std::sync::Arc;
 
 impl Filp<'_> {
-    /// Ends what a descriptor was: the opening is told, then this reference goes (`filp_close`).
+    /// Closes a descriptor's file: tells the opening, then drops this reference (`filp_close`).
     /// `table` is as for [`Filp::flush`].
     ///
     /// # Errors
@@ -42,8 +42,8 @@ impl Filp<'_> {
 }
 
 impl FdTable {
-    /// Puts a file at `slot`, whatever is there (`do_dup2`); what was there, and whether the table
-    /// may have locks on it.
+    /// Puts a file at `slot`, whether or not it is free (`do_dup2`); the file that was there, and
+    /// whether the table may have locks on it.
     ///
     /// # Errors
     /// `EBUSY` (reserved), `EBADF` (past the end of any table), `ENOMEM`; the file comes back.
@@ -62,7 +62,7 @@ impl FdTable {
             Err(errno) => return Err((errno, file)),
         };
         map.set_cloexec(slot, cloexec);
-        // Nobody who looks meanwhile finds the descriptor closed.
+        // No lookup meanwhile finds the descriptor closed.
         match map.replace(&core.vfs.dcache.store, slot, file) {
             Ok(was) => {
                 self.table.claimed.poke(map.count());
@@ -79,8 +79,8 @@ impl FdTable {
 }
 
 impl Core {
-    /// Ends what a descriptor of this task's table was, where someone is to be told, or the table
-    /// may have locks on it.
+    /// Closes a file that was taken out of this task's table, where an opening or a watcher must be
+    /// told, or the table may have locks on it.
     ///
     /// # Errors
     /// What the opening's own `flush` says.
@@ -96,7 +96,7 @@ impl Task {
     /// Linux: close(2).
     ///
     /// # Errors
-    /// `EBADF` (not open, or reserved by an open going on); what the backend has to say: the
+    /// `EBADF` (not open, or reserved by an open under way); what the backend answers: the
     /// descriptor is free all the same.
     #[inline]
     pub fn close(&self, fd: Fd) -> Result<(), Errno> {
@@ -118,11 +118,12 @@ impl Task {
         self.core.add_fd(file.into_ref(), false)
     }
 
-    /// Makes `new` a descriptor for the open file at `old`, closing what it was. Linux: dup2(2).
+    /// Makes `new` a descriptor for the open file at `old`, and closes the file that was there.
+    /// Linux: dup2(2).
     ///
     /// # Errors
     /// `EBADF` (`old` not open, `new` negative or past the limit), `EBUSY` (`new` is reserved by an
-    /// open going on).
+    /// open under way).
     pub fn dup2(&self, old: Fd, new: Fd) -> Result<Fd, Errno> {
         if old == new {
             return self.core.fdget(old).map(|_| new);
@@ -152,7 +153,7 @@ impl Task {
         match replaced {
             Ok(None) => Ok(new),
             Ok(Some((was, locks))) => {
-                // As in Linux, nobody hears what it had to say.
+                // As in Linux, the backend's answer is dropped.
                 let _told = core.close_told(was, locks);
                 Ok(new)
             }
@@ -180,12 +181,11 @@ impl Task {
     }
 
     /// Takes the open file at `fd` out of the table: the descriptor is free, and the file stays
-    /// open without it. Its opening is not told that a descriptor of it is gone, since none was
-    /// closed; but locks that the table has on the file end. Linux: `file_close_fd` of a worker of
-    /// `io_uring`.
+    /// open without it. Its opening is not told, since no descriptor was closed; but locks that the
+    /// table has on the file end. Linux: `file_close_fd` of a worker of `io_uring`.
     ///
     /// # Errors
-    /// `EBADF` (not open, or reserved by an open going on).
+    /// `EBADF` (not open, or reserved by an open under way).
     pub fn take_file(&self, fd: Fd) -> Result<OpenFile, Errno> {
         let core = &self.core;
         let (file, locks) = core.fds().take(core, fd)?;
@@ -197,7 +197,7 @@ impl Task {
         Ok(OpenFile::new(Arc::clone(&core.vfs), file.into_ref()))
     }
 
-    /// The lowest free descriptor for an open file that came from elsewhere; `flags` may have
+    /// Puts an open file from elsewhere at the lowest free descriptor; `flags` may have
     /// `O_CLOEXEC`. Linux: `receive_fd`.
     ///
     /// # Errors

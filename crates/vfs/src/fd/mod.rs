@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptor tables as tasks use them, and the calls on descriptors but for fcntl(2)
-//! (`ops::fcntl`). The table itself is in `fd_table`.
+//! Descriptor tables as tasks use them, and the calls on descriptors, except fcntl(2)
+//! (`ops::fcntl`). `fd_table` has the table itself.
 //!
 //! # Kernel analogue
 //! `struct files_struct` with its `fdtable`: `alloc_fd`, `fd_install`, `close_fd`, `do_dup2`,
@@ -8,7 +8,7 @@
 //!
 //! # States of a descriptor
 //! Free -> reserved (claimed, without a file) -> installed -> free. A reserved one belongs to the
-//! open that reserved it: nobody else sees a file there, closes it or puts one there.
+//! open that reserved it: no other call sees a file there, closes it or puts one there.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -26,10 +26,10 @@
 //! R1. A file is in a table shared by several tasks, or in several tables, only as a shared file.
 //! R2. A lookup reads the slot, takes a reference to the file, and reads the slot again: the number
 //!     may mean another file by then. Slots never move, so the table itself need not be read again.
-//! R3. If fewer are claimed than the limit, one below the limit is free; so an open that fails need
-//!     not lock the table to know that it could have had a descriptor.
-//! R4. What may wait or change something reserves a descriptor before it begins; what only looks at
-//!     the cache claims one when it has found its file.
+//! R3. If fewer are claimed than the limit, one below the limit is free. So a failing open need not
+//!     lock the table to know that it could have had a descriptor.
+//! R4. An open that may wait or change something reserves a descriptor before it begins. One that
+//!     only reads the cache claims a descriptor when it has found its file.
 
 mod anonymous;
 mod calls;
@@ -45,7 +45,7 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_sync::{FileRef, no_fault_injection};
 
 impl FdTable {
-    /// Whether the file is at `fd`, once whoever was taking it out has done so.
+    /// Whether the file is at `fd`, once a removal under way has ended.
     pub(crate) fn still_has(&self, fd: Fd, file: &Filp<'_>) -> bool {
         let _map = self.table.lock();
         slot_of(fd).is_ok_and(|slot| self.table.get(slot) == file.file().id())
@@ -72,8 +72,8 @@ impl FdTable {
         }
     }
 
-    /// Takes the file at `fd` out, whose descriptor is free from now on (`file_close_fd`); and
-    /// whether the table may have locks on it.
+    /// Takes the file at `fd` out, which frees the descriptor (`file_close_fd`); and whether the
+    /// table may have locks on it.
     ///
     /// # Errors
     /// `EBADF`: not open, or reserved.
@@ -90,7 +90,7 @@ impl FdTable {
     }
 }
 
-/// A descriptor that an open has reserved; it is given up if this is dropped without a file.
+/// A descriptor that an open has reserved; it becomes free if this is dropped without a file.
 #[must_use]
 pub(crate) struct Reserved<'t> {
     core: &'t Core,
@@ -98,7 +98,7 @@ pub(crate) struct Reserved<'t> {
 }
 
 impl Reserved<'_> {
-    /// Puts the file there, and says which descriptor it is.
+    /// Puts the file there; which descriptor it is.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -127,16 +127,16 @@ impl Core {
     /// Whether the descriptor closes on exec.
     ///
     /// # Errors
-    /// `EBADF`: no descriptor can be so.
+    /// `EBADF`: out of range.
     pub(crate) fn cloexec(&self, fd: Fd) -> Result<bool, Errno> {
         let slot = slot_of(fd)?;
         Ok(self.fds().table.lock().cloexec(slot))
     }
 
-    /// Has the descriptor close on exec, or not.
+    /// Sets whether the descriptor closes on exec.
     ///
     /// # Errors
-    /// `EBADF`: no descriptor can be so.
+    /// `EBADF`: out of range.
     pub(crate) fn set_cloexec(&self, fd: Fd, on: bool) -> Result<(), Errno> {
         let slot = slot_of(fd)?;
         self.fds().table.lock().set_cloexec(slot, on);
@@ -219,7 +219,7 @@ impl Base<'_> {
 }
 
 impl Core {
-    /// What a path with this directory descriptor is relative to.
+    /// The start of a relative path with this directory descriptor.
     #[inline(always)]
     pub(crate) fn base(&self, dirfd: Fd) -> Base<'_> {
         if dirfd == AT_FDCWD {
@@ -230,7 +230,7 @@ impl Core {
 }
 
 impl Drop for Task {
-    /// Lets go of its table, before what holds its root and working directory.
+    /// Lets go of its table, before the pins of its root and working directory.
     fn drop(&mut self) {
         let core = &self.core;
         let none = FdTable::new(&core.vfs.dcache.store, &core.vfs.config, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many descriptors: close_range(2), and the end of a table.
+//! Calls on many descriptors: close_range(2), exec, and the end of a table.
 
 use crate::fd_table::FdTable;
 use crate::file::Filp;
@@ -32,7 +32,7 @@ impl FdTable {
                 self.table.claimed.poke(map.count());
                 return Some((slot, file, self.has_noted()));
             }
-            // Reserved: its open will see to it.
+            // Reserved: its open puts a file there or frees it.
             from = slot.checked_add(1)?;
         }
     }
@@ -52,8 +52,8 @@ impl FdTable {
     }
 }
 
-/// Files that one call closes. Each is told at once; where someone watches, they end when the call
-/// does, the last one first, as the kernel's deferred releases do (`task_work_run`).
+/// Files that one call closes. Each opening is told at once. Where a watch exists, the files end
+/// when the call does, the last one first, as the kernel's deferred releases do (`task_work_run`).
 struct Closed<'t> {
     core: &'t Core,
     /// The table they were in.
@@ -97,7 +97,7 @@ impl Core {
                 return;
             };
             closed.add(file, locks);
-            // What another task opens behind us stays, as in Linux.
+            // A descriptor that another task opens behind us stays, as in Linux.
             from = slot.saturating_add(1);
         }
     }
@@ -117,7 +117,7 @@ impl Task {
         let core = &self.core;
         let marks = flags & CLOSE_RANGE_CLOEXEC != 0;
         if flags & CLOSE_RANGE_UNSHARE != 0 && core.fds().is_shared() {
-            // What would be closed at once need not be copied.
+            // Descriptors that are closed at once need not be copied.
             let hole = if marks { None } else { Some((first, last)) };
             core.unshare_fds(hole)?;
         }
@@ -130,8 +130,8 @@ impl Task {
         Ok(())
     }
 
-    /// Closes what is marked to be closed on exec, in a table of this task's own, as a program that
-    /// replaces another does. Linux: execve(2), as far as it concerns descriptors.
+    /// Closes the descriptors that are marked close-on-exec, in a table of this task's own, when a
+    /// program replaces another. Linux: execve(2), as far as it concerns descriptors.
     ///
     /// # Errors
     /// `ENOMEM`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables in several hands: fork(2), clone(2) with `CLONE_FILES`, unshare(2).
+//! Sharing and copying of descriptor tables: fork(2), clone(2) with `CLONE_FILES`, unshare(2).
 //!
 //! # Kernel analogue
 //! `dup_fd`, `unshare_files`.
@@ -50,7 +50,7 @@ impl FdTable {
         Ok(copy)
     }
 
-    /// One more hold on this table, for another task.
+    /// A further reference to this table, for another task.
     pub(crate) fn share(&self, core: &Core) -> Self {
         {
             let map = self.table.lock();
@@ -79,8 +79,8 @@ impl Core {
 }
 
 impl Task {
-    /// A new task with the same descriptor table: what one opens or closes, both see. Otherwise as
-    /// [`Task::fork`]. Linux: clone(2) with `CLONE_FILES`.
+    /// A new task with the same descriptor table: each sees what the other opens or closes.
+    /// Otherwise as [`Task::fork`]. Linux: clone(2) with `CLONE_FILES`.
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left.

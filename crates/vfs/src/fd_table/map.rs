@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which descriptors of one table are claimed, which close on exec, and which is the lowest free.
+//! The bitmaps of a descriptor table: which descriptors are claimed, which close on exec, and which
+//! is the lowest free one.
 //!
 //! # Kernel analogue
 //! The bitmaps of `struct fdtable`, with `alloc_fd`, `put_unused_fd` and `expand_files`. A claimed
@@ -7,9 +8,9 @@
 //!
 //! # Fields
 //! Bits lie in words of 64. Level 0 has a pair of words for each 64 descriptors, side by side so
-//! that a claim touches one cache line: who is claimed, and who closes on exec. In each level
-//! above, a bit says that the word below it is all ones; bits without a word below are one. The
-//! top level is one word: 4 levels for a million descriptors. Tables of 64 lie in the map itself.
+//! that a claim touches one cache line: claimed bits, and close-on-exec bits. In each level above,
+//! a bit says that the word below it is all ones; bits without a word below are one. The top level
+//! is one word: 4 levels for a million descriptors. Tables of 64 lie in the map itself.
 //!
 //! # Locks
 //! None: the map is plain memory behind its table's lock.
@@ -24,7 +25,7 @@
 //! one that holds `next`; from above it, less than twice as many.
 //! R4 close-on-exec bits of descriptors that are not claimed mean nothing; a claim sets its own.
 //! R5 nothing at or above `top` is claimed.
-//! R6 the map never shrinks; what is at or past [`FdMap::capacity`] is free.
+//! R6 the map never shrinks; descriptors at or past [`FdMap::capacity`] are free.
 
 mod grow;
 mod range;

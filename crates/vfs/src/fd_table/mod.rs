@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A descriptor table: slots, which of them are claimed, and what the table has noted. Its states,
-//! locks and rules are in `fd`, where files are put into it and taken out.
+//! A descriptor table: its slots, its bitmap of claimed slots, and its note of locks. `fd` puts
+//! files in and takes them out, and has the table's states, locks and rules.
 
 mod map;
 
@@ -13,10 +13,10 @@ use crate::object::Ground;
 use openpath_abi::Errno;
 use openpath_sync::{Biased, FileRef, FileSlots, no_fault_injection};
 
-/// A task's hold on a descriptor table.
+/// A task's reference to a descriptor table.
 pub(crate) struct FdTable {
     pub(crate) table: Biased<FileSlots, FdMap, FdTables>,
-    /// A number that only this table has, whoever holds it: whose its locks are.
+    /// A number that only this table has, whichever tasks hold it: the owner of its locks.
     pub(crate) number: u64,
 }
 
@@ -55,14 +55,14 @@ impl FdTable {
         self.number
     }
 
-    /// From now on it may have locks, for which each close looks.
+    /// Notes that it may have locks, so that each close looks for them.
     pub(crate) fn note_locks(&self) {
         if self.table.noted.get() == 0 {
             self.table.noted.set(1);
         }
     }
 
-    /// Whether it may have locks, to be asked when a descriptor is out of it.
+    /// Whether it may have locks; to be read when a descriptor is out of it.
     #[inline(always)]
     pub(crate) fn has_noted(&self) -> bool {
         self.table.noted.get() != 0

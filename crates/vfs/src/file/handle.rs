@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An open file on its own, outside of any table: how it passes from one task to another.
+//! An open file outside of any table: the form in which it passes from one task to another.
 
 use crate::instance::Shared;
 use crate::path::VfsPath;
@@ -46,7 +46,7 @@ impl OpenFile {
         Arc::ptr_eq(&self.vfs, &other.vfs) && self.file.id() == other.file.id()
     }
 
-    /// The place it is open at, kept on its own: what a magic link leads to.
+    /// The place it is open at, kept on its own: the target of a magic link.
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a close of a descriptor ends: the locks that its table has on the file.
+//! The end of a table's locks on a file, when it closes a descriptor of it.
 //!
 //! # Kernel analogue
 //! `locks_remove_posix`.
@@ -9,7 +9,7 @@ use crate::lock_call::LockOwner;
 use crate::object::fbit;
 
 impl Filp<'_> {
-    /// Ends all that the owner has locked of the file, whether that may be something or not.
+    /// Ends all locks of the owner on the file, whether or not it has any.
     #[cold]
     pub(crate) fn drop_locks(&self, owner: LockOwner) {
         if let Ok(inode) = self.inode() {
@@ -17,7 +17,7 @@ impl Filp<'_> {
         }
     }
 
-    /// A descriptor of it in this table is closed (R1 of `lock`).
+    /// Ends the table's locks when a descriptor of the file is closed there (R1 of `lock`).
     pub(crate) fn end_table_locks(&self, table: u64) {
         let inode = self.inode().ok();
         if inode.is_some_and(|inode| self.core.vfs.has_locks(inode)) && !self.is_path() {
@@ -25,7 +25,7 @@ impl Filp<'_> {
         }
     }
 
-    /// Has whoever ends it look for what it has itself: locks, or a lease (R1 of `lock`).
+    /// Makes the last put look for the file's own locks or lease (R1 of `lock`).
     pub(crate) fn note_own_locks(&self) {
         let bits = &self.body().bits;
         if bits.get() & fbit::LOCKED == 0 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open files: what a descriptor stands for.
+//! Open files: a descriptor's position, flags and credentials, and the pin of its inode.
 //!
 //! # Kernel analogue
 //! `struct file`, the open file description; `fdget`, `fget`, `fput`.
 //!
-//! The words of a file are in `object::file`, what its opening does its own way in `file_ops`.
+//! `object::file` has the words of a file, and `file_ops` the calls that an opening takes over.
 //!
 //! # States
-//! Made by an open (`make_file`) -> in descriptor tables and in the hands of calls, each counted
-//! -> released by who drops the last reference (`crate::release`).
+//! Made by an open (`make_file`) -> in descriptor tables and used by calls, each counted ->
+//! released by the call that drops the last reference (`crate::release`).
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -46,29 +46,29 @@ use openpath_abi::fcntl::{
 use openpath_abi::{Errno, OFlags, caps, mode};
 use openpath_sync::{FileRef, Pin, RawGuard, Waiter};
 
-/// What an open makes a file with.
+/// The arguments for making a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Making {
     pub(crate) flags: OFlags,
     pub(crate) created: bool,
-    /// Other tasks will reach it.
+    /// Other tasks will have it.
     pub(crate) shared: bool,
 }
 
-/// An open file in the hands of a call (`struct fd`): counted, and put back when this is dropped.
+/// An open file in use by a call (`struct fd`): counted, and put back when this is dropped.
 pub(crate) struct Filp<'t> {
     pub(crate) core: &'t Core,
     file: FileRef,
 }
 
 impl<'t> Filp<'t> {
-    /// A call's hold on a file it has a reference to.
+    /// Wraps a reference for a call.
     #[inline(always)]
     pub(crate) fn hold(core: &'t Core, file: FileRef) -> Self {
         Self { core, file }
     }
 
-    /// The reference itself, for who keeps it.
+    /// The reference itself, to be kept.
     #[inline(always)]
     pub(crate) fn into_ref(mut self) -> FileRef {
         core::mem::replace(&mut self.file, FileRef::none())
@@ -142,12 +142,12 @@ impl<'t> Filp<'t> {
         !self.is_path() && matches!(self.flags() & O_ACCMODE, O_WRONLY | O_RDWR)
     }
 
-    /// Whether it writes at the end (`O_APPEND`).
+    /// Whether writes go to the end (`O_APPEND`).
     pub(crate) fn appends(&self) -> bool {
         self.flags().contains(O_APPEND)
     }
 
-    /// Who waits in its calls; `None`: nobody (`O_NONBLOCK`).
+    /// The sleeper of its calls; `None`: they do not wait (`O_NONBLOCK`).
     pub(crate) fn waiter(&self) -> Option<&'t Waiter> {
         (!self.flags().contains(O_NONBLOCK)).then_some(&self.core.sleeper)
     }
@@ -175,13 +175,13 @@ impl<'t> Filp<'t> {
     }
 }
 
-/// Whether a file of this kind tells its owner of input and output (`fasync`): FIFOs, and what no
-/// file system holds.
+/// Whether a file of this kind signals its owner about input and output (`fasync`): FIFOs, and
+/// anonymous files.
 pub(crate) fn signals(kind: u32) -> bool {
     matches!(kind, 0 | mode::S_IFIFO)
 }
 
-/// Where a relative path begins.
+/// The start of a relative path.
 #[derive(Clone, Copy)]
 pub(crate) enum At<'a> {
     /// The working directory.
@@ -245,7 +245,8 @@ impl Core {
     }
 }
 
-/// The hand-over of before: the file takes a reference of its own and the walk drops its one.
+/// The handover before pins moved: the file takes a reference of its own and the walk drops its
+/// one.
 #[cold]
 fn second_pin(core: &Core, pin: Pin) -> Pin {
     match core.pins.dup(&pin) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An open file as the end of a pipe.
+//! The pipe calls of an open file.
 
 use super::Filp;
 use crate::pipe::End;
 use openpath_abi::Errno;
 
 impl Filp<'_> {
-    /// The end of a pipe that it is.
+    /// The end of a pipe, if it is one.
     pub(crate) fn pipe_end(&self) -> Option<&End> {
         self.own_ops()?.as_any().downcast_ref()
     }

@@ -26,7 +26,7 @@ impl Shared {
             end: Range::ALL.end,
             pid: 0,
         };
-        // Nobody is left to be told what it says.
+        // No caller is left to report its answer to.
         let _told = shield(|| {
             inode
                 .ops()
@@ -35,7 +35,7 @@ impl Shared {
         });
     }
 
-    /// Ends what an open file has, whose last reference is gone.
+    /// Ends the locks and the lease of an open file that has lost its last reference.
     #[cold]
     pub(crate) fn end_file_locks(&self, last: &LastRef) {
         if let Some(inode) = self.dcache.store.dentry_payload(last.pin()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The leases of an inode: those who mind are asked, and a lease ends with its open file.
+//! Breaks and ends leases: an access asks conflicting holders to let go, and a lease ends with its
+//! open file.
 //!
 //! # Kernel analogue
 //! `__break_lease`, `locks_remove_lease`.
@@ -21,7 +22,7 @@ pub(crate) const CHANGE: Want = Want {
     kind: LockKind::Write,
 };
 
-/// Whose leases a table has.
+/// The file that a table of leases belongs to.
 #[derive(Clone, Copy)]
 pub(crate) struct Of<'a> {
     pub(crate) vfs: &'a Shared,
@@ -69,15 +70,15 @@ impl Leased for Of<'_> {
 }
 
 impl Shared {
-    /// Whether the inode may have leases, and so whether who opens it has to look (R1 of
-    /// `lease`). With the switch off, the pointer to the context is read first.
+    /// Whether the inode may have leases, so that an open must look (R1 of `lease`). With the
+    /// switch off, reads the pointer to the context first.
     #[inline(always)]
     pub(crate) fn has_leases(&self, inode: &Inode) -> bool {
         (self.config.tuning.lock_context_flag || inode.locks().is_some())
             && inode.flags() & flag::LEASED != 0
     }
 
-    /// Until when holders who are asked now may take their time.
+    /// The time limit for holders that are asked now.
     fn break_until(&self) -> Until {
         match self.config.sysctl.lease_break_time {
             0 => Until::Ever,
@@ -85,11 +86,11 @@ impl Shared {
         }
     }
 
-    /// Asks for the leases in the way of what somebody wants, and waits for them to go if `wait`
-    /// says who waits (`__break_lease`).
+    /// Breaks the leases that conflict with `want`, and with `wait`, the sleeping thread, waits for
+    /// them to go (`__break_lease`).
     ///
     /// # Errors
-    /// `EWOULDBLOCK` (nobody waits), `EINTR`.
+    /// `EWOULDBLOCK` (without `wait`), `EINTR`.
     #[cold]
     pub(crate) fn break_leases(
         &self,
@@ -106,7 +107,8 @@ impl Shared {
             context,
         };
         loop {
-            // Who is late is dealt with by who waits, and who came meanwhile is asked too.
+            // The waiting thread ends leases that are out of time, and breaks those that came
+            // meanwhile.
             let mut table = of.lock();
             if !table.minds(want) {
                 return Ok(());
@@ -125,7 +127,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// Ends the lease of an open file whose last reference is gone.
+    /// Ends the lease of an open file that has lost its last reference.
     pub(crate) fn end_lease(&self, inode: &Inode, file: u32) {
         if let (true, Some(context)) = (inode.flags() & flag::LEASED != 0, inode.locks()) {
             let of = Of {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks and leases of an inode, as its `Vfs` gets at them: found by the inode, asked for by an
-//! open, ended by a close.
+//! The locks and leases of an inode: found by the inode, asked for by an open, ended by a close.
 //!
 //! # Kernel analogue
 //! `locks_get_lock_context`, `locks_inode_context`, `__break_lease`, `locks_remove_file`.
@@ -17,8 +16,8 @@ use openpath_abi::Errno;
 use std::sync::Arc;
 
 impl Shared {
-    /// Whether the inode may have locks, and so whether who closes it has to look. With the switch
-    /// off, by the pointer and not by the flag.
+    /// Whether the inode may have locks, so that a close must look. With the switch off, by the
+    /// pointer and not by the flag.
     #[inline(always)]
     pub(crate) fn has_locks(&self, inode: &Inode) -> bool {
         if self.config.tuning.lock_context_flag {
@@ -28,7 +27,8 @@ impl Shared {
         }
     }
 
-    /// The locks of an inode, from now on if it had none: then `dev` says on which device it is.
+    /// The lock context of an inode; makes one if it had none, and `dev` says on which device it
+    /// is.
     ///
     /// # Errors
     /// What `dev` meets.
@@ -42,7 +42,7 @@ impl Shared {
             Some(context) => context,
             None => self.new_lock_context(inode, dev()?),
         };
-        // R1 of `lock`. Who has set the context may not yet have set the flag.
+        // R1 of `lock`. The thread that set the context may not have set the flag yet.
         if inode.flags() & flag::LOCK_CONTEXT == 0 {
             inode.set_flags(flag::LOCK_CONTEXT);
         }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The access control lists of an inode, as the core checks by them.
+//! Access control lists of an inode, for the core's permission checks.
 //!
 //! # States
 //! None: no bit in the flags word, and nothing is read. Some: a bit for each list, and the lists
 //! behind a lock of their own.
 //!
 //! # Rules
-//! R1. A check that sees no bit takes no lock: files without a list pay the one load they pay
-//!     anyway.
-//! R2. Between two changes of list and mode nobody has more than before or after both: a list comes
-//!     before its mode, and goes after it.
+//! R1. A check that sees no bit takes no lock: files without a list pay only the load of the flags.
+//! R2. Between two changes of list and mode no user has more rights than before or after both: a
+//!     list is set before its mode, and removed after it.
 
 use super::{Inode, flag};
 use crate::acl::{AclKind, Acls, SetAcl};
@@ -28,7 +27,7 @@ impl Inode {
         self.rare().acls.read().clone()
     }
 
-    /// Puts these lists in place of those before: for backends, which keep two changes apart.
+    /// Replaces the lists: for backends, which keep two changes apart.
     pub fn put_acls(&self, acls: Acls) {
         if acls.is_empty() && self.flags() & ACLS == 0 {
             return;
@@ -47,7 +46,7 @@ impl Inode {
         drop(seq);
     }
 
-    /// Makes a change of a list in the core: list, mode and time (R2).
+    /// Applies a change of a list to the core: list, mode and time (R2).
     pub fn apply_acl(&self, change: &SetAcl<'_>) {
         let mut acls = self.acls();
         acls.set(change.kind, change.acl.cloned());

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What moves data by itself, with buffers of its own: how a backend has the host's kernel read and
-//! write while nobody waits.
+//! Carriers: a backend lets the host's kernel read and write with buffers of its own, and no thread
+//! waits.
 //!
 //! # Kernel analogue
 //! A `kiocb` with `ki_complete`: begun by one thread, ended by another.
 //!
 //! # Rules
-//! R1. A carrier that was given is begun or dropped; neither fails nor waits.
-//! R2. What is begun ends once, in whatever thread, with the buffers; until then they are the
-//!     carrier's, whatever becomes of who began it.
+//! R1. The caller begins or drops a carrier that it got; neither fails nor waits.
+//! R2. An operation that has begun ends once, in whatever thread, with the buffers; until then they
+//!     are the carrier's, even if the thread that began it is gone.
 
 use crate::bytes::Bytes;
 use openpath_abi::Errno;
 
-/// What is to be done with data.
+/// The kind of an operation on data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoKind {
-    /// It is read.
+    /// A read.
     Read,
-    /// It is written.
+    /// A write.
     Write,
-    /// It is brought to stable storage.
+    /// A sync to stable storage.
     Sync,
 }
 
-/// What is to be moved, with its buffers.
+/// An operation, with its buffers.
 #[derive(Debug)]
 pub enum IoRequest {
     /// Data is read into this, as much as its length.
     Read(Vec<u8>),
     /// This is written.
     Write(Bytes),
-    /// What was written is brought to stable storage: with data alone, or the attributes too.
+    /// Written data is brought to stable storage: data alone, or the attributes too.
     Sync(bool),
 }
 
 impl IoRequest {
-    /// What is to be done.
+    /// The kind of operation.
     #[must_use]
     pub fn way(&self) -> IoKind {
         match self {
@@ -46,7 +46,7 @@ impl IoRequest {
         }
     }
 
-    /// Its bytes; of a sync none.
+    /// The number of its bytes; 0 for a sync.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -63,10 +63,10 @@ impl IoRequest {
     }
 }
 
-/// What is called when it is done: how many bytes were moved.
+/// Called when it is done: how many bytes were moved.
 pub type IoCompletion = Box<dyn FnOnce(IoRequest, Result<usize, Errno>) + Send>;
 
-/// What will move data of one file, once.
+/// Moves data of one file, once.
 pub trait AsyncIo: Send {
     /// Begins, at `offset` of the file; it does not wait. `then` is called once, when it is done,
     /// by another thread, which must not be kept waiting.

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way back from a directory to its entries in the cache, for backends that have names
-//! forgotten; and attributes that are to be confirmed.
+//! The entries of a directory in the cache, for backends that invalidate names; and attributes that
+//! must be confirmed.
 //!
 //! # Kernel analogue
-//! `i_dentry`, the aliases of an inode. A directory has one as long as nobody moves it behind our
-//! back.
+//! `i_dentry`, the aliases of an inode. A directory has one, unless another program moves it
+//! without the core.
 //!
 //! # Rules
-//! R1. An entry is noted before it is live, and dropped when it is freed. Whoever reads the list
-//!     may meet entries that are something else by now, and harms nobody who asks them again.
+//! R1. An entry is noted before it is live, and dropped when it is freed. A reader of the list may
+//!     meet entries that are something else by now. An extra invalidation of them does no harm.
 
 use super::{Attr, Inode, Patience};
 use openpath_abi::Errno;
 use openpath_sync::no_fault_injection;
 
-/// Flag of the attributes' sequence: they are to be confirmed before a descriptor shows them.
+/// Flag of the attributes' sequence: the backend must confirm them before a descriptor shows them.
 const CONFIRM: u64 = 1 << 3;
 
 impl Inode {
@@ -59,7 +59,7 @@ impl Inode {
         self.attr.seq.sample().has(CONFIRM)
     }
 
-    /// As [`Inode::attr`]; `confirm` is asked first where they are to be confirmed.
+    /// As [`Inode::attr`]; asks `confirm` first if the attributes must be confirmed.
     ///
     /// # Errors
     /// Those of `confirm`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who watches an inode is told what happens to it.
+//! Events of an inode: tells its marks what happened to it.
 
 use super::{Inode, flag};
 use crate::mark::{KEPT, Listener, Mark, News};
@@ -13,7 +13,7 @@ pub(crate) fn kind(is_dir: bool) -> u32 {
 }
 
 impl Inode {
-    /// Tells everyone who watches this inode; a mark for one event is gone afterwards.
+    /// Tells every mark of this inode; a one-shot mark is gone afterwards.
     ///
     /// Linux: `fsnotify` for the marks of one inode.
     pub(crate) fn tell(&self, news: News<'_>) {
@@ -41,7 +41,7 @@ impl Inode {
         }
     }
 
-    /// Tells everyone who watches this inode, and ends their watches.
+    /// Tells every mark of this inode, and ends their watches.
     pub(crate) fn tell_last(&self, news: News<'_>) {
         if self.flags() & flag::WATCHED == 0 {
             return;
@@ -116,7 +116,7 @@ impl Inode {
 }
 
 impl Inode {
-    /// Tells who watches this inode itself (`fsnotify_inode`).
+    /// Tells the watches of this inode itself (`fsnotify_inode`).
     pub(crate) fn tell_self(&self, mask: u32) {
         self.tell(News {
             mask: mask | kind(self.is_dir()),
@@ -124,7 +124,7 @@ impl Inode {
         });
     }
 
-    /// Tells who watches this directory of something about its entry `name` (`fsnotify_name`).
+    /// Tells the watches of this directory about its entry `name` (`fsnotify_name`).
     pub(crate) fn tell_entry(&self, mask: u32, name: &[u8], cookie: u32) {
         self.tell(News {
             mask,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inode: attributes that the core owns, and the trait through which a backend serves the rest.
+//! The inode: attributes that the core owns, and the backend's operations for the rest.
 //!
 //! # Kernel analogue
 //! `struct inode` with `inode_operations` and `file_operations`. As there, the core keeps mode,
 //! owner, size, link count and times, so that permission checks and `stat` need no backend; a
 //! backend updates them as it works.
 //!
-//! Locks, marks, lists, layouts and pipes an inode keeps without knowing what is done with them:
+//! An inode keeps locks, marks, access control lists, layouts and pipes, but does not act on them:
 //! these types lie below (`lock`, `mark`, `acl`, `lease`, `pipe`).
 //!
 //! # Fields
@@ -70,18 +70,18 @@ pub mod flag {
     pub const LINKABLE: u64 = 1 << 5;
     /// A magic link: following it jumps (`/proc/self/fd`-like).
     pub const MAGIC: u64 = 1 << 6;
-    /// Has file capabilities (`security.capability`), which any change of data takes away. The core
+    /// Has file capabilities (`security.capability`), which any change of data removes. The core
     /// sets it when they are set; a backend that brings such a file sets it too.
     pub const FILE_CAPS: u64 = 1 << 8;
     /// The backend is asked at each open ([`super::InodeOps::open`]).
     pub const OPEN_HOOK: u64 = 1 << 9;
     /// As [`OPEN_HOOK`], at each open for writing.
     pub const WRITE_HOOK: u64 = 1 << 11;
-    /// Somebody has a lease on it, or a delegation ([`crate::Task::fcntl`], `F_SETLEASE`). The
-    /// core's own: backends leave it alone.
-    pub const LEASED: u64 = 1 << 12;
-    /// Someone is told what happens to it ([`crate::Task::inotify_add_watch`]). The core's own:
+    /// It has a lease or a delegation ([`crate::Task::fcntl`], `F_SETLEASE`). The core's own:
     /// backends leave it alone.
+    pub const LEASED: u64 = 1 << 12;
+    /// It has watches ([`crate::Task::inotify_add_watch`]). The core's own: backends leave it
+    /// alone.
     pub const WATCHED: u64 = 1 << 10;
     /// A directory with a default access control list. As [`ACL`].
     pub const DEFAULT_ACL: u64 = 1 << 13;
@@ -89,20 +89,20 @@ pub mod flag {
     pub const EMPTY_READ_NO_ACCESS: u64 = 1 << 14;
 }
 
-/// What few inodes have, made for the first who needs any of it.
+/// The parts that few inodes have, made when the first of them is needed.
 #[derive(Default)]
 pub(crate) struct Rare {
-    /// Who watches it.
+    /// The marks of its watches.
     pub(crate) marks: Marks,
     /// The pipe of a FIFO that is open.
     pub(crate) pipe: InodePipe,
     /// Its locks.
     pub(crate) locks: WriteOnce<Arc<LockContext>>,
-    /// Who may use it as it lies in its backend.
+    /// Its layouts: uses of its blocks in the backend.
     pub(crate) layouts: Layouts,
     /// Its access control lists.
     acls: RwLock<Acls, InodeAcls>,
-    /// Entries of a directory besides its first: where it was found before it moved without us.
+    /// Entries of a directory besides its first: from before a move outside the core.
     entries: Mutex<Vec<u32>, InodeEntries>,
 }
 
@@ -113,14 +113,14 @@ pub struct Inode {
     rdev: u64,
     btime: Timespec,
     attr: AttrWords,
-    /// How often writing is denied (`i_writecount` below 0); who writes is known by its pins.
+    /// How often writing is denied (`i_writecount` below 0); its pins show the writers.
     denials: Word,
     names: RwLock<(), InodeNames>,
     /// Of a directory: the entry it has in the cache, or 0; further ones are in `rare`.
     entry: Word32,
-    /// Body of a symbolic link, once it was read: what the lock-free walk follows.
+    /// Body of a symbolic link, once it was read, for the lock-free walk.
     link: WriteOnce<Box<[u8]>>,
-    /// What few inodes have.
+    /// The parts that few inodes have.
     rare: WriteOnce<Rare>,
     ops: Box<dyn InodeOps>,
 }
@@ -159,8 +159,8 @@ impl Inode {
         self.ino
     }
 
-    /// What tells it from every other inode that lives at the same time: another one may have its
-    /// number.
+    /// A number that no other inode has at the same time; the inode number may be another one's
+    /// too.
     pub fn identity(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -173,7 +173,7 @@ impl Inode {
     pub fn btime(&self) -> Timespec {
         self.btime
     }
-    /// What the backend serves it with.
+    /// The backend's operations.
     pub fn ops(&self) -> &dyn InodeOps {
         &*self.ops
     }
@@ -257,11 +257,11 @@ impl Inode {
         }
     }
 
-    /// As [`Inode::hold_names`], if nobody has them locked.
+    /// As [`Inode::hold_names`], if they are not locked.
     pub(crate) fn try_hold_names(&self) -> Option<RwLockReadGuard<'_, (), InodeNames>> {
         self.names.try_read()
     }
-    /// As [`Inode::try_hold_names`], until what this returns is dropped, be it in another thread.
+    /// As [`Inode::try_hold_names`], until the result is dropped, even in another thread.
     pub(crate) fn try_keep_names(self: &Arc<Self>) -> Option<OwnedReadGuard<Self, (), InodeNames>> {
         OwnedReadGuard::attempt(self, |inode| &inode.names)
     }
@@ -275,11 +275,11 @@ impl Inode {
     pub fn lock_names(&self) -> RwLockWriteGuard<'_, (), InodeNames> {
         self.names.write()
     }
-    /// As [`Inode::lock_names_nested`], if nobody has them locked or holds them.
+    /// As [`Inode::lock_names_nested`], if they are neither locked nor held.
     pub(crate) fn try_lock_names(&self) -> Option<RwLockWriteGuard<'_, (), InodeNames>> {
         self.names.try_write()
     }
-    /// Waits until nobody has them locked. Held: nothing that who has them may wait for.
+    /// Waits until they are not locked. Held: no lock that their holder may wait for.
     pub(crate) fn wait_for_names(&self) {
         drop(self.names.write());
     }
@@ -294,7 +294,7 @@ impl Inode {
     pub fn hold_names_beneath(&self) -> RwLockReadGuard<'_, (), Stacked> {
         self.names.read_beneath()
     }
-    /// As [`Inode::hold_names_beneath`], if nobody has them locked.
+    /// As [`Inode::hold_names_beneath`], if they are not locked.
     pub fn try_hold_names_beneath(&self) -> Option<RwLockReadGuard<'_, (), Stacked>> {
         self.names.try_read_beneath()
     }
@@ -303,12 +303,12 @@ impl Inode {
         self.names.write_beneath()
     }
 
-    /// Whether nobody may write to it now (`i_writecount` below 0).
+    /// Whether writing is denied now (`i_writecount` below 0).
     #[inline]
     pub(crate) fn is_write_denied(&self) -> bool {
         self.denials.get() != 0
     }
-    /// Denies writing once more; the caller then looks who writes.
+    /// Denies writing once more; the caller then looks for writers.
     pub(crate) fn deny_writing(&self) {
         self.denials.add(1);
     }
@@ -318,7 +318,7 @@ impl Inode {
     }
 }
 
-/// Runs what a backend does; a panic in it becomes `EIO` and harms nobody else.
+/// Runs a backend's call; a panic in it becomes `EIO` and has no further effect.
 ///
 /// # Errors
 /// Those of `call`; `EIO`.
@@ -327,7 +327,7 @@ pub(crate) fn shield<R>(call: impl FnOnce() -> Result<R, Errno>) -> Result<R, Er
 }
 
 impl Inode {
-    /// Calls the backend; a panic in it becomes `EIO` and harms nobody else.
+    /// Calls the backend; a panic in it becomes `EIO` and has no further effect.
     ///
     /// # Errors
     /// Those of `call`; `EIO`.
@@ -338,7 +338,7 @@ impl Inode {
         shield(|| call(&*self.ops))
     }
 
-    /// Takes file capabilities away, if there are any (`security_inode_killpriv`).
+    /// Removes file capabilities, if there are any (`security_inode_killpriv`).
     ///
     /// # Errors
     /// What the backend meets.
@@ -355,7 +355,7 @@ impl Inode {
         }
     }
 
-    /// What few inodes have.
+    /// The parts that few inodes have.
     pub(crate) fn rare(&self) -> &Rare {
         match self.rare.get() {
             Some(rare) => rare,
@@ -363,7 +363,7 @@ impl Inode {
         }
     }
 
-    /// The list of who watches it.
+    /// The marks of its watches.
     pub(crate) fn marks(&self) -> &Marks {
         &self.rare().marks
     }
@@ -393,8 +393,8 @@ impl Inode {
         Ok(self.link.set(body.into()))
     }
 
-    /// Sets what `change` names, but for the length, in the core's attributes; an access control
-    /// list follows a new mode.
+    /// Applies the fields of `change`, except the length, to the core's attributes; an access
+    /// control list follows a new mode.
     pub fn apply(&self, change: &SetAttr) {
         self.update(|a| {
             if let Some(mode_bits) = change.mode {

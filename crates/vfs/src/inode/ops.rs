@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a backend serves an inode with: the calls, and the words they are made in.
+//! The operations of a backend on an inode, and their arguments.
 
 use super::{AsyncIo, Inode, IoKind};
 use crate::acl::{Acls, SetAcl};
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// What a backend found under a name.
+/// The result of a lookup in a backend.
 pub enum Found {
     /// This inode.
     Inode(Arc<Inode>),
@@ -25,7 +25,7 @@ pub enum Found {
 /// Whether a backend may wait for an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Patience {
-    /// Take the time it takes.
+    /// Wait as long as it takes.
     Wait,
     /// Answer from memory or say [`Found::WouldBlock`].
     Cached,
@@ -47,9 +47,9 @@ pub struct NewInode<'a> {
     /// The time of the call: all four times of the new inode, and the directory's data and inode
     /// change.
     pub now: Timespec,
-    /// Whom its bytes and the inode itself are charged to; `None`: nobody.
+    /// The tenant that its bytes and the inode itself are charged to; `None`: none.
     pub tenant: Option<&'a TenantRef>,
-    /// Its access control lists, which its mode goes with; `None`: it has none.
+    /// Its access control lists, which match its mode; `None`: it has none.
     pub acls: Option<&'a Acls>,
 }
 
@@ -65,7 +65,7 @@ pub struct Rename<'a> {
     pub new_dir: &'a Inode,
     /// Name of the target.
     pub new_name: &'a [u8],
-    /// What the target name means now.
+    /// The inode under the target name.
     pub target: Option<&'a Arc<Inode>>,
     /// Swap the two instead of replacing the target.
     pub exchange: bool,
@@ -84,7 +84,7 @@ pub struct Listed<'a> {
     pub ino: u64,
     /// `DT_*`.
     pub kind: u8,
-    /// Where to go on after this entry: handed back as `from`, it lists what follows and nothing
+    /// The position after this entry. Given back as `from`, it lists all that follows and nothing
     /// before. Neither negative nor 0, no other entry's, and the same while the directory changes.
     /// It need not rise from entry to entry: positions are compared with nothing.
     pub next: i64,
@@ -109,7 +109,7 @@ pub struct SetAttr {
     pub ctime: Option<Timespec>,
 }
 
-/// Where to seek to.
+/// The target of a seek for data or a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// The next byte of data (`SEEK_DATA`).
@@ -118,19 +118,18 @@ pub enum Extent {
     Hole,
 }
 
-/// What a backend does for one inode. Every method has a default that refuses as Linux does without
-/// the operation.
+/// A backend's operations on one inode. Every method has a default that refuses as Linux does
+/// without the operation.
 ///
 /// The core has checked types, permissions, read-only mounts, name lengths against
 /// [`crate::SuperBlock`]'s limit, and holds the locks that R1 names. A method returns an errno and
-/// leaves everything as it was, or does all of it and updates the attributes of the inodes
-/// concerned.
+/// leaves everything as it was, or completes and updates the attributes of the inodes concerned.
 #[expect(unused_variables, reason = "defaults refuse whatever they are asked")]
 pub trait InodeOps: Send + Sync + 'static {
-    /// For a backend that meets its own inodes in `link` and `rename`: itself.
+    /// Itself, for a backend that gets its own inodes in `link` and `rename`.
     fn as_any(&self) -> &dyn core::any::Any;
 
-    /// What `name` is in directory `dir`. Held: the directory's names, at least shared.
+    /// Looks up `name` in directory `dir`. Held: the directory's names, at least shared.
     ///
     /// # Errors
     /// Whatever the backend meets; `ENOTDIR` by default.
@@ -141,9 +140,9 @@ pub trait InodeOps: Send + Sync + 'static {
     /// How many names directory `dir` has, `.` and `..` not counted, if they come and go only by
     /// the calls below; `None` if they may by themselves.
     ///
-    /// Who answers vouches for it: the core then knows that a name does not exist once it has
-    /// cached as many as there are, and asks no more. Only for trees whose names may be of 255
-    /// bytes. Held: the directory's names, at least shared, or nobody else knows it yet.
+    /// An answer is a promise: once the core has cached that many names, it knows that no other
+    /// exists, and stops asking. Only for trees whose names may be of 255 bytes. Held: the
+    /// directory's names, at least shared, or no other thread knows the directory yet.
     fn names(&self, dir: &Inode) -> Option<u64> {
         None
     }
@@ -152,7 +151,7 @@ pub trait InodeOps: Send + Sync + 'static {
     /// links, for a directory).
     ///
     /// # Errors
-    /// `EPERM` by default; `ENOSPC`, `EDQUOT` and what else the backend meets.
+    /// `EPERM` by default; `ENOSPC`, `EDQUOT` and others that the backend meets.
     fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
         Err(Errno::EPERM)
     }
@@ -229,7 +228,7 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::ENOTDIR)
     }
 
-    /// The body of a symbolic link: asked once, since a body never changes.
+    /// The body of a symbolic link: read once, since a body never changes.
     ///
     /// # Errors
     /// `EINVAL` by default; `EAGAIN` if it would have to wait and may not.
@@ -237,7 +236,7 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::EINVAL)
     }
 
-    /// Where a magic link leads ([`super::flag::MAGIC`]).
+    /// The target of a magic link ([`super::flag::MAGIC`]).
     ///
     /// # Errors
     /// `EACCES` by default.
@@ -267,10 +266,10 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::EINVAL)
     }
 
-    /// Writes as much as there is room for, in one piece, where the file ends, which others may
-    /// move at any time, and updates size, blocks and times: how much was written, and the offset
-    /// after it. `None`, the default: [`InodeOps::write_at`] is called, with the size that is
-    /// known.
+    /// Writes as much as there is room for, in one piece, at the end of the file, which others may
+    /// move at any time. Updates size, blocks and times. Returns how much was written, and the
+    /// offset after it. `None`, the default: [`InodeOps::write_at`] is called, with the size that
+    /// is known.
     ///
     /// # Errors
     /// `ENOSPC`, `EFBIG`.
@@ -283,14 +282,14 @@ pub trait InodeOps: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// What will move data of this file by itself, if there is something that can, and asking for
-    /// it does not wait. `None`, the default: the call is made by who waits for it.
+    /// A carrier for this file, if one can be had without a wait. `None`, the default: a
+    /// thread makes the call and waits.
     fn carrier(&self, inode: &Inode, way: IoKind) -> Option<Box<dyn AsyncIo>> {
         None
     }
 
-    /// Brings size, blocks and times up to date after a [`AsyncIo`] wrote; it may wait. What
-    /// `write_at` does besides writing.
+    /// Brings size, blocks and times up to date after a [`AsyncIo`] wrote; it may wait. Does the
+    /// rest of `write_at`, besides writing.
     fn settle(&self, inode: &Inode) {}
 
     /// Begins one opening: the state it keeps and the calls it takes over, if any. Asked only while
@@ -298,8 +297,8 @@ pub trait InodeOps: Send + Sync + 'static {
     /// set and clear both at any time.
     ///
     /// # Errors
-    /// What open(2) is to return, after everything else was granted; `EAGAIN` if it would have to
-    /// wait and may not.
+    /// The errno that open(2) returns, after everything else was granted; `EAGAIN` if it would have
+    /// to wait and may not.
     fn open(
         &self,
         inode: &Inode,
@@ -328,7 +327,7 @@ pub trait InodeOps: Send + Sync + 'static {
     /// Brings the file's data to stable storage, and all of its attributes unless `data_only`.
     ///
     /// # Errors
-    /// `EIO` and what else the backend meets.
+    /// `EIO` and others that the backend meets.
     fn fsync(&self, inode: &Inode, data_only: bool) -> Result<(), Errno> {
         Ok(())
     }
@@ -354,7 +353,7 @@ pub trait InodeOps: Send + Sync + 'static {
     /// were. A hole is shown as zeroes.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` by default: the backend has nothing to lend.
+    /// `EOPNOTSUPP` by default: the backend has no pages to lend.
     fn with_pages(
         &self,
         inode: &Inode,
@@ -366,14 +365,15 @@ pub trait InodeOps: Send + Sync + 'static {
     }
 
     /// Keeps the locks of this file itself, as a file system of many machines does (`->lock`,
-    /// `->flock`); `None`, the default: the core keeps them. Whoever answers once answers always.
-    /// Held: nothing. Who is to wait sleeps by the given sleeper, and ends with `EINTR`.
+    /// `->flock`); `None`, the default: the core keeps them. A backend that answers once answers
+    /// always. Held: nothing. A request that waits sleeps by the given sleeper, and ends with
+    /// `EINTR`.
     ///
-    /// What answered a request for a lock is told when its owner's last one ends: by a request
-    /// without a kind for the whole file.
+    /// A backend that set a lock is told when its owner's last one ends: by a request without a
+    /// kind for the whole file.
     ///
     /// # Errors
-    /// What fcntl(2) or flock(2) is to return: `EAGAIN`, `EDEADLK`, `EINTR`, `ENOLCK`.
+    /// Those that fcntl(2) or flock(2) returns: `EAGAIN`, `EDEADLK`, `EINTR`, `ENOLCK`.
     fn lock(&self, inode: &Inode, call: LockCall<'_>) -> Option<Result<(), Errno>> {
         None
     }
@@ -394,7 +394,7 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::EINVAL)
     }
 
-    /// A request of the device or file system; what it leaves in `arg` goes back to the caller.
+    /// A request of the device or file system; the reply in `arg` goes back to the caller.
     /// `FS_IOC_SETFLAGS` comes with permissions checked and the inode's names locked; a back end
     /// that has it answers a shorter argument with `EFAULT`.
     ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads, writes and syncs that a backend carries out while the thread that asked goes on.
+//! Carried calls: a backend carries out a read, write or sync while the submitting thread goes on.
 //!
 //! # Kernel analogue
 //! `io_read`, `io_write` and `io_fsync` with a `kiocb` that completes later; of direct writes
@@ -8,20 +8,19 @@
 //! # States
 //! Asked for ([`Task::carrier`]): there is none, or it is given -> begun ([`PreparedIo::begin`]),
 //! with buffers of its own -> done, in a thread of the backend -> closed ([`Task::carried`]), which
-//! does what a call does after data was moved.
+//! takes the steps of a call after the data.
 //!
 //! # Rules
-//! R1. Only the ordinary is carried: what fails a check, appends, makes the file longer, syncs as
-//!     it writes, takes privileges from the file or moves its access time is for the call itself.
-//!     So no errno is found here, and no rule is told twice.
-//! R2. What goes wrong on the way is for the call too: it reads again, and writes what is left. A
-//!     sync is not done again, since a failure of the disk is told once.
-//! R3. A write holds the file's lock shared while it is under way, as it lets others of its kind
-//!     beside it and keeps all else away: what is cut, appended and chmod(2). It lets go before
-//!     anything waits for anything. Since it makes no file longer, the size that others go by then
-//!     is right.
+//! R1. Only ordinary calls are carried. A call that fails a check, appends, makes the file longer,
+//!     syncs as it writes, removes privileges or moves the access time runs in a thread. So no
+//!     errno is found here, and no rule is explained twice.
+//! R2. An error under way is left to a thread's call too: it reads again, or writes the rest. A
+//!     sync is not repeated, since a disk reports a failure once.
+//! R3. A write holds the file's lock shared while it is under way: this allows other carried writes
+//!     and keeps out truncation, appends and chmod(2). It releases the lock before anything waits
+//!     for anything. It makes no file longer, so the size that others read then is right.
 
-use super::{ONCE_MAX, Place, counted, verify_area};
+use super::{ONCE_MAX, Position, counted, verify_area};
 use crate::file::{Filp, OpenFile};
 use crate::file_ops::FileOps;
 use crate::inode::{AsyncIo, Inode, IoRequest, shield};
@@ -34,7 +33,7 @@ use openpath_sync::OwnedReadGuard;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// What will carry out one call.
+/// One carried call, before it begins.
 #[must_use]
 pub struct PreparedIo {
     carrier: Box<dyn AsyncIo>,
@@ -44,7 +43,7 @@ pub struct PreparedIo {
 
 impl PreparedIo {
     /// Begins, and does not wait. `then` is called once, when it is done, by a thread of the
-    /// backend, and must not keep it waiting: what it is told is for [`Task::carried`].
+    /// backend, and must not block it; its arguments are for [`Task::carried`].
     pub fn begin(
         self,
         cargo: IoRequest,
@@ -82,16 +81,16 @@ fn was_not_done(moved: &Result<usize, Errno>) -> bool {
 }
 
 impl Task {
-    /// What will carry out the call that moves `cargo` at `offset` of `file`; none if it is a call
-    /// for a thread that may wait (R1). It does not wait itself.
+    /// The carried call that moves `cargo` at `offset` of `file`; none if a thread must make it
+    /// (R1). It does not wait itself.
     #[must_use]
     pub fn carrier(&self, file: &OpenFile, cargo: &IoRequest, offset: i64) -> Option<PreparedIo> {
         let file = Filp::hold(&self.core, file.lend(&self.core).ok()?);
         file.carrier(cargo, offset)
     }
 
-    /// Does what is left after `cargo` was carried and `moved` came of it; what the call answers.
-    /// Where [`IoRequest::may_wait`] says so, it may wait.
+    /// Takes the last steps after `cargo` was carried with the result `moved`; the answer of the
+    /// call. If [`IoRequest::may_wait`] says so, it may wait.
     ///
     /// # Errors
     /// As [`Task::pread`], [`Task::pwrite`], [`Task::fsync`].
@@ -110,7 +109,7 @@ impl Task {
                     file.tell_read(done);
                     Ok(done)
                 }
-                Err(_) => file.read(buf, Place::At(offset)),
+                Err(_) => file.read(buf, Position::At(offset)),
             },
             IoRequest::Write(data) => file.written(data, offset, moved.unwrap_or(0)),
             IoRequest::Sync(data_only) if was_not_done(&moved) => file.sync(*data_only).map(|()| 0),
@@ -142,7 +141,7 @@ impl Filp<'_> {
         })
     }
 
-    /// Whether a read is as R1 wants it.
+    /// Whether R1 allows a read.
     fn reads_plainly(&self, len: usize, offset: i64) -> bool {
         let moves_time = || {
             let due = self.target().map(|target| target.is_atime_due());
@@ -151,7 +150,7 @@ impl Filp<'_> {
         self.readable() && is_plain(len, offset) && !moves_time()
     }
 
-    /// The file's lock for a write that is as R1 wants it, if it can be had at once (R3).
+    /// The file's lock for a write that R1 allows, if it is free (R3).
     fn hold_to_write(
         &self,
         inode: &Arc<Inode>,
@@ -168,12 +167,12 @@ impl Filp<'_> {
         (end <= inode.size() && target.keeps_privileges()).then_some(held)
     }
 
-    /// Ends a write of which a carrier wrote so much (R2).
+    /// Ends a write of which a carrier wrote `carried` bytes (R2).
     fn written(&self, data: &[u8], offset: i64, carried: usize) -> Result<usize, Errno> {
         counted(carried, data.len())?;
         let inode = self.inode()?;
         if carried > 0 {
-            // What was written is written, whatever becomes of its times.
+            // Written data stays written, even if its times cannot be noted.
             let _settled = inode.shielded(|ops| {
                 ops.settle(inode);
                 Ok(())
@@ -183,7 +182,7 @@ impl Filp<'_> {
         let Some(rest) = data.get(carried..).filter(|rest| !rest.is_empty()) else {
             return Ok(data.len());
         };
-        let at = Place::At(offset.saturating_add_unsigned(carried as u64));
+        let at = Position::At(offset.saturating_add_unsigned(carried as u64));
         match self.write_pieces(&[IoSlice::new(rest)], at, RWF_NOAPPEND) {
             Ok(more) => {
                 self.tell_written(more);

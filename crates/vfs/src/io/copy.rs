@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From one file to another: copy_file_range(2), sendfile(2).
+//! Copies between open files: copy_file_range(2), sendfile(2).
 //!
 //! # Kernel analogue
 //! `vfs_copy_file_range`, `generic_copy_file_checks`, `do_sendfile`, `do_splice_direct`.
@@ -15,13 +15,12 @@ use openpath_abi::{Errno, mode};
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// How much is read before it is written.
+/// Bytes of one read and write.
 const BUFFER: usize = 1 << 16;
 
 impl Task {
-    /// Copies up to `len` bytes between two regular files of one file system; how many. Where an
-    /// offset is given it is used and moved, and the file stays where it is. Linux:
-    /// copy_file_range(2).
+    /// Copies up to `len` bytes between two regular files of one file system; how many. A given
+    /// offset is used and moved, and the file's position stays. Linux: copy_file_range(2).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `EINVAL` (flags), `EISDIR`, `EINVAL` (not a regular file),
@@ -59,8 +58,8 @@ impl Task {
         Ok(done)
     }
 
-    /// Writes up to `count` bytes of the file at `fd_in` to the one at `fd_out`, where that is; how
-    /// many. With an offset, it says where to read and is moved instead of the file. Linux:
+    /// Writes up to `count` bytes of the file at `fd_in` to the position of the file at `fd_out`;
+    /// how many. A given offset says where to read and is moved instead of the position. Linux:
     /// sendfile(2).
     ///
     /// # Errors
@@ -110,7 +109,7 @@ impl Task {
     }
 }
 
-/// Sends to what is no pipe (`splice_direct_to_actor`).
+/// Sends to a file that is no pipe (`splice_direct_to_actor`).
 fn send(
     from: &Filp<'_>,
     start: i64,
@@ -122,12 +121,12 @@ fn send(
         return Err(Errno::EINVAL);
     }
     if !super::has_positions(from)? {
-        // Notifications can be asked for nothing at a position, unlike a FIFO.
+        // Inotify descriptors accept an empty request at a position, unlike a FIFO.
         let asks_nothing = count == 0 && from.inode()?.kind() == 0;
         return asks_nothing.then_some(0).ok_or(Errno::EINVAL);
     }
     if count > 0 && !from.splices() {
-        // It was looked at all the same.
+        // It counts as an access all the same.
         from.accessed(&from.target()?);
         return Err(Errno::EINVAL);
     }
@@ -150,7 +149,7 @@ impl Filp<'_> {
     }
 }
 
-/// Moves the offset that was given, or the file.
+/// Moves the given offset, or the file's position.
 fn move_on(file: &Filp<'_>, offset: Option<&mut i64>, start: i64, done: usize) {
     let end = start.saturating_add_unsigned(done as u64);
     match offset {
@@ -243,7 +242,7 @@ fn copy_range(
     }
 }
 
-/// Copies through memory, and counts as a reader once more when all is written.
+/// Copies through memory, and counts as an access once more at the end.
 fn pump(
     from: &Filp<'_>,
     start_in: i64,

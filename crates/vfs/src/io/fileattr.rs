@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The flags of a file or directory, as lsattr(1) and chattr(1) ask for them by ioctl(2).
+//! File flags, as lsattr(1) and chattr(1) read and set them by ioctl(2).
 //!
 //! A back end answers the reading requests with [`inode_flags`] and takes [`FS_IOC_SETFLAGS`]
 //! alone. The core checks privileges and translates the other form of the request.
@@ -59,7 +59,7 @@ fn wanted(request: u32, arg: &[u8]) -> Result<u32, Errno> {
         return Ok(first);
     }
     let rest = arg.get(4..FSXATTR).ok_or(Errno::EFAULT)?;
-    // Extent sizes and projects are of no file here.
+    // No file here has extent sizes or projects.
     let known = FS_XFLAG_IMMUTABLE | FS_XFLAG_APPEND;
     if first & !known != 0 || rest.iter().any(|&byte| byte != 0) {
         return Err(Errno::EOPNOTSUPP);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data in place: the pages of a file, lent for the length of a call.
+//! Lending: shows the pages of a file in place, for the length of a call.
 
 use super::{ONCE_MAX, counted, verify_area};
 use crate::file_ops::Fd;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done to an open file's data; all are methods of [`crate::Task`], a file for each family.
+//! Calls on an open file's data: methods of [`crate::Task`], one file for each family.
 //!
 //! # Kernel analogue
 //! `vfs_read`, `vfs_write`, `vfs_fallocate`, `vfs_copy_file_range`, `generic_file_llseek`.
 //!
 //! # Locks
 //! A call that moves the file's position holds the position lock if the file is shared; inside it,
-//! a change of data holds the inode's `InodeNames` lock. Reading and seeking to the end read the
-//! length once; looking for data or a hole holds that lock shared; reading holds nothing of the
-//! core's.
+//! a change of data holds the inode's `InodeNames` lock. A read or a seek to the end reads the
+//! length once. A seek for data or a hole holds that lock shared; a read holds no lock of the core.
 //! A FIFO is read and written by its end of the pipe, a device by its driver.
 
 mod carry;
@@ -50,7 +49,7 @@ fn verify_area(offset: i64, len: usize) -> Result<(), Errno> {
     offset.checked_add(len).map(|_| ()).ok_or(Errno::EINVAL)
 }
 
-/// How much a back end or a driver says that it moved, of so much that it was asked to.
+/// How much a back end or a driver moved, by its own account, of the `asked` bytes.
 ///
 /// # Errors
 /// `EIO`: more.
@@ -81,7 +80,7 @@ fn check_flags(file: &Filp<'_>, flags: u32, writing: bool) -> Result<(), Errno> 
     if flags == 0 {
         return Ok(());
     }
-    // What is read piece by piece knows one flag (`do_loop_readv_writev`).
+    // Files that are read piece by piece know one flag (`do_loop_readv_writev`).
     let by_pieces = matches!(file.inode()?.kind(), 0 | mode::S_IFDIR);
     let taken = match file.own_ops() {
         _ if by_pieces => RWF_HIPRI,
@@ -104,17 +103,17 @@ fn check_flags(file: &Filp<'_>, flags: u32, writing: bool) -> Result<(), Errno> 
     Ok(())
 }
 
-/// Where a call reads or writes.
+/// The position of a read or write.
 #[derive(Clone, Copy)]
-enum Place {
-    /// Where the file is; moved by the call.
+enum Position {
+    /// The file's position; moved by the call.
     Current,
-    /// Here; the file stays where it is.
+    /// This offset; the file's position stays.
     At(i64),
 }
 
-impl Place {
-    /// The place that preadv2(2) and its kin name by an offset.
+impl Position {
+    /// The position that an offset of preadv2(2) and its kin means.
     ///
     /// # Errors
     /// `EINVAL`: negative.
@@ -127,7 +126,7 @@ impl Place {
 }
 
 impl Filp<'_> {
-    /// How a call with these `RWF_*` flags reads or writes at `offset`, if the opening does it.
+    /// The arguments of a call with these `RWF_*` flags at `offset`, if the opening takes it over.
     fn io(&self, offset: i64, flags: u32) -> Io<'_> {
         Io {
             offset: offset.cast_unsigned(),

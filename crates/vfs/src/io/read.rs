@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `vfs_read`, `vfs_readv`, `do_preadv`.
 
-use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, counted, has_positions, verify_area};
+use super::{ONCE_MAX, PIECES_MAX, Position, check_flags, counted, has_positions, verify_area};
 use crate::file::Filp;
 use crate::file_ops::{Fd, Io};
 use crate::inode::shield;
@@ -14,7 +14,7 @@ use openpath_abi::{Errno, mode};
 use std::io::IoSliceMut;
 
 impl Task {
-    /// Reads from where the file at `fd` is, and moves it. Linux: read(2).
+    /// Reads at the position of the file at `fd`, and moves it. Linux: read(2).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`, not open for reading), `EINVAL` (the end overflows), `EISDIR`,
@@ -22,22 +22,22 @@ impl Task {
     #[inline]
     pub fn read(&self, fd: Fd, buf: &mut [u8]) -> Result<usize, Errno> {
         let file = self.core.fdget_full(fd)?;
-        file.read(buf, Place::Current)
+        file.read(buf, Position::Current)
     }
 
-    /// Reads from `offset` on, wherever the file is. Linux: pread(2).
+    /// Reads from `offset` on, whatever the file's position. Linux: pread(2).
     ///
     /// # Errors
     /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `ESPIPE` (a FIFO), then as
     /// [`Task::read`].
     #[inline]
     pub fn pread(&self, fd: Fd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
-        let place = Place::of(offset)?;
+        let position = Position::of(offset)?;
         let file = self.core.fdget_full(fd)?;
         if !has_positions(&file)? {
             return Err(Errno::ESPIPE);
         }
-        file.read(buf, place)
+        file.read(buf, position)
     }
 
     /// As [`Task::read`], into several buffers one after the other. Linux: readv(2).
@@ -54,7 +54,7 @@ impl Task {
     /// # Errors
     /// As [`Task::pread`] and [`Task::readv`].
     pub fn preadv(&self, fd: Fd, bufs: &mut [IoSliceMut<'_>], offset: i64) -> Result<usize, Errno> {
-        Place::of(offset)?;
+        Position::of(offset)?;
         self.preadv2(fd, bufs, offset, 0)
     }
 
@@ -71,16 +71,16 @@ impl Task {
         offset: i64,
         flags: u32,
     ) -> Result<usize, Errno> {
-        let place = if offset == -1 {
-            Place::Current
+        let position = if offset == -1 {
+            Position::Current
         } else {
-            Place::of(offset)?
+            Position::of(offset)?
         };
         let file = self.core.fdget_full(fd)?;
-        if matches!(place, Place::At(_)) && !has_positions(&file)? {
+        if matches!(position, Position::At(_)) && !has_positions(&file)? {
             return Err(Errno::ESPIPE);
         }
-        let done = file.read_pieces(bufs, place, flags)?;
+        let done = file.read_pieces(bufs, position, flags)?;
         // Unlike read(2), and unlike writev(2), of nothing too.
         file.tell_listed();
         Ok(done)
@@ -88,11 +88,11 @@ impl Task {
 }
 
 impl Filp<'_> {
-    pub(super) fn read(&self, buf: &mut [u8], place: Place) -> Result<usize, Errno> {
+    pub(super) fn read(&self, buf: &mut [u8], position: Position) -> Result<usize, Errno> {
         if !self.readable() {
             return Err(Errno::EBADF);
         }
-        let Place::At(offset) = place else {
+        let Position::At(offset) = position else {
             let _held = self.hold_pos();
             let from = self.pos();
             verify_area(from, buf.len())?;
@@ -110,7 +110,7 @@ impl Filp<'_> {
     fn read_pieces(
         &self,
         bufs: &mut [IoSliceMut<'_>],
-        place: Place,
+        position: Position,
         flags: u32,
     ) -> Result<usize, Errno> {
         if bufs.len() > PIECES_MAX {
@@ -126,13 +126,13 @@ impl Filp<'_> {
         if total == 0 {
             return Ok(0);
         }
-        let _held = match place {
-            Place::Current => self.hold_pos(),
-            Place::At(_) => None,
+        let _held = match position {
+            Position::Current => self.hold_pos(),
+            Position::At(_) => None,
         };
-        let from = match place {
-            Place::Current => self.pos(),
-            Place::At(offset) => offset,
+        let from = match position {
+            Position::Current => self.pos(),
+            Position::At(offset) => offset,
         };
         verify_area(from, total.min(ONCE_MAX))?;
         check_flags(self, flags, false)?;
@@ -140,13 +140,13 @@ impl Filp<'_> {
             Some(done) => done,
             None => self.read_each(bufs, from)?,
         };
-        if matches!(place, Place::Current) {
+        if matches!(position, Position::Current) {
             self.advance(from, done)?;
         }
         Ok(done)
     }
 
-    /// Lets the opening read, if it does so itself and all at once.
+    /// Lets the opening read, if it takes reads over as a whole.
     fn read_vectored(
         &self,
         bufs: &mut [IoSliceMut<'_>],

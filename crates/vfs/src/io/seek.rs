@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the next read or write begins: lseek(2).
+//! The position of the next read or write: lseek(2).
 
 use crate::file::Filp;
 use crate::file_ops::Fd;
@@ -10,9 +10,9 @@ use openpath_abi::fcntl::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use openpath_abi::{Errno, mode};
 
 impl Task {
-    /// Moves the file at `fd`; where it is then. Linux: lseek(2).
+    /// Moves the position of the file at `fd`; the new one. Linux: lseek(2).
     ///
-    /// A directory goes to any cookie, forward from the start or from where it is. A device goes
+    /// A directory goes to any cookie, forward from the start or from its position. A device goes
     /// where its driver says; the built-in ones stay at 0.
     ///
     /// # Errors

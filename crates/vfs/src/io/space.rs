@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room in a file: fallocate(2), posix_fadvise(2).
+//! Space of a file: fallocate(2), posix_fadvise(2).
 //!
 //! # Kernel analogue
 //! `vfs_fallocate`, `vfs_fadvise`.
@@ -14,7 +14,7 @@ use openpath_abi::falloc::{
 use openpath_abi::{Errno, mode};
 
 impl Task {
-    /// Allocates, frees or moves room of the file at `fd` (`FALLOC_FL_*`). Linux: fallocate(2).
+    /// Allocates, frees or moves space of the file at `fd` (`FALLOC_FL_*`). Linux: fallocate(2).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `EINVAL` (negative, or nothing), `EOPNOTSUPP` (mode), `EBADF`
@@ -69,7 +69,7 @@ impl Task {
         Ok(())
     }
 
-    /// Says how data will be used; memory needs no advice. Linux: posix_fadvise(2).
+    /// Advice on the use of data; memory needs none. Linux: posix_fadvise(2).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `ESPIPE` (a FIFO), `EINVAL` (negative length, unknown advice).

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a file into a pipe: sendfile(2).
+//! Splices a file into a pipe: sendfile(2).
 //!
 //! # Kernel analogue
 //! `splice_file_to_pipe`, `shmem_file_splice_read`, `copy_splice_read`.
 //!
 //! # Rules
-//! R1. Slots are reserved before the file is read, so that what was read has a place; nothing is
-//!     locked meanwhile.
-//! R2. A slot holds what lies in one page of a regular file. What is read in another way fills
+//! R1. Slots are reserved before the file is read, so that the data has a place; nothing is locked
+//!     meanwhile.
+//! R2. A slot holds data of one page of a regular file. Data that is read in another way fills
 //!     slots one after the other.
 
 use crate::file::Filp;
@@ -21,7 +21,7 @@ impl End {
     /// is room for, and waits only for the first.
     ///
     /// # Errors
-    /// `EPIPE` (nobody reads), `EAGAIN`, `EINTR`, `EINVAL` (`from` has nothing to splice), what
+    /// `EPIPE` (no readers), `EAGAIN`, `EINTR`, `EINVAL` (`from` has nothing to splice), what
     /// reading it meets.
     pub(crate) fn take_from(
         &self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data on stable storage: fsync(2), fdatasync(2).
+//! Syncs data to stable storage: fsync(2), fdatasync(2).
 
 use crate::file::Filp;
 use crate::file_ops::Fd;
@@ -15,8 +15,8 @@ impl Task {
         self.core.fdget_full(fd)?.sync(false)
     }
 
-    /// Brings data of the file at `fd` to stable storage, and what it takes to read it. Linux:
-    /// fdatasync(2).
+    /// Brings data of the file at `fd` to stable storage, with the attributes that reading it
+    /// needs. Linux: fdatasync(2).
     ///
     /// # Errors
     /// As [`Task::fsync`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether data of an open file may have to be waited for, which a ring asks before it reads.
+//! Whether reads and writes of an open file may wait: a ring asks before it reads.
 //!
 //! # Kernel analogue
 //! `FMODE_NOWAIT`, `file_can_poll`, and what `io_file_supports_nowait` makes of them.
@@ -12,14 +12,14 @@ use openpath_abi::falloc::RWF_NOWAIT;
 use openpath_abi::fcntl::O_NONBLOCK;
 use openpath_abi::mode;
 
-/// How reading and writing a file may hold up who does it.
+/// Whether a read or write of a file may block its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataWait {
-    /// Not at all: the data is in memory.
+    /// Never: the data is in memory.
     Never,
-    /// Unless it is asked not to wait (`RWF_NOWAIT`).
+    /// Unless the call forbids it (`RWF_NOWAIT`).
     Asked {
-        /// Whether nobody waits there anyway (`O_NONBLOCK`).
+        /// Whether no call waits there anyway (`O_NONBLOCK`).
         nonblocking: bool,
     },
     /// It cannot be known beforehand.
@@ -27,7 +27,7 @@ pub enum DataWait {
 }
 
 impl Task {
-    /// How reading and writing at `fd` may hold up who does it; none if it is not open. Linux:
+    /// Whether reads and writes at `fd` may block their caller; `None` if it is not open. Linux:
     /// `FMODE_NOWAIT`.
     #[must_use]
     pub fn data_wait(&self, fd: Fd) -> Option<DataWait> {

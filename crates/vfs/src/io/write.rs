@@ -6,9 +6,9 @@
 //!
 //! # Rules
 //! R1. All pieces of one call are written while the inode's lock is held: with `O_APPEND` they lie
-//!     together at what was the end.
+//!     together at the end.
 
-use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, counted, has_positions, verify_area};
+use super::{ONCE_MAX, PIECES_MAX, Position, check_flags, counted, has_positions, verify_area};
 use crate::file::Filp;
 use crate::file_ops::{Fd, Io};
 use crate::inode::{SetAttr, flag, shield};
@@ -22,32 +22,32 @@ use openpath_abi::{Errno, mode};
 use std::io::IoSlice;
 
 impl Task {
-    /// Writes where the file at `fd` is, or at its end with `O_APPEND`, and moves it. Linux:
-    /// write(2).
+    /// Writes at the position of the file at `fd`, or at its end with `O_APPEND`, and moves it.
+    /// Linux: write(2).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`, not open for writing), `EINVAL` (the end overflows), `EFBIG`,
     /// `EPIPE`, `EAGAIN`, `EINTR` (a FIFO), what the backend or the device meets.
     pub fn write(&self, fd: Fd, data: &[u8]) -> Result<usize, Errno> {
         let file = self.core.fdget_full(fd)?;
-        let done = file.write(data, Place::Current)?;
+        let done = file.write(data, Position::Current)?;
         file.tell_written(done);
         Ok(done)
     }
 
-    /// Writes at `offset`, wherever the file is; with `O_APPEND` at the end, as Linux does. Linux:
-    /// pwrite(2).
+    /// Writes at `offset`, whatever the file's position; with `O_APPEND` at the end, as Linux does.
+    /// Linux: pwrite(2).
     ///
     /// # Errors
     /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `ESPIPE` (a FIFO), then as
     /// [`Task::write`].
     pub fn pwrite(&self, fd: Fd, data: &[u8], offset: i64) -> Result<usize, Errno> {
-        let place = Place::of(offset)?;
+        let position = Position::of(offset)?;
         let file = self.core.fdget_full(fd)?;
         if !has_positions(&file)? {
             return Err(Errno::ESPIPE);
         }
-        let done = file.write(data, place)?;
+        let done = file.write(data, position)?;
         file.tell_written(done);
         Ok(done)
     }
@@ -66,7 +66,7 @@ impl Task {
     /// # Errors
     /// As [`Task::pwrite`] and [`Task::writev`].
     pub fn pwritev(&self, fd: Fd, data: &[IoSlice<'_>], offset: i64) -> Result<usize, Errno> {
-        Place::of(offset)?;
+        Position::of(offset)?;
         self.pwritev2(fd, data, offset, 0)
     }
 
@@ -83,23 +83,23 @@ impl Task {
         offset: i64,
         flags: u32,
     ) -> Result<usize, Errno> {
-        let place = if offset == -1 {
-            Place::Current
+        let position = if offset == -1 {
+            Position::Current
         } else {
-            Place::of(offset)?
+            Position::of(offset)?
         };
         let file = self.core.fdget_full(fd)?;
-        if matches!(place, Place::At(_)) && !has_positions(&file)? {
+        if matches!(position, Position::At(_)) && !has_positions(&file)? {
             return Err(Errno::ESPIPE);
         }
-        let done = file.write_pieces(data, place, flags)?;
+        let done = file.write_pieces(data, position, flags)?;
         file.tell_written(done);
         Ok(done)
     }
 }
 
 impl Filp<'_> {
-    fn write(&self, data: &[u8], place: Place) -> Result<usize, Errno> {
+    fn write(&self, data: &[u8], position: Position) -> Result<usize, Errno> {
         // A device is asked even if there is nothing to write.
         if data.is_empty()
             && self.writable()
@@ -110,13 +110,13 @@ impl Filp<'_> {
                 return counted(done, 0);
             }
         }
-        self.write_pieces(&[IoSlice::new(data)], place, 0)
+        self.write_pieces(&[IoSlice::new(data)], position, 0)
     }
 
     pub(super) fn write_pieces(
         &self,
         data: &[IoSlice<'_>],
-        place: Place,
+        position: Position,
         flags: u32,
     ) -> Result<usize, Errno> {
         if data.len() > PIECES_MAX {
@@ -132,21 +132,21 @@ impl Filp<'_> {
         if total == 0 {
             return Ok(0);
         }
-        let _held = match place {
-            Place::Current => self.hold_pos(),
-            Place::At(_) => None,
+        let _held = match position {
+            Position::Current => self.hold_pos(),
+            Position::At(_) => None,
         };
-        let offset = match place {
-            Place::Current => self.pos(),
-            Place::At(offset) => offset,
+        let offset = match position {
+            Position::Current => self.pos(),
+            Position::At(offset) => offset,
         };
         verify_area(offset, total.min(ONCE_MAX))?;
         check_flags(self, flags, true)?;
         let (done, end) = self.write_at(data, offset, flags)?;
-        if matches!(place, Place::Current) {
+        if matches!(position, Position::Current) {
             self.set_pos(end);
         }
-        // Neither a pipe nor a device has anything to bring anywhere.
+        // A sync has no effect on pipes and devices.
         let regular = self.inode()?.kind() == mode::S_IFREG;
         let syncs = self.flags().contains(O_DSYNC) || flags & (RWF_DSYNC | RWF_SYNC) != 0;
         if syncs && done > 0 && regular {
@@ -195,7 +195,7 @@ impl Filp<'_> {
         Ok(self.appends() || flags & RWF_APPEND != 0)
     }
 
-    /// Lets the opening write, if it does so itself.
+    /// Lets the opening write, if it takes writes over.
     fn write_own(&self, data: &[IoSlice<'_>], io: &Io<'_>) -> Result<Option<usize>, Errno> {
         let Some(own) = self.own_ops() else {
             return Ok(None);
@@ -241,7 +241,7 @@ impl Filp<'_> {
                 ..SetAttr::default()
             };
             let inode = target.inode;
-            // What was written stays written, whether or not its time can be noted.
+            // Written data stays written, even if its time cannot be noted.
             let _noted = inode.shielded(|ops| ops.setattr(inode, &change));
         }
     }
@@ -317,7 +317,7 @@ pub(super) fn write_locked(
         let before = dcache.freed();
         let mut written = dcache.with_room(|| write(0))?;
         if written < len && dcache.frees_since(before) {
-            // As in `with_room`; what was written counts, whatever comes of the rest.
+            // As in `with_room`; written data counts, even if the rest fails.
             written += write(written).unwrap_or(0);
         }
         done += written;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who uses a file as it lies in its backend: what `layout` keeps with an inode.
+//! Layouts in use: the uses of a file's blocks in its backend that `layout` keeps with an inode.
 
 use crate::lock_order;
 use openpath_sync::{Mutex, WaitQueue};
@@ -11,7 +11,7 @@ pub(crate) type Recall = Arc<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct LayoutTable {
     pub(crate) next: u64,
-    /// Those who have one, and how to call them if that was not done.
+    /// The layouts that are held, each with its recall while that was not called.
     pub(crate) held: BTreeMap<u64, Option<Recall>>,
     pub(crate) wanted: usize,
     pub(crate) queue: WaitQueue,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holders of leases are told: notices that the host takes, who signals whom it likes.
+//! Notices of lease breaks: the host takes them, and signals the holders that it chooses.
 //!
 //! # Kernel analogue
 //! `lease_break_callback`: `kill_fasync` with `SIGIO`, or the signal of `F_SETSIG`.
 //!
 //! # Rules
-//! R1. A lease has one notice at a time that nobody has taken; what is asked for meanwhile changes
-//!     it. One that ends takes its notice along.
-//! R2. Nothing is kept while nobody listens.
+//! R1. A lease has one undelivered notice at most: a further break changes it. The end of the lease
+//!     withdraws it.
+//! R2. Nothing is kept without a listener.
 
 use super::LeaseFlavor;
 use crate::file_ops::{Fd, OwnerEx};
@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 pub struct LeaseBreak {
     /// The descriptor that the lease was taken by (`si_fd`).
     pub fd: Fd,
-    /// Who took it ([`crate::Task::set_pid`]).
+    /// The process that took it ([`crate::Task::set_pid`]).
     pub pid: i32,
-    /// Who is to be signalled: who took it, or whom `F_SETOWN` named; number 0: nobody.
+    /// The process to signal: the one that took it, or that `F_SETOWN` named; number 0: none.
     pub owner: OwnerEx,
     /// The signal of `F_SETSIG`; 0: `SIGIO`.
     pub signal: u32,
@@ -35,7 +35,7 @@ pub struct LeaseBreak {
     pub flavor: LeaseFlavor,
     /// What it is.
     pub kind: LockKind,
-    /// What it is to be; `None`: given back.
+    /// What it must become; `None`: given back.
     pub becomes: Option<LockKind>,
     /// Device of the file.
     pub dev: u64,
@@ -52,12 +52,12 @@ struct Waiting {
     closed: bool,
 }
 
-/// What holders in one `Vfs` were not told yet.
+/// The undelivered notices of one `Vfs`.
 #[derive(Default)]
 pub(crate) struct Notices(Mutex<Waiting, LeaseNotices>);
 
 impl Notices {
-    /// Puts a notice there, in place of `before` if nobody has taken that yet; its number.
+    /// Adds a notice, in place of `before` if that is undelivered; its number.
     pub(super) fn tell(&self, before: Option<u64>, notice: LeaseBreak) -> Option<u64> {
         let mut waiting = self.0.lock();
         if waiting.listeners == 0 {
@@ -78,7 +78,7 @@ impl Notices {
         Some(at)
     }
 
-    /// Takes a notice back, if nobody has taken it yet.
+    /// Takes a notice back, if it is undelivered.
     pub(super) fn withdraw(&self, at: Option<u64>) {
         if let Some(at) = at {
             self.0.lock().notices.remove(&at);
@@ -101,8 +101,7 @@ impl Notices {
     }
 }
 
-/// Notices to holders of leases, each of which one listener gets. Listening ends when this is
-/// dropped.
+/// The notices of lease breaks. One listener gets each. Listening ends when this is dropped.
 ///
 /// ```no_run
 /// # fn example(vfs: &openpath_vfs::Vfs) {

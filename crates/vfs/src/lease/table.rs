@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The leases of one file.
+//! The leases of one file: a table by open file, with what each must become and by when.
 //!
 //! # Kernel analogue
 //! `flc_lease`, `lease_modify`, `leases_conflict`, `time_out_leases`.
@@ -29,15 +29,15 @@ impl Until {
 pub(crate) struct Lease {
     pub(crate) flavor: LeaseFlavor,
     pub(crate) kind: LockKind,
-    /// Who took it.
+    /// The process that took it.
     pub(crate) pid: i32,
-    /// By which descriptor.
+    /// The descriptor that it was taken by.
     pub(crate) fd: Fd,
-    /// It is to be given back.
+    /// It must be given back.
     unlock: Option<Until>,
-    /// It is to be lowered.
+    /// It must be lowered.
     downgrade: Option<Until>,
-    /// The number of what its holder was not told yet.
+    /// The number of its undelivered notice.
     told: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Lease {
         }
     }
 
-    /// What it is to become (`target_leasetype`).
+    /// The kind that it must become (`target_leasetype`).
     pub(crate) fn target(&self) -> Option<LockKind> {
         match (self.unlock, self.downgrade) {
             (Some(_), _) => None,
@@ -63,26 +63,26 @@ impl Lease {
         }
     }
 
-    /// Whether it is asked for.
+    /// Whether a break is under way.
     pub(crate) fn is_breaking(&self) -> bool {
         self.unlock.is_some() || self.downgrade.is_some()
     }
 
-    fn minds(&self, want: Want) -> bool {
+    fn conflicts(&self, want: Want) -> bool {
         if want.flavor == LeaseFlavor::Delegation && self.flavor == LeaseFlavor::Lease {
             return false;
         }
         self.kind == LockKind::Write || want.kind == LockKind::Write
     }
 
-    /// When what somebody wants is to be had, at the latest.
+    /// When it is out of the way, at the latest.
     fn until(&self) -> Until {
         let ends = [self.unlock, self.downgrade];
         ends.into_iter().flatten().min().unwrap_or(Until::Ever)
     }
 }
 
-/// What somebody is about to do, as far as holders of leases mind.
+/// The access that is about to happen, as far as leases conflict with it.
 #[derive(Clone, Copy)]
 pub(crate) struct Want {
     pub(crate) flavor: LeaseFlavor,
@@ -97,13 +97,13 @@ pub(crate) struct Table {
     pub(crate) queue: WaitQueue,
 }
 
-/// The file that a table is of, and who has it open.
+/// The file that a table belongs to, and its open files.
 pub(crate) trait Leased {
-    /// What holders are to be told.
+    /// Where notices for holders go.
     fn notices(&self) -> &Notices;
-    /// Who is signalled for an open file, and with what.
+    /// The process that an open file signals, and the signal.
     fn owner(&self, file: u32) -> (OwnerEx, u32);
-    /// Nobody is signalled for an open file any more.
+    /// The open file signals no process any more.
     fn disown(&self, file: u32);
     /// There is no lease any more.
     fn none_left(&self);
@@ -141,20 +141,20 @@ impl Table {
         self.leases.insert(file, lease);
     }
 
-    /// Whether somebody minds.
+    /// Whether a lease conflicts.
     pub(crate) fn minds(&self, want: Want) -> bool {
-        self.leases.values().any(|lease| lease.minds(want))
+        self.leases.values().any(|lease| lease.conflicts(want))
     }
 
-    /// Whether somebody minds, and all who do were asked.
+    /// Whether a lease conflicts, and all that do are breaking.
     pub(crate) fn all_asked(&self, want: Want) -> bool {
-        let mut minding = self.leases.values().filter(|lease| lease.minds(want));
+        let mut minding = self.leases.values().filter(|lease| lease.conflicts(want));
         self.minds(want) && minding.all(|lease| lease.unlock.is_some())
     }
 
-    /// When the next of those who mind has had its time.
+    /// When the time of the next conflicting lease is up.
     pub(crate) fn next_end(&self, want: Want) -> Option<Instant> {
-        let minding = self.leases.values().filter(|lease| lease.minds(want));
+        let minding = self.leases.values().filter(|lease| lease.conflicts(want));
         match minding.map(Lease::until).min() {
             Some(Until::At(at)) => Some(at),
             Some(Until::Ever) | None => None,
@@ -176,7 +176,7 @@ impl Table {
             None => {
                 of.notices().withdraw(lease.told);
                 self.leases.remove(&file);
-                // Whoever has the file open is not signalled for it any more.
+                // The open file signals no process for it any more.
                 of.disown(file);
             }
         }
@@ -187,7 +187,7 @@ impl Table {
         true
     }
 
-    /// Does to those whose time is up what they were asked for (`time_out_leases`).
+    /// Lowers or ends the leases whose break has run out of time (`time_out_leases`).
     pub(crate) fn expire(&mut self, of: &dyn Leased) {
         if !self.leases.values().any(Lease::is_breaking) {
             return;
@@ -208,11 +208,11 @@ impl Table {
         }
     }
 
-    /// Asks for all that are in the way, and tells their holders; those who were asked for as much
-    /// before are not told again.
+    /// Breaks all leases that conflict, and tells their holders. A holder that was asked for as
+    /// much before is not told again.
     pub(crate) fn ask(&mut self, want: Want, until: Until, of: &dyn Leased) {
         for (file, lease) in &mut self.leases {
-            if !lease.minds(want) {
+            if !lease.conflicts(want) {
                 continue;
             }
             if want.kind == LockKind::Write {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was granted to those who wait without a thread, and nobody has heard of yet.
+//! Claims: locks granted to waiters without a thread that have not read their answer yet.
 //!
 //! # States
-//! Granted -> a lock, when it is heard of; or nothing, when nobody wants to hear of it any more, or
-//! its owner's locks of the file end.
+//! Granted -> a lock, when the waiter reads the answer; or nothing, when it gives up, or its
+//! owner's locks of the file end.
 //!
 //! # Rules
-//! R1. To others a claim is a lock. To its owner it is none: what that has stays as it is, and
-//!     what it does meanwhile is not undone with the claim.
-//! R2. Claims of one owner do not join, so that each can go alone.
-//! R3. A claim ends with its owner's locks of the file; who waited is told so (`EBADF`).
+//! R1. To other owners a claim is a lock. To its own owner it is none: the owner's locks stay as
+//!     they are, and the end of the claim undoes nothing that the owner did meanwhile.
+//! R2. Claims of one owner do not join, so that each can end alone.
+//! R3. A claim ends with its owner's locks of the file; its waiter gets `EBADF`.
 //!
 //! # Guarantees
-//! G1. What is in somebody's way is found in O(log n), and O(1) more for each claim of his own
-//!     that has some of the range.
+//! G1. A conflict is found in O(log n), and O(1) more for each claim of the asking owner on some of
+//!     the range.
 
 use super::queue::QueuedLock;
 use super::ranges::{Ask, Held};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks of an inode, and what a `Vfs` knows of all of them.
+//! The locks of one inode, and the state that a `Vfs` has for all of them.
 //!
 //! # Kernel analogue
-//! `struct file_lock_context`, `locks_get_lock_context`, `locks_inode_context`; `IOP_FLCTX`, the
-//! flag by which who opens and closes knows that there is none without reading the pointer to it.
+//! `struct file_lock_context`, `locks_get_lock_context`, `locks_inode_context`. The inode's flag is
+//! `IOP_FLCTX`: an open or a close sees by it that there is no context, without reading the
+//! pointer.
 
 use super::fee::Fee;
 use super::graph::Graph;
@@ -19,7 +20,7 @@ use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
 
-/// What there is of locks in a `Vfs`, besides the locks.
+/// The lock state of a `Vfs`, besides the locks.
 pub(crate) struct Locks {
     /// How many owners a circle of waits is followed by.
     hops: u32,
@@ -56,7 +57,7 @@ impl Locks {
         self.next_face.add(1) as u32
     }
 
-    /// What a task is called that nobody has named: 1, 2 and so on.
+    /// The default pid of a task: 1, 2 and so on.
     pub(crate) fn new_pid(&self) -> i32 {
         (self.next_pid.add(1) % (i32::MAX as u64 - 1)) as i32 + 1
     }
@@ -72,7 +73,7 @@ impl Locks {
         remember(&mut self.files.lock(), Arc::downgrade(context));
     }
 
-    /// Gives back what those took that are gone.
+    /// Frees the entries of contexts that are gone.
     pub(crate) fn sweep(&self) {
         sweep(&mut self.files.lock());
     }
@@ -80,18 +81,18 @@ impl Locks {
 
 /// Locks of one sort: of ranges, or of flock(2).
 #[derive(Default)]
-pub(super) struct Side {
+pub(super) struct LockList {
     pub(super) ranges: Ranges,
     pub(super) queue: Queue,
 }
 
-impl Side {
-    /// Whether nobody has a lock, or waits for one.
+impl LockList {
+    /// Whether it has neither locks nor waiters.
     fn is_idle(&self) -> bool {
         self.ranges.is_empty() && self.queue.is_empty()
     }
 
-    /// As [`LockContext::ask`] says, and whom to wake then.
+    /// As [`LockContext::ask`]; adds the waiters to wake.
     ///
     /// # Errors
     /// `EAGAIN`; `EDEADLK`; `ENOLCK`.
@@ -128,7 +129,7 @@ impl Side {
         placed
     }
 
-    /// A place in line, which who waits without a thread pays for.
+    /// Puts a request in line; a waiter without a thread pays for that.
     ///
     /// # Errors
     /// `EDEADLK`; `ENOLCK`.
@@ -149,7 +150,7 @@ impl Side {
         queue.enter(ask, ranges, &mut graph, hops, new_line, wakes)
     }
 
-    /// Gives those in line what was freed, and says whom to wake.
+    /// Grants what was freed to waiters, and adds those to wake.
     fn settle(&mut self, locks: &Locks, freed: Range, wakes: &mut Wakes) {
         if self.queue.is_empty() {
             return;
@@ -163,28 +164,28 @@ impl Side {
 /// What the context's lock protects.
 #[derive(Default)]
 pub(super) struct State {
-    records: Side,
-    flocks: Side,
+    records: LockList,
+    flocks: LockList,
     /// A backend keeps some of them.
     pub(super) foreign: bool,
 }
 
 impl State {
-    fn side(&mut self, owner: LockOwner) -> &mut Side {
+    fn list_of(&mut self, owner: LockOwner) -> &mut LockList {
         match owner {
             LockOwner::Table(_) | LockOwner::File(_) | LockOwner::Face(..) => &mut self.records,
             LockOwner::Flock(_) => &mut self.flocks,
         }
     }
 
-    /// Whose locks of ranges there are, of those that `which` means.
+    /// The owners of range locks that `which` selects.
     pub(super) fn record_owners(&self, which: impl Fn(LockOwner) -> bool) -> Vec<LockOwner> {
         let owners = self.records.ranges.owners();
         owners.filter(|owner| which(*owner)).collect()
     }
 
     /// Both sorts.
-    pub(super) fn sides(&self) -> [&Side; 2] {
+    pub(super) fn lists(&self) -> [&LockList; 2] {
         [&self.records, &self.flocks]
     }
 }
@@ -212,7 +213,7 @@ impl LockContext {
         self.state.lock().foreign = true;
     }
 
-    /// Whose locks of ranges there are, of those that `which` means.
+    /// The owners of range locks that `which` selects.
     pub(crate) fn record_owners(&self, which: impl Fn(LockOwner) -> bool) -> Vec<LockOwner> {
         self.state.lock().record_owners(which)
     }
@@ -240,12 +241,12 @@ impl LockContext {
         wish: Wish<'_>,
     ) -> Result<Option<Place>, Errno> {
         let mut state = self.state.lock();
-        let side = state.side(ask.owner);
-        if side.is_idle() {
-            return side.ranges.set(ask).map(|_| None);
+        let list = state.list_of(ask.owner);
+        if list.is_idle() {
+            return list.ranges.set(ask).map(|_| None);
         }
         let mut wakes = Wakes::new();
-        let placed = side.ask(locks, ask, wish, &mut wakes);
+        let placed = list.ask(locks, ask, wish, &mut wakes);
         drop(state);
         drop(wakes);
         placed
@@ -258,17 +259,17 @@ impl LockContext {
     #[inline]
     pub(crate) fn free(&self, locks: &Locks, owner: LockOwner, range: Range) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        let side = state.side(owner);
-        if side.ranges.free(owner, range)? && !side.queue.is_empty() {
+        let list = state.list_of(owner);
+        if list.ranges.free(owner, range)? && !list.queue.is_empty() {
             let mut wakes = Wakes::new();
-            side.settle(locks, range, &mut wakes);
+            list.settle(locks, range, &mut wakes);
             drop(state);
             drop(wakes);
         }
         Ok(())
     }
 
-    /// Does something to the locks, and then wakes those whom that let go on.
+    /// Changes the locks, and then wakes the waiters that may go on.
     fn change<R>(&self, act: impl FnOnce(&mut State, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
@@ -281,9 +282,9 @@ impl LockContext {
     /// Ends all that the owner has; whether a backend may keep some of it.
     pub(crate) fn free_all(&self, locks: &Locks, owner: LockOwner) -> bool {
         self.change(|state, wakes| {
-            let side = state.side(owner);
-            if let Some(freed) = side.ranges.free_all(owner) {
-                side.settle(locks, freed, wakes);
+            let list = state.list_of(owner);
+            if let Some(freed) = list.ranges.free_all(owner) {
+                list.settle(locks, freed, wakes);
             }
             state.foreign
         })
@@ -297,10 +298,10 @@ impl LockContext {
         kind: Option<LockKind>,
     ) -> Option<Held> {
         let mut state = self.state.lock();
-        let side = state.side(owner);
+        let list = state.list_of(owner);
         match kind {
-            Some(kind) => side.ranges.conflict(Some(owner), range, kind),
-            None => side.ranges.own(owner, range),
+            Some(kind) => list.ranges.conflict(Some(owner), range, kind),
+            None => list.ranges.own(owner, range),
         }
     }
 
@@ -310,41 +311,40 @@ impl LockContext {
             return;
         }
         let mut state = self.state.lock();
-        let side = state.side(place.owner);
-        if !side.queue.is_empty() {
-            side.queue.leave(place, &mut locks.graph.lock());
+        let list = state.list_of(place.owner);
+        if !list.queue.is_empty() {
+            list.queue.leave(place, &mut locks.graph.lock());
         }
     }
 
-    /// Makes a lock of what was granted to who waits without a thread; the answer then, or `None`
-    /// if it is no claim any more.
+    /// Turns a claim of a waiter without a thread into a lock; the answer then, or `None` if the
+    /// claim has ended.
     pub(crate) fn hear(&self, locks: &Locks, place: &Place) -> Option<Result<(), Errno>> {
         self.change(|state, wakes| {
-            let side = state.side(place.owner);
-            let QueuedLock { ask, answer } = side.ranges.unclaim(place.seq)?;
+            let list = state.list_of(place.owner);
+            let QueuedLock { ask, answer } = list.ranges.unclaim(place.seq)?;
             let range = ask.range;
-            let set = side.ranges.set(ask);
+            let set = list.ranges.set(ask);
             if let Err(errno) = set {
                 answer.refuse(errno);
             }
             if set != Ok(false) {
-                side.settle(locks, range, wakes);
+                list.settle(locks, range, wakes);
             }
             Some(set.map(drop))
         })
     }
 
-    /// Takes a request out of its line, or frees what it was granted and nobody has heard of, which
-    /// is refused then.
+    /// Takes a request out of its line, or ends its claim, whose answer becomes a refusal.
     pub(crate) fn give_up(&self, locks: &Locks, place: &Place) {
         self.change(|state, wakes| {
-            let side = state.side(place.owner);
-            if !side.queue.is_empty() {
-                side.queue.leave(place, &mut locks.graph.lock());
+            let list = state.list_of(place.owner);
+            if !list.queue.is_empty() {
+                list.queue.leave(place, &mut locks.graph.lock());
             }
-            if let Some(QueuedLock { ask, answer }) = side.ranges.unclaim(place.seq) {
+            if let Some(QueuedLock { ask, answer }) = list.ranges.unclaim(place.seq) {
                 answer.refuse(Errno::EBADF);
-                side.settle(locks, ask.range, wakes);
+                list.settle(locks, ask.range, wakes);
             }
         });
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one who waits for a lock without a thread pays, so that no more wait than may have locks.
+//! The fee of a wait without a thread: it is counted as a lock, so that waits are limited as locks
+//! are.
 
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
 use std::sync::Arc;
 
-/// What one who waits without a thread has paid; given back when it is dropped.
+/// The fee that a waiter without a thread has paid; given back when it is dropped.
 #[derive(Default)]
 pub(crate) struct Fee(Option<TenantRef>);
 
@@ -19,7 +20,7 @@ impl Fee {
         Ok(Self(Some(tenant.clone())))
     }
 
-    /// Whether it is paid: by who waits without a thread, and nobody else.
+    /// Whether it is paid: only waiters without a thread pay.
     pub(super) fn is_paid(&self) -> bool {
         self.0.is_some()
     }

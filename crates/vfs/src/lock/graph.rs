@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits for whom, over all files of a `Vfs`: what tells a request that it would wait for ever.
+//! The wait-for graph of a `Vfs`: which owner waits for which, over all files. It finds deadlocks.
 //!
 //! # Kernel analogue
-//! `blocked_hash` and `posix_locks_deadlock`. As there, an owner who waits for several things at
-//! once, by several threads, is followed by one of them alone: the last that is for a table's lock.
-//! Other waits do not count.
+//! `blocked_hash` and `posix_locks_deadlock`. As there, an owner that waits for several locks at
+//! once, by several threads, is followed by one wait alone: the last for a table's lock. Other
+//! waits do not count.
 //!
 //! # Shape
-//! Those who wait for the same range of a file in the same way stand in one line, and all of them
-//! wait for the first lock that is in the way of the line; but for the owner of that, who waits for
-//! the first lock of another. So a line has two owners, however many stand in it.
+//! Requests for the same range of a file in the same mode stand in one line. All of them wait for
+//! the first lock in the way of the line, except its owner's: those wait for the first lock of
+//! another owner. So a line has two blockers, however long it is.
 
 use crate::lock_call::LockOwner;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,17 +21,17 @@ const LOOKED_AT: usize = 64;
 /// A line, by a number that only it has.
 pub(super) type LineId = u64;
 
-/// Whose locks are in the way of a line.
+/// The owners that a line waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Blockers {
-    /// Who is in the way of everybody else.
+    /// The owner that blocks all others.
     pub(super) first: LockOwner,
-    /// Who is in the way of that one.
+    /// The owner that blocks `first`.
     pub(super) second: Option<LockOwner>,
 }
 
 impl Blockers {
-    /// Who is in the way of `owner`.
+    /// The owner that blocks `owner`.
     pub(super) fn of(&self, owner: LockOwner) -> Option<LockOwner> {
         if self.first == owner {
             self.second
@@ -54,12 +54,12 @@ pub(super) struct Graph {
     lines: HashMap<LineId, Blockers>,
     /// Where each owner waits.
     waits: HashMap<LockOwner, Waits>,
-    /// The number of the next wait: who came later has a higher one.
+    /// The number of the next wait: later waits have higher numbers.
     next: u64,
 }
 
 impl Graph {
-    /// Says who is in the way of a line.
+    /// Notes the blockers of a line.
     pub(super) fn block(&mut self, line: LineId, by: Blockers) {
         self.lines.insert(line, by);
     }
@@ -72,7 +72,7 @@ impl Graph {
         }
     }
 
-    /// Who is in the way of a line.
+    /// The blockers of a line.
     pub(super) fn blockers(&self, line: LineId) -> Option<Blockers> {
         self.lines.get(&line).copied()
     }
@@ -117,7 +117,7 @@ impl Graph {
         })
     }
 
-    /// Those for whom `blocker` waits, directly and through others, up to as many as are looked at.
+    /// The owners that `blocker` waits for, directly and through others, up to `hops`.
     pub(super) fn chain(&self, blocker: LockOwner, hops: u32) -> impl Iterator<Item = LockOwner> {
         let first = self.next(blocker);
         let chain = core::iter::successors(first, |owner| self.next(*owner));
@@ -130,7 +130,7 @@ impl Graph {
         owner.is_table() && self.chain(blocker, hops).any(|other| other == owner)
     }
 
-    /// Whether nobody waits.
+    /// Whether no owner waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.waits.is_empty()

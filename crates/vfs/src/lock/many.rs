@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of one file that are more than one: each owner's spans, and all of them in one tree.
+//! The locks of one file, if there are several: each owner's spans, and all of them in one tree.
 //!
 //! # Rules
-//! R1. Spans of two owners overlap only if neither excludes. Who sets one has asked
-//!     [`Many::conflict`] before.
-//! R2. Owners come in the order in which each got its first span; one that has none left is
-//!     forgotten, and comes last when it comes again. That is the order in which Linux finds them.
-//! R3. The tenant of who came first for an owner pays for all of its spans here, one by one, until
-//!     the last is gone.
+//! R1. Spans of two owners overlap only if neither excludes. The caller has asked
+//!     [`Many::conflict`] before it sets one.
+//! R2. Owners are ordered by the time of their first span. An owner without spans is forgotten, and
+//!     comes last when it returns. Linux finds them in this order.
+//! R3. The tenant of an owner's first request pays for all of its spans here, one by one, until the
+//!     last is gone.
 
 use super::fee::Fee;
 use super::ranges::{Ask, Held};
 use super::spans::{Edit, Span, Spans};
-use super::tree::{NOBODY, Piece, Rank, Tree};
+use super::tree::{NO_OWNER, Piece, Rank, Tree};
 use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
@@ -73,7 +73,7 @@ impl Many {
             return None;
         }
         let rank = me.and_then(|me| self.ranks.get(&me));
-        let me = rank.copied().unwrap_or(NOBODY);
+        let me = rank.copied().unwrap_or(NO_OWNER);
         let write = kind == LockKind::Write;
         let piece = self.tree.first(range.start, range.end, write, me)?;
         let group = self.groups.get(&piece.rank)?;
@@ -100,7 +100,7 @@ impl Many {
         })
     }
 
-    /// Gives the owner what it asks for, which nobody is in the way of (R1); whether that lowers
+    /// Gives the owner a lock that nothing blocks (R1); whether that lowers
     /// what it has, so that others may have some of the range.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl Many {
         })
     }
 
-    /// Whose there are.
+    /// The owners.
     pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
         self.groups.values().map(|group| group.owner)
     }
@@ -193,7 +193,8 @@ impl Many {
         }
     }
 
-    /// Whether it gives something up; `fee` has paid for one lock of it, if it is of who pays (R3).
+    /// Whether it gives something up. `fee` has paid for one lock, if it is of the paying tenant
+    /// (R3).
     fn change(
         &mut self,
         rank: Rank,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits for locks of one file, and who of them goes on when something was freed.
+//! The waiters for the locks of one file, and which of them a release lets go on.
 //!
 //! # Kernel analogue
-//! `__locks_insert_block`, `__locks_wake_up_blocks`. There all who waited for a lock are woken, and
-//! try again in whatever order they run; here who frees it tries for them.
+//! `__locks_insert_block`, `__locks_wake_up_blocks`. Linux wakes all waiters of a lock, and they
+//! try again in whatever order they run. Here the releasing thread tries for them.
 //!
 //! # Shape
-//! Requests for the same range in the same way stand in one line, in the order they came. A lock
-//! that is in the way of the first is in the way of all but its own owner, so a line is asked
-//! twice, however long it is.
+//! Requests for the same range in the same mode stand in one line, in the order they came. A lock
+//! that blocks the first blocks all but its own owner's, so a line is asked twice, however long it
+//! is.
 //!
 //! # Rules
-//! R1. Who sleeps has the lock when he is woken. Who waits without a thread has a claim to it,
-//!     until he hears of it.
+//! R1. A sleeping waiter has the lock when it wakes. A waiter without a thread has a claim, until
+//!     it reads the answer.
 
 use super::graph::{Blockers, Graph, LineId};
 use super::ranges::{Ask, Ranges};
@@ -23,20 +23,20 @@ use openpath_abi::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// One who waits.
+/// A waiter.
 pub(super) struct QueuedLock {
     pub(super) ask: Ask,
     pub(super) answer: Arc<Answer>,
 }
 
-/// Those who wait for one range in one way.
+/// The waiters for one range in one mode.
 struct Line {
     range: Range,
     kind: LockKind,
     waiters: BTreeMap<u64, QueuedLock>,
 }
 
-/// Where one waits.
+/// The place of a waiter in its line.
 #[derive(Clone)]
 pub(crate) struct Place {
     line: LineId,
@@ -45,7 +45,7 @@ pub(crate) struct Place {
     pub(crate) answer: Arc<Answer>,
 }
 
-/// Who waits for locks of one file. See the module head.
+/// The waiters for the locks of one file. See the module head.
 #[derive(Default)]
 pub(super) struct Queue {
     lines: BTreeMap<LineId, Line>,
@@ -54,9 +54,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Enters a request that somebody is in the way of. `new_line` numbers a line. Its line may
-    /// come to wait for others than before; refuses those in it who wait for themselves then, and
-    /// says whom to wake.
+    /// Enters a request that a lock blocks. `new_line` numbers a line. The blockers of its line may
+    /// change: refuses the waiters in it that wait for themselves then, and adds them to `wakes`.
     ///
     /// # Errors
     /// `EDEADLK`: it would wait for itself.
@@ -100,20 +99,21 @@ impl Queue {
         })
     }
 
-    /// Takes one out who waits no more; whether it was in.
+    /// Takes a waiter out of its line; whether it was in.
     pub(super) fn leave(&mut self, place: &Place, graph: &mut Graph) -> bool {
         self.take(place.line, place.seq, graph).is_some()
     }
 
-    /// Who waits: what for, and whose, in the order they came.
+    /// The requests that wait, in the order they came.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Ask> {
         let all = self.lines.values().flat_map(|line| &line.waiters);
         let by_age: BTreeMap<_, _> = all.map(|(seq, waiter)| (*seq, &waiter.ask)).collect();
         by_age.into_values()
     }
 
-    /// Grants what can be, of requests for some of `freed`, and says whom to wake. Refuses those
-    /// who have come to wait for themselves. What a grant lowers is freed too.
+    /// Grants requests for some of `freed` that nothing blocks any more, and adds their waiters to
+    /// `wakes`. Refuses waiters that have come to wait for themselves. What a grant lowers is freed
+    /// too.
     pub(super) fn settle(
         &mut self,
         freed: Range,
@@ -131,7 +131,7 @@ impl Queue {
             let by = blockers(ranges, open.range, open.kind);
             let next = match by {
                 None => self.head(line),
-                // Its own lock is in nobody's way but others'.
+                // Its own lock blocks only the others.
                 Some(by) if by.second.is_none() => graph.waits_in(by.first, line),
                 Some(_) => None,
             };
@@ -188,7 +188,7 @@ impl Queue {
         let mut stuck: Vec<LockOwner> = own.map(|_| by.first).into_iter().collect();
         stuck.extend(graph.chain(by.first, hops).filter(|o| *o != by.first));
         for owner in stuck {
-            // Who was refused before may have been part of its circle.
+            // A waiter refused before may have been part of its circle.
             while by
                 .of(owner)
                 .is_some_and(|blocker| graph.closes(owner, blocker, hops))
@@ -219,13 +219,13 @@ impl Queue {
         );
     }
 
-    /// The one who has waited longest in a line.
+    /// The longest wait in a line.
     fn head(&self, line: LineId) -> Option<u64> {
         let open = self.lines.get(&line)?;
         open.waiters.first_key_value().map(|(seq, _)| *seq)
     }
 
-    /// Takes one out of its line, which goes with the last.
+    /// Takes a waiter out of its line, which ends with the last.
     fn take(&mut self, line: LineId, seq: u64, graph: &mut Graph) -> Option<QueuedLock> {
         let open = self.lines.get_mut(&line)?;
         let waiter = open.waiters.remove(&seq)?;
@@ -244,13 +244,13 @@ impl Queue {
         Some(waiter)
     }
 
-    /// Whether nobody waits.
+    /// Whether no request waits.
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 }
 
-/// Whose locks are in the way of a request, if any.
+/// The owners whose locks block a request, if any.
 fn blockers(ranges: &Ranges, range: Range, kind: LockKind) -> Option<Blockers> {
     let first = ranges.conflict(None, range, kind)?.owner;
     let second = ranges.conflict(Some(first), range, kind);

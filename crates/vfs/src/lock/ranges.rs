@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that is locked of one file, or promised. Nearly always that is one lock, which takes no
-//! memory of its own.
+//! All locks and claims of one file. Nearly always that is one lock, which takes no memory of its
+//! own.
 //!
 //! # States
 //! Nothing -> one lock, in place -> many, from the first change that leaves more than one, or part
@@ -32,7 +32,7 @@ pub(crate) struct Ask {
     pub(crate) range: Range,
     pub(crate) kind: LockKind,
     pub(crate) pid: i32,
-    /// Who pays.
+    /// The tenant that pays.
     pub(crate) tenant: TenantRef,
     /// What was paid.
     pub(crate) fee: Fee,
@@ -50,7 +50,7 @@ impl Ask {
     }
 }
 
-/// A lock that is the only one, and who pays for it.
+/// A lock that is the only one, and the tenant that paid for it.
 struct Sole {
     held: Held,
     tenant: TenantRef,
@@ -127,13 +127,13 @@ impl Ranges {
         (held.owner == owner && held.range.meets(range)).then_some(*held)
     }
 
-    /// All locks, in order, and then what nobody has heard of.
+    /// All locks, in order, and then the claims.
     pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
         let sole = self.sole.iter().map(|sole| sole.held);
         sole.chain(self.many.iter()).chain(self.claims.iter())
     }
 
-    /// Keeps what is granted until it is heard of, by the number of the wait.
+    /// Keeps a claim until its answer is read, by the number of the wait.
     pub(super) fn claim(&mut self, wait: u64, waiter: QueuedLock) {
         self.claims.enter(wait, waiter);
     }
@@ -143,8 +143,8 @@ impl Ranges {
         self.claims.take(wait)
     }
 
-    /// Gives the owner what it asks for, which nobody is in the way of; whether that lowers what it
-    /// has, so that others may have some of the range.
+    /// Gives the owner a lock that nothing blocks. Whether that lowers one of its locks, so that
+    /// others may have some of the range.
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
@@ -217,7 +217,7 @@ impl Ranges {
         self.sole.is_none() && self.many.is_empty() && self.claims.is_empty()
     }
 
-    /// Whose there are; more than once, of those who have claims too.
+    /// The owners; one with claims comes more than once.
     pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
         let sole = self.sole.iter().map(|sole| sole.held.owner);
         let claims = self.claims.iter().map(|held| held.owner);

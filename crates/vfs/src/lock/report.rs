@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is locked, as a list: the columns of `/proc/locks`. proc_locks(5).
+//! A report of locks: the columns of `/proc/locks`. proc_locks(5).
 
 use super::context::LockContext;
 use crate::lock_call::{LockKind, LockOwner};
 use openpath_abi::stat::{major, minor};
 use std::fmt;
 
-/// A lock that is held, or that somebody waits for. Prints as a line of `/proc/locks`, but for its
+/// A lock that is held, or waited for. Prints as a line of `/proc/locks`, but for its
 /// number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// Whether somebody waits for it.
+    /// Whether it is waited for.
     pub waits: bool,
-    /// Whose it is.
+    /// Its owner.
     pub owner: LockOwner,
-    /// Whether it is alone.
+    /// Whether it excludes others.
     pub kind: LockKind,
-    /// Who set it, or asks for it; -1 for open files' locks of ranges.
+    /// The process that set it, or asks for it; -1 for range locks of open files.
     pub pid: i32,
     /// Device of the file.
     pub dev: u64,
@@ -75,9 +75,9 @@ impl LockContext {
     /// Adds what there is to a list of no more than `max`; how many more there are.
     pub(crate) fn report(&self, into: &mut Vec<LockInfo>, max: usize) -> usize {
         let (state, mut more) = (self.state.lock(), 0);
-        for side in state.sides() {
-            let waiting = side.queue.iter().map(|ask| (true, ask.held()));
-            let held = side.ranges.iter().map(|held| (false, held));
+        for list in state.lists() {
+            let waiting = list.queue.iter().map(|ask| (true, ask.held()));
+            let held = list.ranges.iter().map(|held| (false, held));
             for (waits, lock) in held.chain(waiting) {
                 if into.len() >= max {
                     more += 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one owner has locked of one file: spans that neither overlap nor could be one.
+//! The spans that one owner has locked of one file: they do not overlap, and are joined where they
+//! can be.
 //!
 //! # Kernel analogue
 //! The part of `posix_lock_inode` that splits, joins, raises and lowers an owner's locks.
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 pub(super) struct Span {
     pub(super) end: i64,
     pub(super) kind: LockKind,
-    /// Who set it.
+    /// The process that set it.
     pub(super) pid: i32,
 }
 
@@ -68,7 +69,7 @@ impl Spans {
         let (mut left, mut right, mut setter) = (None, None, None);
         for (at, span) in self.within(start.saturating_sub(1).max(0), end.saturating_add(1)) {
             if Some(span.kind) == kind {
-                // What was there first keeps its name.
+                // The older span keeps its process.
                 setter.get_or_insert(span.pid);
                 edit.gone.push(at);
                 (start, end) = (start.min(at), end.max(span.end));

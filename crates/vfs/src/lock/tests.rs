@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits, who is let go on, and that nothing is left of either.
+//! Waiters are granted in order, and nothing is left of them.
 
 use super::context::LockContext;
 use super::fee::Fee;
@@ -62,11 +62,7 @@ fn each_release_wakes_one_of_ten_thousand() {
         queue.settle(freed, &mut ranges, &mut graph, 10, &mut wakes);
         assert_eq!(wakes.len(), 1);
         let next = ranges.iter().next().map(|held| held.owner);
-        assert_eq!(
-            next,
-            Some(LockOwner::Table(owner + 1)),
-            "the one who came first"
-        );
+        assert_eq!(next, Some(LockOwner::Table(owner + 1)), "the first waiter");
     }
     assert!(queue.is_empty() && graph.is_empty());
 }
@@ -91,8 +87,8 @@ fn many_waits_of_one_owner_end_in_any_order() {
 }
 
 impl LockContext {
-    /// Gives the owner what it asks for, now, or when nobody is in the way if `wait` says who
-    /// waits.
+    /// Gives the owner the lock now, or with `wait` when nothing blocks it any more; `wait` is the
+    /// sleeping thread.
     fn set(&self, vfs: &Shared, ask: Ask, wait: Option<&Waiter>) -> Result<(), Errno> {
         match (self.ask(&vfs.locks, ask, Wish::asleep(wait))?, wait) {
             (Some(place), Some(sleeper)) => self.wait(&vfs.locks, &place, sleeper),
@@ -151,7 +147,7 @@ impl Scene {
         thread::spawn(move || {
             let ask = ask(&scene.vfs, owner, 0, 9, kind);
             let done = scene.files[file].set(&scene.vfs.0, ask, Some(&own));
-            // Who asked may have gone.
+            // The asking thread may have gone.
             let _heard = told.send(done);
         });
         (heard, sleeper)
@@ -159,7 +155,7 @@ impl Scene {
 
     fn waiting(&self, file: usize) -> usize {
         let state = self.files[file].state.lock();
-        let [records, _] = state.sides();
+        let [records, _] = state.lists();
         records.queue.iter().count()
     }
 
@@ -178,7 +174,7 @@ fn all_who_can_go_on_do_and_nobody_else() {
     assert_eq!(scene.set(0, 1, Write), Ok(()));
     let (writer, _) = scene.wait(0, 2, Write);
     let readers = [3, 4, 5].map(|owner| scene.wait(0, owner, Read));
-    // Lowered: whoever reads goes on, past the writer who came first.
+    // Lowered: readers go on, past the writer that came first.
     assert_eq!(scene.set(0, 1, Read), Ok(()));
     for (reader, _) in &readers {
         assert_eq!(reader.recv_timeout(SOON), Ok(Ok(())));
@@ -286,7 +282,7 @@ fn a_circle_is_refused_if_it_is_found_in_as_many_hops_as_linux_makes() {
             );
             !waited
         });
-        assert_eq!(found, length <= 11, "{length} who wait");
+        assert_eq!(found, length <= 11, "{length} waiters");
         for owner in 0..=length {
             scene.free(owner as usize, owner);
         }

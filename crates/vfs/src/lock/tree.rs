@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spans of many owners in one tree, in which the first that is in somebody's way is found.
+//! Spans of many owners in one tree, which finds the first that blocks a request.
 //!
 //! # Kernel analogue
-//! The list `flc_posix`, which Linux reads from its begin. What this finds is what comes first
-//! there: the lock of the owner who came first, and of that owner's the lowest.
+//! The list `flc_posix`, which Linux reads from its begin. The tree finds what comes first there:
+//! the lock of the earliest owner, and of that owner's the lowest.
 //!
 //! # Shape
 //! A tree balanced by height, ordered by start and then by owner, in one array whose numbers are
 //! its links. Each node sums up what is below it, once for all spans and once for those that
-//! exclude: the highest end, and the two owners who came first.
+//! exclude: the highest end, and the two earliest owners.
 //!
 //! # Guarantees
 //! G1. It is at most 1.45 log2(n) + 2 levels high, and so are its recursions.
 //! G2. [`Tree::insert`] and [`Tree::remove`] take O(log n). [`Tree::first`] looks first where the
-//!     owner who came first is, and turns away from what ends too early, from what is only the
-//!     asker's, and from what comes after what it has found: where all spans have some of the
-//!     range it takes O(log n) too.
+//!     earliest owner is. It skips what ends too early, what is only the asking owner's, and what
+//!     comes after what it has found. Where all spans have some of the range it takes O(log n) too.
 
-/// The owner of a span, by the order in which owners came; `NOBODY` is none.
+/// The owner of a span, by the order in which owners came; `NO_OWNER`: none.
 pub(super) type Rank = u64;
 /// No owner.
-pub(super) const NOBODY: Rank = u64::MAX;
+pub(super) const NO_OWNER: Rank = u64::MAX;
 
 const NIL: u32 = u32::MAX;
 
@@ -30,7 +29,7 @@ pub(super) struct Piece {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) rank: Rank,
-    /// Whether nobody else may have what it covers.
+    /// Whether it excludes other owners.
     pub(super) write: bool,
 }
 
@@ -53,8 +52,8 @@ struct Sum {
 
 const EMPTY: Sum = Sum {
     end: -1,
-    first: NOBODY,
-    second: NOBODY,
+    first: NO_OWNER,
+    second: NO_OWNER,
 };
 
 impl Sum {
@@ -70,7 +69,7 @@ impl Sum {
         }
     }
 
-    /// Who came first, but for `me`.
+    /// The earliest owner, except `me`.
     fn first_but(&self, me: Rank) -> Rank {
         if self.first == me {
             self.second
@@ -131,8 +130,8 @@ impl Found {
     fn is_worse_than(&self, rank: Rank, start: i64) -> bool {
         let best = self
             .best
-            .map_or((NOBODY, 0), |piece| (piece.rank, piece.start));
-        rank != NOBODY && (rank, start) < best
+            .map_or((NO_OWNER, 0), |piece| (piece.rank, piece.start));
+        rank != NO_OWNER && (rank, start) < best
     }
 }
 
@@ -205,12 +204,12 @@ impl Tree {
         found
     }
 
-    /// Who came first of those below a node whom the question is about, or `NOBODY`.
+    /// The earliest owner below a node that the query allows, or `NO_OWNER`.
     fn least(&self, at: u32, query: &Query) -> Rank {
-        self.nodes.get(at as usize).map_or(NOBODY, |node| {
+        self.nodes.get(at as usize).map_or(NO_OWNER, |node| {
             let sum = if query.write { &node.all } else { &node.writes };
             if sum.end < query.start {
-                return NOBODY;
+                return NO_OWNER;
             }
             sum.first_but(query.me)
         })
@@ -237,7 +236,7 @@ impl Tree {
             start,
             end,
             write,
-            me: NOBODY,
+            me: NO_OWNER,
         };
         self.visit(self.root, &query, show);
     }
@@ -259,7 +258,7 @@ impl Tree {
         let mut sides = [(node.left, low), right].map(|(side, low)| {
             let beyond = low > query.end;
             let least = if beyond {
-                NOBODY
+                NO_OWNER
             } else {
                 self.least(side, query)
             };
@@ -277,7 +276,7 @@ impl Tree {
 
     /// Whether it was enough.
     fn visit(&self, at: u32, query: &Query, show: &mut dyn FnMut(&Piece) -> bool) -> bool {
-        if self.least(at, query) == NOBODY {
+        if self.least(at, query) == NO_OWNER {
             return false;
         }
         let Node {
@@ -288,7 +287,7 @@ impl Tree {
                 && (query.is_met_by(&piece) && show(&piece) || self.visit(right, query, show))
     }
 
-    /// A place for a new node.
+    /// A free slot for a new node.
     fn place(&mut self, node: Node) -> u32 {
         if self.free == NIL {
             self.nodes.push(node);
@@ -372,7 +371,7 @@ impl Tree {
         let own = Sum {
             end: piece.end,
             first: piece.rank,
-            second: NOBODY,
+            second: NO_OWNER,
         };
         let (mut all, mut writes) = (own, if piece.write { own } else { EMPTY });
         for side in [node.left, node.right] {
@@ -481,7 +480,7 @@ mod tests {
                 tree.insert(piece(rank));
             }
             let most = 2 * usize::from(tree.height(tree.root));
-            for (me, first) in [(NOBODY, 0), (7, 0), (0, 1)] {
+            for (me, first) in [(NO_OWNER, 0), (7, 0), (0, 1)] {
                 for write in [false, true] {
                     let found = tree.find(&Query {
                         start: 0,

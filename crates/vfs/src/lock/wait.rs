@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting for a lock: who waits sleeps beside its answer, which who frees the lock puts there; or
-//! is told by a waker that there is one.
+//! Waiting for a lock: a thread sleeps until a release stores its answer, or a waker reports the
+//! answer.
 
 use super::context::LockContext;
 use super::context::Locks;
@@ -11,7 +11,7 @@ use openpath_sync::{Mutex, WaitQueue, Waiter, Wake, Word, spin_until};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-/// How who asks for a lock waits, if somebody is in the way.
+/// How a request waits, if a lock blocks it.
 #[derive(Clone, Copy)]
 pub(crate) enum Wish<'a> {
     /// Not at all.
@@ -22,19 +22,19 @@ pub(crate) enum Wish<'a> {
     Later,
 }
 
-/// Those to be woken, when no lock is held any more.
-pub(crate) type Wakes = Vec<Told>;
+/// The waiters to wake, when no lock is held any more.
+pub(crate) type Wakes = Vec<WakeOnDrop>;
 
-/// One who has an answer, and is woken when this is dropped.
-pub(crate) struct Told {
+/// A waiter that has its answer, and is woken when this is dropped.
+pub(crate) struct WakeOnDrop {
     _thread: Wake,
     waker: Option<Waker>,
 }
 
-impl Drop for Told {
+impl Drop for WakeOnDrop {
     fn drop(&mut self) {
         if let Some(waker) = self.waker.take() {
-            // It calls a host's code, whose panic is its own.
+            // It calls the host's code; a panic there is not ours.
             let _panicked = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
@@ -47,11 +47,11 @@ struct Given {
     waker: Option<Waker>,
 }
 
-/// What one who waits is told.
+/// The answer to one waiter.
 #[derive(Default)]
 pub(crate) struct Answer {
     given: Mutex<Given, LockAnswer>,
-    /// Not 0: it was told, as who looks for it without the lock sees.
+    /// Not 0: it is given. A waiter reads this without the lock.
     told: Word,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Wish<'a> {
         sleeper.map_or(Self::Now, Self::Asleep)
     }
 
-    /// Who sleeps.
+    /// The thread that sleeps.
     pub(crate) fn sleeper(self) -> Option<&'a Waiter> {
         match self {
             Self::Asleep(sleeper) => Some(sleeper),
@@ -71,18 +71,18 @@ impl<'a> Wish<'a> {
 }
 
 impl Answer {
-    /// Tells it, and whom to wake.
+    /// Gives the answer, and adds the waiter to those to wake.
     pub(crate) fn give(&self, answer: Result<(), Errno>, wakes: &mut Wakes) {
         let mut given = self.given.lock();
         given.answer = Some(answer);
         self.told.set(1);
-        wakes.push(Told {
+        wakes.push(WakeOnDrop {
             _thread: given.queue.wake_one(),
             waker: given.waker.take(),
         });
     }
 
-    /// What was told, or has `waker` told.
+    /// The answer, or `None` and `waker` is called once it is given.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<(), Errno>> {
         let mut next = Some(waker.clone());
         let mut given = self.given.lock();
@@ -95,12 +95,12 @@ impl Answer {
         answer
     }
 
-    /// What was granted could not be had after all.
+    /// The grant could not become a lock after all.
     pub(crate) fn refuse(&self, errno: Errno) {
         self.given.lock().answer = Some(Err(errno));
     }
 
-    /// Nobody is told any more: what was told before.
+    /// Ends the wait; the answer, if it was given before.
     pub(crate) fn end(&self) -> Option<Result<(), Errno>> {
         let mut given = self.given.lock();
         let (answer, waker) = (given.answer, given.waker.take());
@@ -109,18 +109,18 @@ impl Answer {
         answer
     }
 
-    /// Whether it was told.
+    /// Whether it is given.
     pub(crate) fn is_given(&self) -> bool {
         self.get().is_some()
     }
 
-    /// What was told.
+    /// The answer.
     pub(crate) fn get(&self) -> Option<Result<(), Errno>> {
         self.given.lock().answer
     }
 
-    /// Sleeps until it is told; `None`: interrupted before. Looks for it first: most locks are held
-    /// for less than it takes to wake somebody.
+    /// Sleeps until the answer is given; `None`: interrupted before. Looks for it first: most locks
+    /// are held for less than it takes to wake a thread.
     fn sleep(&self, sleeper: &Waiter) -> Option<Result<(), Errno>> {
         spin_until(|| self.told.get() != 0);
         let mut given = self.given.lock();
@@ -134,7 +134,7 @@ impl Answer {
     }
 }
 
-/// One who waits in line, and leaves it when this is dropped.
+/// A waiter in line, which leaves it when this is dropped.
 struct InLine<'a> {
     locks: &'a Locks,
     context: &'a LockContext,

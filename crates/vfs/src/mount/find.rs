@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of mounts by what they cover: finding one without a lock, and entering them.
+//! The mount table: finds a mount by the place that it covers, without a lock, and enters mounts.
 
 use super::{Mounts, hash_at};
 use crate::path::Spot;
 use openpath_sync::{CHAIN_MAX, Chain, Miss, Probe, Sample, View};
 
-/// What a look at the mount table gave.
+/// The result of a lookup in the mount table.
 pub(crate) enum Cover {
     /// Nothing is mounted there.
     None,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The flags of one mount, as callers give them.
+//! The flags of one mount, and their translation from mount(2) and mount_setattr(2).
 
 use super::mflag;
 use core::ops::BitOr;
 use openpath_abi::{Errno, MountAttrFlags, mount as ms};
 
-/// What can differ between two mounts of one tree (`MNT_*`).
+/// Flags that can differ between two mounts of one tree (`MNT_*`).
 ///
 /// The default is what mount(2) does without flags: relative access times.
 ///
@@ -89,8 +89,8 @@ impl MountFlags {
         Self(self.0 & !other.0)
     }
 
-    /// What mount(2) makes of `MS_*` for a new mount (`path_mount`); others than those of a mount
-    /// are ignored.
+    /// The flags that mount(2) makes of `MS_*` for a new mount (`path_mount`); all others are
+    /// ignored.
     #[must_use]
     pub fn from_ms(flags: u64) -> Self {
         let mut bits = if flags & ms::MS_NOATIME == 0 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who hears of a mount: peer groups, and those that only receive.
+//! Propagation: peer groups of mounts, and the groups that slaves receive from.
 //!
 //! # Kernel analogue
 //! `fs/pnode.c`: `mnt_share`, `mnt_slave_list`, `mnt_master`, `mnt_group_id`. A slave's master is
-//! the group here, not one mount of it: which one never shows.
+//! the group here, not one mount of it: the difference never shows.
 //!
 //! # States
 //! | a mount is | group | master |
@@ -14,19 +14,19 @@
 //! | slave and shared | its peers' | the same for all peers |
 //!
 //! # Rules
-//! R1. A group with no members is gone; what received from it receives from where its last member
-//!     did.
+//! R1. A group without members is gone; its slaves receive from the group that its last member
+//!     received from.
 
 use super::topology::Topology;
 use openpath_abi::mount::{MS_PRIVATE, MS_SHARED, MS_SLAVE, MS_UNBINDABLE};
 use std::collections::{BTreeSet, HashMap};
 
-/// What a mount does with mounts and unmounts in it, and in its peers.
+/// How mounts and unmounts spread between a mount and its peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Propagation {
-    /// Tells its peers, and hears from them.
+    /// To its peers, and from them.
     Shared,
-    /// Hears from the group it was in, and tells nobody.
+    /// From the group it was in, and to none.
     Slave,
     /// Neither.
     Private,
@@ -35,7 +35,7 @@ pub enum Propagation {
 }
 
 impl Propagation {
-    /// What a flag of mount(2) says; `None` if it is not exactly one of the four.
+    /// The type that a flag of mount(2) names; `None` if it is not exactly one of the four.
     #[must_use]
     pub fn from_ms(flag: u64) -> Option<Self> {
         match flag {
@@ -73,7 +73,7 @@ impl Groups {
         self.groups.get(&group).map_or(&self.none, |g| &g.members)
     }
 
-    /// What receives from a group.
+    /// The mounts that receive from a group.
     pub(crate) fn slaves(&self, group: u32) -> &BTreeSet<u32> {
         self.groups.get(&group).map_or(&self.none, |g| &g.slaves)
     }
@@ -155,7 +155,7 @@ impl Topology {
         }
     }
 
-    /// Changes what `mount` does (`change_mnt_propagation`).
+    /// Changes the propagation type of `mount` (`change_mnt_propagation`).
     pub(crate) fn set_propagation(&mut self, mount: u32, how: Propagation) {
         let group = self.group_of(mount);
         match how {
@@ -178,8 +178,8 @@ impl Topology {
         }
     }
 
-    /// The mounts, besides `mount`, that hear of what is mounted in it: its peers, then group by
-    /// group what receives from them (`propagation_next`).
+    /// The mounts, besides `mount`, that receive what is mounted in it: its peers, then group by
+    /// group their slaves (`propagation_next`).
     pub(crate) fn receivers(&self, mount: u32) -> Vec<u32> {
         let first = self.group_of(mount);
         let mut heard: Vec<u32> = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a mount is, for who asks: a line of `/proc/self/mountinfo`.
+//! Information on a mount: a line of `/proc/self/mountinfo`.
 
 use super::MountFlags;
 use super::mflag;
@@ -24,7 +24,7 @@ pub struct MountInfo {
     pub dev: u64,
     /// The directory of its tree that it shows.
     pub root: Vec<u8>,
-    /// Where it is, from the root of who asks; `None` if that does not lead there.
+    /// Its path from the root of the asking task; `None` if that does not lead there.
     pub path: Option<Vec<u8>>,
     /// Its flags.
     pub flags: MountFlags,
@@ -32,8 +32,8 @@ pub struct MountInfo {
     pub shared: Option<u32>,
     /// The peer group it receives from.
     pub master: Option<u32>,
-    /// The nearest peer group it hears of that has a mount where who asks can see it; not in its
-    /// line if that is `master`.
+    /// The nearest peer group that it receives from, directly or not, with a mount below the asking
+    /// task's root; not in its line if that is `master`.
     pub propagate_from: Option<u32>,
     /// It cannot be bound.
     pub unbindable: bool,
@@ -68,7 +68,7 @@ impl Display for MountInfo {
                 f.write_str(option)?;
             }
         }
-        // The master itself is not said twice.
+        // The master itself is not listed twice.
         let elsewhere = self.propagate_from != self.master;
         let tags = [
             ("shared", self.shared),
@@ -87,7 +87,7 @@ impl Display for MountInfo {
     }
 }
 
-/// Writes a path so that it is one word: what would end it, and what is no text, as three octal
+/// Writes a path so that it is one word: separators and bytes that are no text become three octal
 /// digits.
 fn escape(f: &mut Formatter<'_>, path: &[u8]) -> fmt::Result {
     for chunk in path.utf8_chunks() {

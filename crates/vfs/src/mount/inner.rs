@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees of one inode that the core has for itself: the bottom of a namespace, and what holds files
-//! that no path leads to.
+//! Internal trees of one inode: the bottom of a namespace, and the mount of anonymous files.
 //!
 //! # Kernel analogue
 //! `init_pseudo`, `kern_mount`.
@@ -10,10 +9,10 @@ use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 use openpath_abi::{Errno, StatFs, Timespec};
 use std::sync::Arc;
 
-/// Number of the inode, as good as any other.
+/// Number of the inode, an arbitrary one.
 const INO: u64 = 1;
 
-/// What the tree is and has.
+/// The properties of the tree.
 pub(crate) struct Inner {
     /// Name of the file system type.
     pub(crate) kind: &'static str,

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts: which tree covers which directory, for whom.
+//! The mount table: maps a covered directory of a mount to the mount on it.
 //!
 //! # Kernel analogue
 //! `struct mount`, `mount_hashtable`, `mount_lock`. A mount is found by (mount below, directory); a
 //! stack of mounts on one directory is a chain in which each covers the root of the one before.
 //!
-//! This is the table of mounts and its books; what a mount is made of is in `object::mount`. Mounts
-//! are made, put on directories and taken off in `namespace`.
+//! This module has the table of mounts and its books; `object::mount` has the parts of a mount.
+//! `namespace` makes mounts, puts them on directories and takes them off.
 //!
 //! # States
 //! Made, in no namespace -> in a namespace, mounted on something (in the table) -> out of it, but
-//! in use -> free. One that is out may be mounted in another that is out: who is in there still
-//! crosses.
+//! in use -> free. One that is out may be mounted in another that is out: walks inside still cross.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -21,10 +20,10 @@
 //! | root, superblock number | once | any time while it lives |
 //!
 //! # Rules
-//! R1. Whoever attaches or detaches holds the topology lock and a change of `changes`; a walk that
-//!     crossed a mount asks `changes` afterwards whether it may believe what it found.
-//! R2. A mount pins its root and the directory it covers. What it is mounted in needs no pin: that
-//!     is freed only when nothing is mounted in it.
+//! R1. An attach or detach holds the topology lock and a change of `changes`. A walk that crossed a
+//!     mount checks `changes` afterwards before it trusts the result.
+//! R2. A mount pins its root and the directory it covers. The mount it is mounted in needs no pin:
+//!     that is freed only when nothing is mounted in it.
 
 mod find;
 mod flags;
@@ -65,7 +64,7 @@ pub(crate) struct Mounts {
     /// How many roots were exchanged so far.
     pub(crate) pivots: Word,
     pub(crate) topology: Mutex<Topology, MountTopology>,
-    /// For the table, should it need another key.
+    /// For the table's next key.
     secrets: Secrets,
 }
 

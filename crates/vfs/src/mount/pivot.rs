@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The root of a namespace is exchanged, and tasks that stood at the old one follow.
+//! Pivots: the root of a namespace is exchanged, and tasks at the old root follow.
 //!
 //! # Kernel analogue
-//! `pivot_root`, `chroot_fs_refs`. There the caller changes the root and the working directory of
-//! every task that had the old root; here nobody writes to another's task: it looks for itself.
+//! `pivot_root`, `chroot_fs_refs`. Linux changes the root and the working directory of every task
+//! that had the old root. Here no thread writes to another's task: each task checks for itself.
 //!
 //! # Rules
-//! R1. A mount that was the old root is marked ([`mflag::PIVOTED`](super::mflag::PIVOTED)), which
-//!     sends paths that start in it to the full walk, and that asks first whether it has seen all
+//! R1. A mount that was the old root is marked ([`mflag::PIVOTED`](super::mflag::PIVOTED)). The
+//!     mark sends paths that start in it to the full walk, which first checks that it has seen all
 //!     exchanges.
 //!
 //! # Divergence
@@ -25,14 +25,14 @@ pub(crate) struct Pivot {
 }
 
 impl super::Topology {
-    /// Notes that who stood at `from` stands at `to` from now on; the number of exchanges so far.
+    /// Notes that tasks at `from` are at `to` from now on; the number of exchanges so far.
     pub(crate) fn note_pivot(&mut self, from: Spot, to: Spot, seen: u64) -> u64 {
         let number = seen + 1;
         self.pivots.push(Pivot { number, from, to });
         number
     }
 
-    /// Forgets exchanges of a root in a mount that is freed: nobody stands there.
+    /// Forgets exchanges of a root in a mount that is freed: no task is there.
     pub(crate) fn forget_pivots(&mut self, mount: u32) {
         self.pivots.retain(|p| p.from.mount != mount);
     }

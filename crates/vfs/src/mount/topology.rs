@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The books of the mount table, under the topology lock: which mounts exist, what each holds on to
-//! and what kin it has.
+//! The topology books: which mounts and namespaces exist, what covers what, and what each mount
+//! holds, under the topology lock.
 //!
 //! # Kernel analogue
 //! The lists of `struct mount`, `struct mountpoint`, `mnt_namespace::mounts`.
 //!
 //! # Rules
-//! R1. Which mount is where is in the slots, for walks; the lists of children and covers follow it
-//!     in the same step.
-//! R2. A mount is in the namespace its node names, or in none: being made, or taken out.
+//! R1. The slots have each mount's place, for walks; the lists of children and covers change in the
+//!     same step.
+//! R2. A mount is in the namespace that its node names, or in none: being made, or taken out.
 
 use super::group::Groups;
 use super::{MountData, Mounts};
@@ -18,7 +18,7 @@ use openpath_sync::Pin;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// What is known of a mount besides what walks read.
+/// The state of a mount besides the words that walks read.
 pub(crate) struct Node {
     pub(crate) data: Arc<MountData>,
     /// Holds its root.
@@ -39,7 +39,7 @@ pub(crate) struct Node {
     pub(crate) rules: Option<(AbsentRules, Pin)>,
 }
 
-/// What is known of a namespace.
+/// The state of a namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NsNode {
     /// Its lowest mount, which nothing covers from below.
@@ -75,7 +75,7 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// What is known of `mount`.
+    /// The node of `mount`.
     ///
     /// # Errors
     /// `EINVAL` if it is free.
@@ -118,15 +118,15 @@ impl Topology {
         namespace.is_some_and(|ns| ns.anonymous && ns.root == mount)
     }
 
-    /// Whether tasks in the namespace `own` may copy what is in `namespace` and mount in it: it is
-    /// theirs, or belongs to an open file and was copied from theirs or from none
+    /// Whether tasks in the namespace `own` may copy the mounts of `namespace` and mount in them.
+    /// They may if it is theirs, or belongs to an open file and was copied from theirs or from none
     /// (`may_use_mount`).
     pub(crate) fn may_use(&self, own: u64, namespace: u64) -> bool {
         let anonymous = self.namespaces.get(&namespace).filter(|ns| ns.anonymous);
         namespace == own || anonymous.is_some_and(|ns| ns.origin == 0 || ns.origin == own)
     }
 
-    /// Where what is copied from `namespace` comes from, see [`NsNode::origin`].
+    /// The origin of a copy of `namespace`, see [`NsNode::origin`].
     pub(crate) fn origin_of(&self, namespace: u64) -> u64 {
         let anonymous = self.namespaces.get(&namespace).filter(|ns| ns.anonymous);
         anonymous.map_or(namespace, |ns| ns.origin)

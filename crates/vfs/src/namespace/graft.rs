@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of mounts is put somewhere, and copies of it wherever that place sends what is mounted in
-//! it.
+//! Grafting: puts a tree of mounts on a directory, and copies of it on all places that receive from
+//! there.
 //!
 //! # Kernel analogue
 //! `attach_recursive_mnt`, `propagate_mnt`, `invent_group_ids`, `count_mounts`.
 //!
 //! # Rules
-//! R1. Everything that can fail comes first: limits, groups, copies, holds on the places. Then all
+//! R1. Every step that can fail comes first: limits, groups, copies, pins of the places. Then all
 //!     of it becomes visible during one change.
 
 use super::make::{Depth, Kin};
@@ -26,16 +26,16 @@ pub(crate) enum From {
     Elsewhere,
 }
 
-/// A copy of the tree that is to be mounted, ready but for being visible.
+/// A copy of the tree that is mounted, complete but not visible yet.
 struct Copy {
     mounts: Vec<u32>,
     at: Spot,
     point: Point,
-    /// What is mounted there already, and the place on top of the copy that it will get.
+    /// The mount that is there already, and its new place on top of the copy.
     lifted: Option<(u32, Point)>,
 }
 
-/// What was prepared; given back if it cannot be used.
+/// The prepared steps; undone if they cannot be used.
 #[derive(Default)]
 struct Prepared {
     /// Mounts that were made shared for this.
@@ -61,7 +61,7 @@ impl Shared {
         at: Spot,
         from: From,
     ) -> Result<(), Errno> {
-        // What is mounted there already might have to go on it.
+        // A mount that is there already might have to go on it.
         let over = self.topmost(topology, top);
         self.let_point_go(self.hold_point(over)?);
         let tree = topology.tree(top);
@@ -86,7 +86,7 @@ impl Shared {
         };
         let changes = self.mounts.changes.change();
         self.detach(topology, top, &changes);
-        // What it was the first of belonged to an open file; nothing is left of that.
+        // The namespace that it was the first of belonged to an open file, and is empty now.
         let old = topology.namespace_of(top);
         if topology.is_anonymous_root(top) {
             topology.remove_namespace(old);
@@ -107,7 +107,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes copies for whoever hears of `at`, and counts.
+    /// Makes copies for all receivers of `at`, and counts.
     fn prepare(
         &self,
         topology: &mut Topology,
@@ -153,8 +153,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Copies the tree for each mount that hears of `at`: for peers of `at`'s mount as peers, for a
-    /// group that receives from them as its own peers, which receive from those.
+    /// Copies the tree for each mount that receives from `at`. Peers of `at`'s mount get peers; a
+    /// group of slaves gets its own peers, which receive from those.
     fn copy_to_receivers(
         &self,
         topology: &mut Topology,
@@ -185,11 +185,12 @@ impl Shared {
                 }
             }
             for slave in topology.groups.slaves(group).clone() {
-                // A copy made for this hears nothing of it.
+                // A copy made for this receives nothing of it.
                 if topology.namespace_of(slave) == 0 {
                     continue;
                 }
-                // What moves hears of its own new place as what it was, not as what it becomes.
+                // A mount that moves receives its own new place as what it was, not as what it
+                // becomes.
                 let moves = prepared.shared.contains(&slave);
                 match topology.group_of(slave) {
                     group if group == 0 || moves => {
@@ -217,7 +218,7 @@ impl Shared {
         let namespace = topology.namespace_of(receiver);
         let theirs = topology.namespaces.get(&namespace);
         let root = self.mounts.at(receiver).root.get();
-        // What is not in a namespace of tasks hears nothing.
+        // A mount that is in no namespace of tasks receives nothing.
         if theirs.is_none_or(|ns| ns.anonymous) || !self.dcache.is_below_now(at.dentry, root) {
             return Ok(false);
         }
@@ -248,8 +249,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// A hold on `at`; and what is mounted there already and stays, with a hold on the root of the
-    /// topmost mount on `top`, where it will be.
+    /// A pin of `at`. If a mount is there already and stays, also that mount with a pin of its new
+    /// place, the root of the topmost mount on `top`.
     fn hold_places(
         &self,
         topology: &Topology,
@@ -289,7 +290,7 @@ impl Shared {
         children.find(|&child| self.mounts.at(child).point.get() == root)
     }
 
-    /// Undoes what was prepared.
+    /// Undoes the prepared steps.
     fn give_up(&self, topology: &mut Topology, prepared: Prepared) {
         for copy in prepared.copies {
             self.let_point_go(copy.point);

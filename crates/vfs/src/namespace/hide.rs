@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Giving mounts their rules of absent names, which tasks ask (`task::rules`, R1 and R2 there).
+//! Gives mounts their rules of absent names, which tasks ask (`task::rules`, R1 and R2 there).
 
 use crate::absent::{AbsentRules, Hidden};
 use crate::instance::Shared;

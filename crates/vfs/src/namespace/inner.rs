@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts that are nowhere attached, for files that no path leads to.
+//! Internal mounts, attached nowhere, for files without a path.
 //!
 //! # Kernel analogue
 //! `kern_mount`.
@@ -12,7 +12,7 @@ use openpath_sync::WriteOnce;
 use std::sync::Arc;
 
 impl Shared {
-    /// The mount at `place`, which is nowhere attached; made the first time, of `tree`.
+    /// The mount at `place`, which is attached nowhere; made the first time, of `tree`.
     ///
     /// # Errors
     /// `ENOSPC` (no more mounts), `ENOMEM`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts are made, copied and freed.
+//! Makes, copies and frees mounts.
 //!
 //! # Kernel analogue
 //! `alloc_vfsmnt`, `clone_mnt`, `copy_tree`, `cleanup_mnt`.
@@ -16,12 +16,12 @@ use openpath_sync::rcu::RcuCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a copy of a mount is to what it was copied from.
+/// The propagation of a copy of a mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kin {
-    /// The same: a peer if that has peers, a slave if that is one.
+    /// The same as the original: a peer if that has peers, a slave if that is one.
     Peer,
-    /// A receiver of what it was copied from, which is shared; with peers of its own if `shared`.
+    /// A slave of the original, which is shared; with peers of its own if `shared`.
     Slave {
         /// It has peers of its own.
         shared: bool,
@@ -33,14 +33,14 @@ pub(crate) enum Kin {
 pub(crate) enum Depth {
     /// The first alone.
     One,
-    /// All but those that cannot be bound, and what is below them.
+    /// All except unbindable ones, and the mounts below them.
     Bindable,
     /// All.
     All,
 }
 
 impl Shared {
-    /// The place of `sb` in this `Vfs`, taken now if it has none.
+    /// The number of `sb` in this `Vfs`, assigned now if it has none.
     ///
     /// # Errors
     /// `EBUSY` if another `Vfs` uses it; `ENOMEM`.
@@ -95,7 +95,7 @@ impl Shared {
         new
     }
 
-    /// As [`Shared::new_mount`], of a superblock that has a place.
+    /// As [`Shared::new_mount`], of a superblock that has a number.
     fn new_mount_of(
         &self,
         topology: &mut Topology,
@@ -150,8 +150,8 @@ impl Shared {
         Ok(mount)
     }
 
-    /// A mount that shows what is at `from`, with the flags and rules of that mount (`clone_mnt`);
-    /// it can be bound, whatever that one can.
+    /// A mount that shows the place `from`, with the flags and rules of that mount (`clone_mnt`).
+    /// It is bindable, even if that one is not.
     ///
     /// # Errors
     /// As [`Shared::new_mount`].
@@ -179,9 +179,8 @@ impl Shared {
         Ok(new)
     }
 
-    /// Copies of the mount at `from` and of what is mounted below that place, mounted as those are;
-    /// each with what it was copied from, the first the top (`copy_tree`). They are in no
-    /// namespace.
+    /// Copies the mount at `from` and all mounts below that place (`copy_tree`). Each copy comes
+    /// with its original, the top first. They are in no namespace.
     ///
     /// # Errors
     /// As [`Shared::new_mount`]; nothing is left behind.
@@ -194,7 +193,8 @@ impl Shared {
     ) -> Result<Vec<(u32, u32)>, Errno> {
         let top = self.copy_mount(topology, from, kin)?;
         let mut made = vec![(top, from.mount)];
-        // Each with what its copy goes into; the last is next, so one tree is whole before another.
+        // Each with the mount that its copy goes into; the last is next, so one tree is whole
+        // before another.
         let children = |topology: &Topology, source: u32, into: u32| -> Vec<(u32, u32)> {
             let all = topology.children(source).iter().rev();
             all.map(|&child| (child, into)).collect()
@@ -220,7 +220,7 @@ impl Shared {
         Ok(made)
     }
 
-    /// A copy of `child`, mounted in `into`, if it belongs to what is copied.
+    /// A copy of `child`, mounted in `into`, if it is within the copied place.
     fn copy_child(
         &self,
         topology: &mut Topology,
@@ -255,8 +255,7 @@ impl Shared {
         }
     }
 
-    /// Frees mounts that were made just now and that nobody has seen, each after what is mounted in
-    /// it.
+    /// Frees mounts that were made just now and are not visible, children first.
     pub(crate) fn discard(&self, topology: &mut Topology, made: &[u32]) {
         for &mount in made.iter().rev() {
             self.take_out(topology, mount);
@@ -264,7 +263,7 @@ impl Shared {
         self.sweep(topology);
     }
 
-    /// Forgets a mount that was freed, and what it held.
+    /// Forgets a mount that was freed, and its pins.
     pub(super) fn forget_mount(&self, topology: &mut Topology, mount: u32) {
         if let Some(node) = topology.nodes.remove(&mount) {
             topology.forget_pivots(mount);
@@ -284,7 +283,7 @@ impl Shared {
         self.vacate(sb);
     }
 
-    /// Takes the place of `sb` away, and its entries along, if nothing is mounted of it.
+    /// Removes `sb` from the `Vfs`, with its entries, if no mount shows it.
     fn vacate(&self, sb: &SuperBlock) {
         let gone = sb.seat.lock().take_if(|seat| seat.mounts == 0);
         if let Some(gone) = gone {

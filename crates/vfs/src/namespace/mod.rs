@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mount namespaces: what `/` means, for whom, and when that ends; and how mounts in them are made,
-//! put on directories, spread and taken off. The mounts themselves are in `mount`.
+//! Mount namespaces: sets of mounts with a root, from the first task or handle to the last. The
+//! submodules make, attach, propagate and detach mounts; `mount` has the mounts themselves.
 //!
 //! # Kernel analogue
 //! `struct mnt_namespace`, `copy_mnt_ns`, `put_mnt_ns`, `mntns_install`.
 //!
 //! # States
-//! Held by tasks and handles -> ended by the last of them: its mounts go, those in use when nobody
-//! uses them any more. The first namespace lives as long as its `Vfs`.
+//! Held by tasks and handles -> ended by the last of them: its mounts go, those in use after their
+//! last user. The first namespace lives as long as its `Vfs`.
 //!
 //! The lowest mount of a namespace is an empty directory that no task sees (as the kernel's
 //! `rootfs`), so that what is mounted on it, `/`, can be exchanged like any other mount.
@@ -31,7 +31,7 @@ use crate::superblock::SuperBlock;
 use openpath_abi::Errno;
 use std::sync::Arc;
 
-/// A set of mounts with a root: what `/` means to the tasks in it. Holding it keeps it.
+/// A set of mounts with a root: the meaning of `/` for its tasks. A handle keeps it.
 ///
 /// Linux: a descriptor of `/proc/PID/ns/mnt`.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl core::fmt::Debug for Namespace {
     }
 }
 
-/// What all handles of one namespace share.
+/// The state that all handles of one namespace share.
 struct Hold {
     vfs: Arc<Shared>,
     id: u64,
@@ -98,8 +98,8 @@ impl Shared {
         Ok(id)
     }
 
-    /// A namespace with copies of all mounts of `old`: its number, and the copies with what each
-    /// was copied from. Held: the topology lock.
+    /// A namespace with copies of all mounts of `old`: its number, and the copies with their
+    /// originals. Held: the topology lock.
     ///
     /// # Errors
     /// `ENOSPC` (limit of namespaces or mounts), `ENOMEM`; nothing is left behind.
@@ -136,14 +136,14 @@ impl Shared {
         id
     }
 
-    /// What `/` is in a namespace: the root of the topmost mount on its lowest one. Held: the
-    /// topology lock.
+    /// The root of a namespace: that of the topmost mount on its lowest one. Held: the topology
+    /// lock.
     pub(crate) fn root_of(&self, topology: &Topology, namespace: u64) -> Option<Spot> {
         let bottom = topology.namespaces.get(&namespace)?.root;
         Some(self.topmost(topology, bottom))
     }
 
-    /// Takes all mounts of a namespace that nobody holds any more out of it.
+    /// Takes all mounts out of a namespace that has no holders any more.
     fn end_namespace(&self, id: u64) {
         let topology = &mut *self.mounts.topology.lock();
         if let Some(ns) = topology.namespaces.get(&id).copied() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts are put on directories and taken off.
+//! Attaches mounts to directories and detaches them.
 //!
 //! # Kernel analogue
 //! `attach_mnt`, `umount_mnt`, `mnt_change_mountpoint`.
 //!
 //! # Rules
-//! R1. What belongs together happens during one change of `Mounts::changes`: a walk finds all of it
-//!     or nothing.
+//! R1. Steps that belong together happen during one change of `Mounts::changes`: a walk finds all
+//!     of them or none.
 
 use crate::instance::Shared;
 use crate::mount::Topology;
@@ -15,7 +15,7 @@ use crate::path::Spot;
 use openpath_abi::Errno;
 use openpath_sync::{Change, Pin};
 
-/// A directory that is held so that something can be mounted on it.
+/// A directory that is pinned to be mounted on.
 pub(super) struct Point {
     at: Spot,
     pin: Pin,
@@ -36,7 +36,7 @@ impl Shared {
         Ok(Point { at, pin })
     }
 
-    /// Lets a directory go that nothing was mounted on.
+    /// Lets go of a directory that nothing was mounted on.
     pub(super) fn let_point_go(&self, point: Point) {
         self.dcache.store.release(point.pin);
     }
@@ -68,7 +68,7 @@ impl Shared {
         let Point { at, pin } = point;
         let unused = topology.enter(mount, at.mount, at.dentry, pin);
         debug_assert!(unused.is_none(), "it was mounted nowhere");
-        // What is found below this directory changes, for paths as for steps.
+        // The names found below this directory change, for paths as for steps.
         let _moved = self.dcache.begin_dir_change(at.dentry);
         self.dcache.set_flags(at.dentry, dflag::MOUNTED, 0);
         self.mounts.insert(mount, at);
@@ -81,7 +81,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::detach`]; what it covered is still held.
+    /// As [`Shared::detach`]; the covered directory stays pinned.
     pub(super) fn take_off(
         &self,
         topology: &mut Topology,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts are taken out of their namespace, with what was mounted because of them elsewhere, and
-//! freed when nobody uses them any more.
+//! Unmounting: takes mounts out of their namespace, with their propagated copies, and frees them
+//! when their last user is gone.
 //!
 //! # Kernel analogue
 //! `umount_tree`, `propagate_umount`, `propagate_mount_busy`, `disconnect_mount`,
 //! `namespace_unlock`.
 //!
 //! # Rules
-//! R1. Of what was mounted elsewhere because of a mount, only that goes whose own mounts go too; a
-//!     mount that covers the root of one that goes takes its place.
-//! R2. A mount that is out and still in use waits in the books. Whoever lets go of a place in such
-//!     a mount sweeps; walks that pass through do not, and leave it to the next sweep.
+//! R1. A propagated copy goes along only if all mounts in it go too. A mount on the root of one
+//!     that goes takes its place.
+//! R2. A mount that is out and still in use waits in the books. A call that lets go of a place in
+//!     such a mount sweeps; walks that pass through do not, and leave it to the next sweep.
 
 use crate::instance::Shared;
 use crate::mount::Topology;
@@ -18,33 +18,33 @@ use crate::object::mflag;
 use openpath_abi::Errno;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What goes along, and what stays together.
+/// The extent of an unmount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Uproot {
-    /// What was mounted elsewhere because of it goes along; each mount by itself.
+    /// The tree and its propagated copies; each mount by itself.
     Everywhere,
     /// Only the tree; each mount by itself.
     Here,
-    /// Only the tree, and who is in it still finds what is mounted there (`UMOUNT_CONNECTED`).
+    /// Only the tree, and tasks in it still find the mounts inside (`UMOUNT_CONNECTED`).
     Together,
 }
 
-/// What becomes of mounts that were mounted because of others that go.
+/// The fates of propagated copies of mounts that go.
 #[derive(Default)]
 struct Fates {
     candidates: BTreeSet<u32>,
-    /// Whether a mount goes with all that is mounted in it, as far as that is known.
+    /// Whether a mount goes with all mounts in it, as far as that is known.
     whole: HashMap<u32, bool>,
     /// Those that stay.
     stay: HashSet<u32>,
 }
 
 impl Shared {
-    /// Takes `mount`, in which nothing is mounted, off and frees it, with what was mounted
-    /// elsewhere because of it. Held: the topology lock.
+    /// Detaches and frees `mount`, which has no mounts in it, with its propagated copies. Held: the
+    /// topology lock.
     ///
     /// # Errors
-    /// `EBUSY` if one of these is in use, or something is mounted in `mount`.
+    /// `EBUSY` if one of these is in use, or has a mount in it.
     pub(crate) fn unmount_idle(&self, topology: &mut Topology, mount: u32) -> Result<(), Errno> {
         if !topology.children(mount).is_empty() {
             return Err(Errno::EBUSY);
@@ -56,7 +56,7 @@ impl Shared {
                 idle.push(cognate);
             }
         }
-        // Nobody gets hold of one of them while they are taken out.
+        // No task can take one of them while they are taken out.
         let seized = self.dcache.store.freeze_mounts(idle.clone());
         let seized = seized.ok_or(Errno::EBUSY)?;
         let mut gone = self.take_out_tree(topology, mount, Uproot::Everywhere);
@@ -71,16 +71,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes the tree of mounts below `top` out, in use or not; what is not in use is freed. Held:
-    /// the topology lock.
+    /// Takes the tree of mounts below `top` out, in use or not; mounts that are not in use are
+    /// freed. Held: the topology lock.
     pub(crate) fn uproot(&self, topology: &mut Topology, top: u32, how: Uproot) {
         let gone = self.take_out_tree(topology, top, how);
         topology.waiting.extend(gone);
         self.sweep(topology);
     }
 
-    /// Takes off what is mounted on the directory `point`, whose name is gone, in whatever
-    /// namespace (`detach_mounts`).
+    /// Takes the mounts off the directory `point`, whose name is gone, in every namespace
+    /// (`detach_mounts`).
     #[cold]
     pub(crate) fn detach_mounts(&self, point: u32) {
         let topology = &mut *self.mounts.topology.lock();
@@ -98,7 +98,7 @@ impl Shared {
         self.sweep(topology);
     }
 
-    /// What hears of `mount`'s place and has something mounted there because of that.
+    /// The propagated copies of `mount`: the mounts at its place in the receivers of that place.
     fn cognates(&self, topology: &Topology, mount: u32) -> Vec<u32> {
         let Some((parent, point)) = self.mounts.below(mount) else {
             return Vec::new();
@@ -110,8 +110,7 @@ impl Shared {
             .collect()
     }
 
-    /// All that goes with the tree below `top`: that first, then what was mounted elsewhere because
-    /// of it (R1).
+    /// All that goes with the tree below `top`: first the tree, then its propagated copies (R1).
     fn with_cognates(&self, topology: &Topology, top: u32) -> Vec<u32> {
         let mut chosen = topology.tree(top);
         let mut fates = Fates::default();
@@ -206,8 +205,8 @@ impl Shared {
         gone
     }
 
-    /// What covers the root of `mount`, which goes, and does not go itself; before it, the lowest
-    /// mount of the stack below it that goes, whose place it takes.
+    /// The mount on the root of `mount`, which goes, if it does not go itself. Before it, the
+    /// lowest mount of the stack that goes: the survivor takes its place.
     fn survivor(
         &self,
         topology: &Topology,
@@ -227,7 +226,7 @@ impl Shared {
         Some((lowest, over))
     }
 
-    /// Takes one mount that nobody has seen off what it covers, to be swept.
+    /// Detaches one mount that is not visible yet, to be swept.
     pub(super) fn take_out(&self, topology: &mut Topology, mount: u32) {
         topology.set_propagation(mount, crate::mount::Propagation::Private);
         let changes = self.mounts.changes.change();
@@ -236,10 +235,10 @@ impl Shared {
         topology.waiting.push(mount);
     }
 
-    /// Frees mounts that are out and that nobody uses any more. Held: the topology lock.
+    /// Frees mounts that are out and unused. Held: the topology lock.
     pub(crate) fn sweep(&self, topology: &mut Topology) {
         loop {
-            // What is still mounted in another that waits goes after that.
+            // A mount inside another that waits goes after that.
             let (mut free, inside): (Vec<u32>, Vec<u32>) = core::mem::take(&mut topology.waiting)
                 .into_iter()
                 .partition(|&m| self.mounts.below(m).is_none());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How news reaches listeners: those of an inode, of a directory, or of both.
+//! Delivery of events: to the marks of an inode, of its directory, or of both.
 //!
 //! # Kernel analogue
 //! `fsnotify_inode`, `fsnotify_name`, `__fsnotify_parent`.
@@ -11,30 +11,29 @@ use crate::mark::News;
 use crate::object::{Pins, dflag};
 use openpath_sync::{Mutex, Pin};
 
-/// Where something happens: an inode and the entry through which it is reached. The caller pins
-/// both.
+/// The scene of an event: an inode and the entry through which it is reached. The caller pins both.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) dcache: &'a Dcache,
     pub(crate) house: &'a Mutex<Pins, House>,
-    /// Pins of the calling task; the house's are taken without.
+    /// Pins of the calling task; `None`: the `Vfs`'s own are used.
     pub(crate) pins: Option<&'a Pins>,
     pub(crate) dentry: u32,
     pub(crate) inode: &'a Inode,
 }
 
-/// How something happens at a place.
+/// The way in which an event reaches its inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// An open file: who excludes unlinked entries is not told of one.
+    /// An open file: a mark that excludes unlinked entries gets no event of one.
     File,
-    /// A name, or what a file is open at: everyone is told.
+    /// A name, or the place of an open file: every mark gets the event.
     Name,
 }
 
 impl Scene<'_> {
-    /// Tells who watches the directory that the entry is in, with its name, then who watches the
-    /// inode (`fsnotify_parent`).
+    /// Tells the marks of the entry's directory, with its name, then those of the inode
+    /// (`fsnotify_parent`).
     #[cold]
     pub(crate) fn tell(&self, mask: u32, through: Through) {
         let entry = self.dcache.at(self.dentry).word().sample_steady();
@@ -50,7 +49,7 @@ impl Scene<'_> {
         self.inode.tell(news);
     }
 
-    /// Tells who watches the directory that the entry is in at this moment, or was when it was
+    /// Tells the marks of the directory that the entry is in at this moment, or was in when it was
     /// unlinked.
     fn tell_parent(&self, news: News<'_>) {
         let dcache = self.dcache;
@@ -64,8 +63,8 @@ impl Scene<'_> {
                 .store
                 .dentry_payload(&pin)
                 .filter(|dir| dir.flags() & flag::WATCHED != 0);
-            // What was pinned is the parent only if the entry has not moved meanwhile; an entry
-            // keeps its parent in place.
+            // The pinned directory is the parent only if the entry has not moved meanwhile; an
+            // entry keeps its parent in place.
             let still = match watched {
                 None => dcache.at(self.dentry).parent.get() == parent,
                 Some(dir) => match dcache.name_of(self.dentry) {

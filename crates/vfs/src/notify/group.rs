@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A group: one inotify instance, and the open file that stands for it.
+//! Notification groups: one for each inotify instance, with its watches, queue and open file.
 //!
 //! # Kernel analogue
 //! `struct fsnotify_group` with its `idr` of watches; `inotify_fops`.
@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 /// The request that asks how much there is to read (`FIONREAD`).
 const FIONREAD: u32 = 0x541b;
 
-/// What is watched.
+/// One watch.
 struct Watch {
     inode: Arc<Inode>,
     sb: Weak<SuperBlock>,
@@ -52,16 +52,16 @@ impl Table {
     }
 }
 
-/// What has the watchers of a `Vfs`.
+/// Gives a group the notification state of its `Vfs`.
 pub(crate) trait Watchers: Send + Sync {
-    /// They.
+    /// The state.
     fn notify(&self) -> &Notify;
 }
 
-/// One instance: its watches and what they told.
+/// One instance: its watches and its events.
 pub(crate) struct Group {
     vfs: Weak<dyn Watchers>,
-    /// Whom instance and watches are counted for.
+    /// The user that instance and watches are counted for.
     uid: u32,
     table: Mutex<Table, NotifyWatches>,
     queue: Queue,
@@ -71,7 +71,7 @@ impl Group {
     /// A group without watches, counted for `uid`.
     ///
     /// # Errors
-    /// `EMFILE`: the user has as many as may be.
+    /// `EMFILE`: the user has as many as allowed.
     pub(crate) fn new<W: Watchers + 'static>(
         vfs: &Arc<W>,
         limits: &Limits,
@@ -90,13 +90,13 @@ impl Group {
         Ok(group)
     }
 
-    /// What was told.
+    /// Its events.
     #[cfg(test)]
     pub(super) fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// Goes on with the number after `last`, as after that many watches.
+    /// Continues with the number after `last`, as after that many watches.
     #[cfg(test)]
     pub(crate) fn skip_to(&self, last: i32) {
         self.table.lock().last = last;
@@ -147,12 +147,12 @@ impl Group {
             watch
         };
         self.uncount(|notify| notify.end_watches(self.uid, 1));
-        // Maybe the last owner of the inode: no lock is held.
+        // This may drop the last reference to the inode: no lock is held.
         drop(watch);
         Some(())
     }
 
-    /// Ends every watch in a tree that nobody mounts any more.
+    /// Ends every watch in a tree that has no mount any more.
     pub(crate) fn unmounted(self: &Arc<Self>, sb: &SuperBlock) {
         let here = |watch: &Watch| std::ptr::eq(watch.sb.as_ptr(), sb);
         let gone: Vec<(i32, bool)> = {
@@ -170,7 +170,7 @@ impl Group {
         }
     }
 
-    /// Ends all watches and forgets what was told (`fsnotify_destroy_group`).
+    /// Ends all watches and drops all events (`fsnotify_destroy_group`).
     fn close(self: &Arc<Self>) {
         let watches = core::mem::take(&mut self.table.lock().watches);
         for (&wd, watch) in &watches {
@@ -195,7 +195,7 @@ impl Listener for Group {
         self.queue.push(wd, mask, cookie, name);
     }
 
-    /// Unless someone else has (`inotify_ignored_and_remove_idr`).
+    /// Unless another thread has (`inotify_ignored_and_remove_idr`).
     fn forget(self: Arc<Self>, wd: i32) {
         let _ended = self.end(wd, None);
     }

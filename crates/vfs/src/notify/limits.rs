@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a `Vfs` knows of its watchers: how many there are, whose, and which groups.
+//! Counts and limits of notification groups and watches, by user, and the list of all groups.
 //!
 //! # Kernel analogue
 //! `struct ucounts` with `UCOUNT_INOTIFY_INSTANCES` and `UCOUNT_INOTIFY_WATCHES`.
@@ -10,7 +10,7 @@ use openpath_sync::{Mutex, Word, Word32};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-/// What one user has.
+/// The counts of one user.
 #[derive(Default)]
 struct Counts {
     instances: u32,
@@ -76,12 +76,12 @@ impl Notify {
         books.forget(uid);
     }
 
-    /// Enters a group among those that are told of unmounts.
+    /// Enters a group in the list that unmounts go through.
     pub(crate) fn register(&self, group: &Arc<Group>) {
         self.rest.books.lock().groups.push(Arc::downgrade(group));
     }
 
-    /// The groups there are.
+    /// All groups.
     pub(crate) fn groups(&self) -> Vec<Arc<Group>> {
         let books = self.rest.books.lock();
         books.groups.iter().filter_map(Weak::upgrade).collect()
@@ -118,7 +118,7 @@ impl Notify {
 }
 
 impl Books {
-    /// Forgets a user who has nothing.
+    /// Forgets a user without groups and watches.
     fn forget(&mut self, uid: u32) {
         let idle = |counts: &Counts| counts.instances == 0 && counts.watches == 0;
         if self.users.get(&uid).is_some_and(idle) {

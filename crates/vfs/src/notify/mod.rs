@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notification: who watches an inode is told what happens to it.
+//! Notification: an event on a watched inode is queued for every group that watches it.
 //!
 //! # Kernel analogue
 //! fsnotify with inotify as its one listener: [`Group`] is `struct fsnotify_group`, a mark is
 //! `struct fsnotify_mark`, the list on an inode is its `fsnotify_mark_connector`.
 //!
-//! These are the groups, and how news reaches them. The list on an inode is in `mark` and
+//! This module has the groups and the delivery of events. The list on an inode is in `mark` and
 //! `inode::marks`, the events of each call in `events` and `target::events`, the calls in
 //! `ops::inotify`.
 //!
 //! # States
 //! A watch: in its group's table and on its inode -> spent (off the inode: one shot, inode gone,
-//! unmounted) -> out of the table. Whoever takes it out of the table queues its `IN_IGNORED`, so
-//! there is one, and it is the watch's last event.
+//! unmounted) -> out of the table. The thread that takes it out of the table queues its
+//! `IN_IGNORED`, so there is one, and it is the watch's last event.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -22,7 +22,7 @@
 //! | marks of an inode | their lock | the same |
 //! | table of a group | its lock | the same |
 //! | queue of a group | its lock | the same |
-//! | what a user has | the books' lock | the same |
+//! | counts of a user | the books' lock | the same |
 //!
 //! # Locks
 //! Table of a group -> books; table of a group -> marks of an inode -> queue of a group. Two lists
@@ -31,22 +31,22 @@
 //!
 //! # Rules
 //! R1. While nothing is watched, a call reads one word of the `Vfs` and nothing else. One watch
-//!     anywhere makes each event of the `Vfs` look at the flags of two inodes.
-//! R2. A group is told of its watch of the directory first, with the name, then of its watch of the
-//!     inode itself, without.
-//! R3. A watch owns its inode: the list of marks is not lost while a backend forgets the inode.
+//!     anywhere makes each event of the `Vfs` read the flags of two inodes.
+//! R2. A group gets the event of its watch on the directory first, with the name, then that of its
+//!     watch on the inode itself, without.
+//! R3. A watch keeps its inode: the list of marks is not lost while a backend forgets the inode.
 //!
 //! # Guarantees
 //! G1. Events of one thread are queued in the order it caused them, before its call returns.
-//! G2. A queue holds [`max_queued_events`](crate::Limits::max_queued_events) events and the one
-//!     that says more were lost; names are those of entries, 255 bytes at most.
+//! G2. A queue holds [`max_queued_events`](crate::Limits::max_queued_events) events and one
+//!     overflow event; names are those of entries, 255 bytes at most.
 //!
 //! # Limits
-//! * The end of an unlinked inode (`IN_DELETE_SELF`) is told by the call that puts back the last
-//!   use of the entry. If that was a walk going by, and no call that removes, closes or leaves, it
-//!   is told when the entry's slot is reclaimed.
-//! * A backend that makes a second inode for a file of which one lives splits its watchers.
-//! * A directory is not told of its entries while a `Vfs` has no pins left.
+//! * The call that drops the last use of an unlinked inode's entry queues its `IN_DELETE_SELF`. If
+//!   that was a passing walk, not a call that removes, closes or leaves, the event comes when the
+//!   entry's slot is reclaimed.
+//! * A backend that makes a second inode for a file with a live one splits its watches.
+//! * A directory gets no events of its entries while a `Vfs` has no pins left.
 
 mod emit;
 mod group;

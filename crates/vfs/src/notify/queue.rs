@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queue of a group: what it has been told and nobody has read yet.
+//! The event queue of a group: events that were not read yet.
 //!
 //! # Kernel analogue
 //! `fsnotify_insert_event`, `inotify_merge`, `inotify_read`, `copy_event_to_user`.
@@ -53,9 +53,9 @@ struct State {
     events: VecDeque<Event>,
     /// Bytes that reading all of them would fill.
     bytes: usize,
-    /// The event that says that events were lost is among them.
+    /// The overflow event is among them.
     overflowed: bool,
-    /// Who waits for an event.
+    /// Readers that wait for an event.
     waiting: WaitQueue,
 }
 
@@ -79,8 +79,8 @@ impl Queue {
         }
     }
 
-    /// Adds an event, unless it says again what the last one says. Past the limit, one event says
-    /// that there were more.
+    /// Adds an event, unless it repeats the last one. Past the limit, one overflow event stands for
+    /// the rest.
     pub(super) fn push(&self, wd: i32, mask: u32, cookie: u32, name: &[u8]) {
         let wake = {
             let mut state = self.state.lock();
@@ -109,7 +109,7 @@ impl Queue {
             };
             state.bytes += event.size();
             state.events.push_back(event);
-            // Readers take as much as they can: what is left is for another.
+            // Readers take as much as they can: the rest is for another.
             state.waiting.wake_all()
         };
         drop(wake);

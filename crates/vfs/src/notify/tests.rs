@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups, marks and queues by themselves: limits, and what threads do to each other.
+//! Groups, marks and queues by themselves: limits, and races between threads.
 
 use super::group::{Group, Instance};
 use crate::Limits;

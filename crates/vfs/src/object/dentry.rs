@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One name in one directory. See `dcache`.
+//! The words of a dentry: one name in one directory. See `dcache`.
 
 use crate::inode::Inode;
 use openpath_sync::{Item, Life, Word, Word32, slab_item};
@@ -18,11 +18,11 @@ pub(crate) mod dflag {
     pub(crate) const SLOW_SEARCH: u64 = 1 << 7;
     /// Not found by name any more.
     pub(crate) const UNHASHED: u64 = 1 << 8;
-    /// The backend is to be asked at the next use of the name.
+    /// The backend must confirm the name at its next use.
     pub(crate) const REVALIDATE: u64 = 1 << 9;
     /// Root of a superblock.
     pub(crate) const ROOT: u64 = 1 << 10;
-    /// All names in this directory are cached: what is not found does not exist.
+    /// All names in this directory are cached: any other does not exist.
     pub(crate) const COMPLETE: u64 = 1 << 11;
     /// Of a tree that confirms ([`crate::Caching::Confirm`]); `REVALIDATE` and, on directories,
     /// `SLOW_SEARCH` are set for good.
@@ -30,12 +30,12 @@ pub(crate) mod dflag {
     /// Of a tree whose backend answers at once when it is asked to
     /// ([`crate::SuperBlockOptions::tries`]).
     pub(crate) const TRIES: u64 = 1 << 13;
-    /// What an entry has from the tree it is in.
+    /// The flags that an entry has from its tree.
     pub(crate) const OF_TREE: u64 = CONFIRM | TRIES;
 }
 
 slab_item! {
-    /// One name in one directory. 64 bytes: all that a lock-free step reads.
+    /// One name in one directory. 64 bytes: all words that a lock-free step reads.
     pub struct Dentry: Inode {
         /// First half of the name's key.
         pub(crate) lo: Word,
@@ -47,10 +47,9 @@ slab_item! {
         pub(crate) link: Word32,
         /// Number of its superblock in this `Vfs`.
         pub(crate) sb: Word32,
-        /// Where the rest of a long name is, or 0.
+        /// The block of the rest of a long name, or 0.
         pub(crate) block: Word32,
-        /// When something about this directory last changed what is found below it, by its
-        /// superblock's clock.
+        /// The last change of what is found below this directory, by its superblock's clock.
         pub(crate) last_change: Word,
         /// Not 0: a walk ended here since the hand of its queue came by.
         pub(crate) mark: Word32,
@@ -58,7 +57,7 @@ slab_item! {
 }
 
 impl Dentry {
-    /// Notes that a walk ended here. In the steady state one did, and nothing is stored.
+    /// Notes that a walk ended here. In the steady state one did before, and nothing is stored.
     #[inline(always)]
     pub(crate) fn touch(&self) {
         if self.mark.peek() == 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lies in the store of a `Vfs`: mounts, dentries, open files, and the pins on them.
+//! The objects in the store of a `Vfs`: mounts, dentries, open files, and the pins on them.
 //!
-//! This is data. Who writes which word, and when, is said where it is done: `dcache` for dentries,
-//! `mount` for mounts, `file` for open files.
+//! This is data. The rules for writing its words are in `dcache` for dentries, in `mount` for
+//! mounts, in `file` for open files.
 
 mod dentry;
 mod file;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mount, as the walk sees it, and what a pin on it gives access to. See `mount`.
+//! The words of a mount, and the data that a pin on it gives access to. See `mount`.
 
 use crate::absent::Hidden;
 use crate::superblock::SuperBlock;
@@ -7,7 +7,7 @@ use openpath_sync::rcu::RcuCell;
 use openpath_sync::{Item, Life, Word, Word32, slab_item};
 use std::sync::Arc;
 
-/// Flags of a mount in its life word: what can differ between two mounts of one tree.
+/// Flags of a mount in its life word, which can differ between two mounts of one tree.
 pub mod mflag {
     /// Nothing may be changed through this mount.
     pub const READ_ONLY: u64 = 1 << 3;
@@ -27,13 +27,14 @@ pub mod mflag {
     pub const NO_SYM_FOLLOW: u64 = 1 << 10;
     /// Taken out of its namespace, and still in use.
     pub(crate) const OUT: u64 = 1 << 11;
-    /// A root in it was exchanged for another: who starts from it asks whether that was its own.
+    /// A root in it was exchanged for another: a walk from it checks whether that was its task's
+    /// own.
     pub(crate) const PIVOTED: u64 = 1 << 12;
-    /// What keeps a path that starts in a mount from the plain lane.
+    /// The flags that keep a path from this mount off the plain lane.
     pub(crate) const NOT_PLAIN: u64 = PIVOTED | ABSENT;
     /// Some names are absent: walks ask the rules.
     pub(crate) const ABSENT: u64 = 1 << 15;
-    /// What can differ between two mounts of one tree.
+    /// The flags that can differ between two mounts of one tree.
     pub const ALL: u64 = READ_ONLY
         | NO_SUID
         | NO_DEV
@@ -45,7 +46,7 @@ pub mod mflag {
 }
 
 slab_item! {
-    /// A mount, as the walk sees it.
+    /// The words of a mount that walks read.
     pub(crate) struct MountSlot: MountData {
         /// The mount that this one is mounted in; 0 for the first of a namespace and for a detached
         /// one.
@@ -69,14 +70,14 @@ impl MountSlot {
     }
 }
 
-/// What a pin on a mount gives access to.
+/// The data that a pin on a mount gives access to.
 pub(crate) struct MountData {
     pub(crate) sb: Arc<SuperBlock>,
     /// Unique for the life of the `Vfs` (`STATX_MNT_ID_UNIQUE`).
     pub(crate) id: u64,
     /// Device number of the tree, as `stat` shows it.
     pub(crate) dev: u64,
-    /// Not 0 while someone asks whether anything writes through this mount; see `task::write`.
+    /// Not 0 while a task looks for writers through this mount; see `task::write`.
     pub(crate) asked: Word,
     /// Whether it was found idle by a `MNT_EXPIRE` before.
     pub(crate) expiring: Word,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands at the end of an open: may it be opened so, by this task (`do_open`, `may_open`,
-//! `do_dentry_open`)?
+//! The checks at the end of an open: whether this task may open this file in this way (`do_open`,
+//! `may_open`, `do_dentry_open`).
 
 use super::OpenOp;
 use super::sticky::{sticky_allows, sticky_level};
@@ -24,7 +24,7 @@ use openpath_abi::{Errno, OFlags, mode};
 use openpath_sync::{FileRef, Pin, Sample};
 use std::sync::Arc;
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
     /// The entry, when it was pinned.
@@ -35,7 +35,7 @@ pub(super) struct Ended {
     pub(super) created: bool,
 }
 
-/// Turns what a walk ended at into an open file: checks, and hands the walk's pin over.
+/// Opens the end of a walk: checks it, and takes over the walk's pin.
 ///
 /// # Errors
 /// In this order: `EEXIST`, `EISDIR`, `EACCES` (sticky rules) for `O_CREAT`; `ENOTDIR`; `EROFS`
@@ -61,8 +61,8 @@ pub(super) fn finish<'t>(
     }
 }
 
-/// As [`finish`], for a file of the cache that neither waits nor asks its backend to be opened;
-/// `None`, and the pin let go, for others.
+/// As [`finish`], for a cached file whose open neither waits nor asks its backend; `None`, and the
+/// pin released, for others.
 #[inline(always)]
 pub(super) fn at_once(
     core: &Core,
@@ -101,7 +101,7 @@ fn at_once_ruled(
         !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR)
             || inode.flags() & hooks(op.flags) != 0
             || core.vfs.has_leases(inode)
-            // As long as it is none, it is not marked as an open.
+            // A file with neither access is not marked as an open.
             || op.flags & O_ACCMODE == O_ACCMODE
     });
     if waits {
@@ -131,7 +131,7 @@ fn make(core: &Core, pin: Pin, flags: OFlags, created: bool) -> FileRef {
     core.make_file(pin, making)
 }
 
-/// Flags that change nothing about whether a regular file may be opened for reading.
+/// Flags that do not matter to whether a regular file may be opened for reading.
 const IDLE: OFlags = OFlags::union_of(&[
     O_LARGEFILE,
     O_NONBLOCK,
@@ -146,14 +146,14 @@ const IDLE: OFlags = OFlags::union_of(&[
 /// The answer for a regular file opened only for reading, which needs no more than its permissions.
 #[inline(always)]
 fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Result<(), Errno>> {
-    // Where someone watches, opens go by all the rules, which tell of them.
+    // Where a watch exists, opens go by all the rules, which tell of them.
     if core.vfs.notify.is_active() || op.flags.intersects(!IDLE) || walked & lflag::DIRECTORY != 0 {
         return None;
     }
     let inode = core.vfs.dcache.store.dentry_payload(pin)?;
     let mode_bits = inode.mode();
     if mode_bits & mode::S_IFMT != mode::S_IFREG
-        // A list may deny what the mode gives everyone.
+        // An access control list may deny access that the mode gives to everyone.
         || inode.flags() & (flag::OPEN_HOOK | flag::LEASED | flag::ACL) != 0
         || core.by_lock_pointer && core.vfs.has_leases(inode)
     {
@@ -167,8 +167,8 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
     Some(Ok(()))
 }
 
-/// The answer for a regular file that exists and is opened for writing, made or not if it did not,
-/// where no rule but permissions and write access is in the way.
+/// The answer for a regular file that exists and is opened for writing, with or without `O_CREAT`,
+/// if no rule but permissions and write access matters.
 #[inline(always)]
 fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errno>> {
     const SPECIAL: u64 =
@@ -191,7 +191,7 @@ fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errn
         return Some(allowed);
     }
     let opened = core.get_write_access(pin, mount, inode);
-    // Again, now that the mark is out: who took a lease before has not seen it.
+    // Again, now that the mark is visible: an earlier taker of a lease has not seen it.
     if opened.is_ok() && inode.flags() & flag::LEASED != 0 {
         core.pins.mark_opened(pin);
         return None;
@@ -227,8 +227,8 @@ fn finish_ruled<'t>(
     Ok(file)
 }
 
-/// Everything between the walk and the opening of the inode; the permission to change the mount, if
-/// the file is to be cut.
+/// All checks between the walk and the opening of the inode; the permission to change the mount, if
+/// the file is truncated.
 #[inline(always)]
 pub(super) fn granted<'t>(
     core: &'t Core,
@@ -282,7 +282,8 @@ pub(super) fn granted<'t>(
 /// # Errors
 /// `ELOOP` (a link), `EISDIR` (a directory for writing), `EACCES` (a device on a `nodev` mount),
 /// those of
-/// [`perm::inode_permission`], `EPERM` (append-only opened otherwise; `O_NOATIME` by a stranger).
+/// [`perm::inode_permission`], `EPERM` (append-only opened otherwise; `O_NOATIME` by a task that is
+/// not the owner).
 #[inline(always)]
 pub(super) fn may_open(
     core: &Core,
@@ -317,8 +318,7 @@ pub(super) fn may_open(
     Ok(())
 }
 
-/// Opens what a walk was permitted to open (`vfs_open`, `do_dentry_open`): an open file, or
-/// nothing.
+/// Opens a permitted file (`vfs_open`, `do_dentry_open`): an open file, or nothing.
 ///
 /// # Errors
 /// Those of [`open_inode`]; `EINVAL` (`O_DIRECT` where there is none).
@@ -372,13 +372,13 @@ pub(super) fn write_access(
     Ok(())
 }
 
-/// What one opening keeps of its own.
+/// The state of one opening.
 type Own = Option<Arc<Box<dyn FileOps>>>;
 
 /// Opens the inode itself; an open for writing leaves the pin marked.
 ///
 /// # Errors
-/// `ETXTBSY`, `EROFS` (mount), `EAGAIN` or `EINTR` (somebody has a lease), `ENXIO` (socket), what
+/// `ETXTBSY`, `EROFS` (mount), `EAGAIN` or `EINTR` (a lease is in the way), `ENXIO` (socket), what
 /// the backend meets, or the FIFO ([`open_fifo`]) or device (`Devices::open`).
 #[inline(always)]
 fn open_inode(core: &Core, pin: &Pin, flags: OFlags) -> Result<Own, Errno> {
@@ -417,7 +417,7 @@ fn open_inode(core: &Core, pin: &Pin, flags: OFlags) -> Result<Own, Errno> {
     Ok(Some(Arc::new(own)))
 }
 
-/// Opens a FIFO; with [`TRIED`] not where it would wait for a peer.
+/// Opens a FIFO; with [`TRIED`] not if it would wait for a peer.
 ///
 /// # Errors
 /// Those of [`open_fifo`]; `EAGAIN` (it would wait, and is only tried).
@@ -433,7 +433,7 @@ fn open_end(core: &Core, inode: &Inode, flags: OFlags) -> Result<End, Errno> {
     end.ok_or_else(|| core.give_up(Reason::Peer))
 }
 
-/// The flags of an inode whose backend is asked at an open with these flags.
+/// The inode flags that make an open with these flags ask the backend.
 pub(super) fn hooks(flags: OFlags) -> u64 {
     if flags & O_ACCMODE == O_RDONLY {
         flag::OPEN_HOOK
@@ -467,7 +467,7 @@ fn ask_hook(
     own
 }
 
-/// Cuts the file to nothing for `O_TRUNC` (`handle_truncate`).
+/// Truncates the file for `O_TRUNC` (`handle_truncate`).
 fn truncate(core: &Core, file: &Filp<'_>) -> Result<(), Errno> {
     let target = file.target()?;
     let inode = target.inode;

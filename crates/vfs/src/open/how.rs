@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the flags of an open ask for, and which combinations are refused (`build_open_how`,
-//! `build_open_flags`).
+//! Translates and checks the flags of an open (`build_open_how`, `build_open_flags`).
 
 use crate::config::Profile;
 use crate::file_ops::{QUICK, TRIED};
@@ -74,7 +73,7 @@ impl OpenOp {
     }
 }
 
-/// Flags that ask for nothing that could be refused by itself.
+/// Flags that are never refused by themselves.
 const PLAIN: OFlags = OFlags::union_of(&[
     O_ACCMODE,
     O_NOCTTY,
@@ -94,7 +93,7 @@ const ACCESS: [u32; 4] = [
     MAY_READ | MAY_WRITE,
 ];
 
-/// What plain flags of open(2) ask for, without going through the rules.
+/// The open that plain flags of open(2) ask for, without going through the rules.
 #[inline(always)]
 pub(super) fn plain(flags: OFlags) -> Option<OpenOp> {
     if flags.intersects(!PLAIN) {
@@ -111,7 +110,7 @@ pub(super) fn plain(flags: OFlags) -> Option<OpenOp> {
     })
 }
 
-/// openat2 only, from Linux 7.2 on: what is no regular file is `EFTYPE`.
+/// openat2 only, from Linux 7.2 on: any file that is not regular is `EFTYPE`.
 const OPENAT2_REGULAR: u64 = 1 << 32;
 
 /// Flags valid under `profile`.
@@ -125,7 +124,7 @@ fn valid(profile: Profile) -> u64 {
     u64::from(VALID | more) | regular
 }
 
-/// What open(2), openat(2) and creat(2) mean by their flags: unknown ones are dropped.
+/// The meaning of open(2), openat(2) and creat(2) flags: unknown ones are dropped.
 pub(crate) fn lenient(flags: OFlags, mode: u32, profile: Profile) -> OpenHow {
     let mut flags = u64::from(flags | O_LARGEFILE) & valid(profile);
     if flags & u64::from(O_PATH) != 0 {
@@ -144,7 +143,7 @@ pub(crate) fn lenient(flags: OFlags, mode: u32, profile: Profile) -> OpenHow {
     }
 }
 
-/// What openat2(2) means by its flags: nothing is dropped, and files may be large.
+/// The meaning of openat2(2) flags: nothing is dropped, and files may be large.
 pub(crate) fn strict(how: &OpenHow) -> OpenHow {
     let large = if how.flags & u64::from(O_PATH) == 0 {
         u64::from(O_LARGEFILE)
@@ -251,7 +250,7 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
 }
 
 fn lookup_flags(flags: OFlags, resolve: ResolveFlags) -> Result<u32, Errno> {
-    // What must be absent is not followed, but the file does not remember that as a flag.
+    // A name that must be absent is not followed, but the file does not remember that as a flag.
     let exclusive = flags.contains(O_CREAT | O_EXCL);
     let mut lookup = 0;
     let mut map = |on: bool, flag: u32| lookup |= if on { flag } else { 0 };
@@ -270,7 +269,7 @@ fn lookup_flags(flags: OFlags, resolve: ResolveFlags) -> Result<u32, Errno> {
     map(resolve.contains(RESOLVE_BENEATH), lflag::BENEATH);
     map(resolve.contains(RESOLVE_IN_ROOT), lflag::IN_ROOT);
     if resolve.contains(RESOLVE_CACHED) {
-        // Making or cutting a file may always wait.
+        // Making or truncating a file may always wait.
         if flags.intersects(O_TRUNC | O_CREAT | O_TMPFILE_ONLY) {
             return Err(Errno::EAGAIN);
         }

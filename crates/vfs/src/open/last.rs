@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The last component of an open (`open_last_lookups`, `lookup_open`).
+//! The last component of an open: enters it, or makes it (`open_last_lookups`, `lookup_open`).
 
 use super::OpenOp;
 use crate::book::Kind;
@@ -16,9 +16,9 @@ use openpath_abi::fcntl::O_CREAT;
 use openpath_sync::{Pin, Sample};
 use std::sync::Arc;
 
-/// What the walk stands at after the last component.
+/// What the walk found at the last component.
 pub(super) enum Entered {
-    /// Something that was there.
+    /// An existing file.
     Existing,
     /// A file made just now.
     Created,
@@ -26,12 +26,11 @@ pub(super) enum Entered {
     Link,
 }
 
-/// Enters the last component, and makes it if that is asked for and it is absent.
+/// Enters the last component, and makes it if it is absent and the flags say so.
 ///
 /// # Errors
-/// `EISDIR` (a slash after what is to be made), those of the step, `ENOENT`; for a missing file:
-/// `ENAMETOOLONG`,
-/// `EROFS`, `EACCES`, what the backend meets.
+/// `EISDIR` (a slash after a name that is to be made), those of the step, `ENOENT`; for a missing
+/// file: `ENAMETOOLONG`, `EROFS`, `EACCES`, what the backend meets.
 #[inline(always)]
 pub(super) fn open_last(
     walk: &mut Walk<'_>,
@@ -101,7 +100,7 @@ fn create_locked(
         else {
             return Err(walk.refuse(Check::NotDirectory, Errno::ENOTDIR));
         };
-        // Whether it is writable matters only if there is something to be made.
+        // A read-only mount matters only if the file must be made.
         let writing = core.want_write(walk.at.mount, mount);
         let _names = dir.lock_names();
         if dir.flags() & flag::DEAD != 0 {

@@ -5,8 +5,8 @@
 //! `do_sys_openat2`, `path_openat`, `open_last_lookups`, `do_open`, `do_dentry_open`.
 //!
 //! # Order of checks
-//! arguments (`how`) -> path copied -> descriptor to be had (`EMFILE`) -> file object to be had
-//! (`ENFILE`) -> walk (`walk`) -> last component (`last`) -> what it is and who asks (`grant`) ->
+//! arguments (`how`) -> path copied -> a descriptor is free (`EMFILE`) -> a file object is free
+//! (`ENFILE`) -> walk (`walk`) -> last component (`last`) -> file type and permissions (`grant`) ->
 //! backend -> truncation.
 
 mod early;
@@ -100,7 +100,7 @@ impl Task {
         do_open(&self.core, dirfd, path, &op)
     }
 
-    /// Opens `path` for writing, made or cut to nothing. Linux: creat(2).
+    /// Opens `path` for writing, made or truncated. Linux: creat(2).
     ///
     /// # Errors
     /// As [`Task::openat`].
@@ -121,7 +121,7 @@ impl Task {
         self.openat2_by(dirfd, path, how, 0)
     }
 
-    /// As [`Task::openat2`], walked as `lookup` says besides.
+    /// As [`Task::openat2`], with further walk flags in `lookup`.
     #[inline(always)]
     pub(crate) fn openat2_by(
         &self,
@@ -135,8 +135,8 @@ impl Task {
         do_open(&self.core, dirfd, path, &op)
     }
 
-    /// As [`Task::openat2`], with `open_how` as the bytes a guest passed: it says they are `size`,
-    /// of which `readable` can be read.
+    /// As [`Task::openat2`], with `open_how` as the bytes that a guest passed: it says that they
+    /// are `size`, of which `readable` can be read.
     ///
     /// # Errors
     /// `EINVAL` (smaller than 24), `E2BIG` (larger than a page), `EFAULT`, `E2BIG` (unknown fields
@@ -152,7 +152,7 @@ impl Task {
     }
 }
 
-/// Whether path and limits allow an open at all: a descriptor must be to be had before anything is
+/// Whether path and limits allow an open at all: a descriptor must be available before anything is
 /// looked at or made.
 ///
 /// # Errors
@@ -166,7 +166,7 @@ pub(crate) fn admit(core: &Core, path: &[u8], op: &OpenOp) -> Result<(), Errno> 
     core.check_files_max()
 }
 
-/// Opens with arguments that were checked (`do_sys_openat2` from the path on).
+/// Opens with checked arguments (`do_sys_openat2` from the path on).
 #[inline(always)]
 fn do_open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
     admit(core, path, op)?;
@@ -176,7 +176,7 @@ fn do_open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno
     open_file(core, dirfd, path, op)
 }
 
-/// Opens what is cached at once, and else goes the long way.
+/// Opens a cached file at once, and others by a full walk.
 #[inline(always)]
 fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
     let base = core.base(dirfd);
@@ -200,11 +200,11 @@ fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Err
     open_reserved(core, base.at(), path, op)
 }
 
-/// What an open with one of these does is not undone by closing it again, or is no plain open.
+/// Flags of an open that a close does not undo, or that is no plain open.
 const LASTING: OFlags = O_TRUNC.union(O_TMPFILE_ONLY).union(O_PATH);
 
-/// Opens by a full walk, with the descriptor reserved: what is not cached, not plain, or to be
-/// made.
+/// Opens by a full walk, with the descriptor reserved: for files that are uncached, not plain, or
+/// must be made.
 #[inline(never)]
 fn open_reserved(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
     let reserved = core.reserve_fd(op.has(O_CLOEXEC))?;
@@ -246,7 +246,7 @@ fn reach(
     text.done(core);
     let created = created?;
     let (pin, sample) = walk.complete().map_err(|fail| match fail {
-        // What was made is there now: a second walk would find it.
+        // A file made on the way is there now: a second walk would find it.
         Fail::Moved if created => Fail::Errno(Errno::EXDEV),
         fail => fail,
     })?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opening once more what is open.
+//! Reopening: opens the file of a descriptor once more.
 //!
 //! # Kernel analogue
-//! open(2) of `/proc/self/fd/N`, `O_EMPTYPATH` of later kernels: the file itself, whatever became
-//! of the path that led to it, with the permissions that it has now.
+//! open(2) of `/proc/self/fd/N`, `O_EMPTYPATH` of later kernels. The path that led to the file does
+//! not matter; its present permissions do.
 
 use super::{OpenOp, do_open, how};
 use crate::file_ops::Fd;
@@ -12,8 +12,8 @@ use crate::walk::lflag;
 use openpath_abi::{Errno, OFlags};
 
 impl Task {
-    /// Opens the file at `fd` once more, as a file of its own: also what has no name any more, and
-    /// what is open with `O_PATH`. Linux: open(2) of `/proc/self/fd/N`.
+    /// Opens the file at `fd` once more, as a file of its own. The file may have lost its name, or
+    /// be open with `O_PATH`. Linux: open(2) of `/proc/self/fd/N`.
     ///
     /// ```
     /// # use openpath_abi::fcntl::{O_CREAT, O_PATH, O_RDWR, O_WRONLY};

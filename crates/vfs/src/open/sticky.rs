@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of others in sticky directories, opened with `O_CREAT`.
+//! The rules for `O_CREAT` opens of other users' files in sticky directories.
 //!
 //! # Kernel analogue
 //! `may_create_in_sticky`; `fs.protected_regular`, `fs.protected_fifos`.
@@ -10,8 +10,7 @@ use crate::task::Core;
 use openpath_abi::{Errno, mode};
 use openpath_sync::Pin;
 
-/// Whether `O_CREAT` may open what someone else put into a sticky directory
-/// (`may_create_in_sticky`).
+/// Whether `O_CREAT` may open another user's file in a sticky directory (`may_create_in_sticky`).
 #[inline(always)]
 pub(super) fn sticky_allows(core: &Core, pin: &Pin, inode: &Inode) -> Result<(), Errno> {
     if sticky_level(core, inode) == 0 {
@@ -20,8 +19,8 @@ pub(super) fn sticky_allows(core: &Core, pin: &Pin, inode: &Inode) -> Result<(),
     sticky_decides(core, pin, inode)
 }
 
-/// How strictly the sticky rules are to be kept for this kind of file: as its control says, and for
-/// all but regular files and FIFOs always.
+/// How strict the sticky rules are for this kind of file: as its control says, and always strict
+/// for all but regular files and FIFOs.
 #[inline(always)]
 pub(super) fn sticky_level(core: &Core, inode: &Inode) -> u8 {
     let sysctl = &core.vfs.config.sysctl;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files without a name: `O_TMPFILE` (`do_tmpfile`, `vfs_tmpfile`).
+//! `O_TMPFILE`: opens a new file without a name (`do_tmpfile`, `vfs_tmpfile`).
 
 use super::{OpenOp, grant};
 use crate::book::Kind;
@@ -17,8 +17,7 @@ use openpath_sync::Pin;
 ///
 /// # Errors
 /// Those of the walk (`ENOTDIR` for what is no directory), `EROFS`, `EACCES`, `EOPNOTSUPP`, what
-/// the backend meets,
-/// then those of opening it.
+/// the backend meets, then those of opening it.
 pub(super) fn open<'t>(
     core: &'t Core,
     at: At<'_>,
@@ -28,8 +27,8 @@ pub(super) fn open<'t>(
     let (dir, _) = walk::lookup(core, at, path, op.lookup | lflag::DIRECTORY)?;
     let made = make(core, &dir, op);
     core.pins.release(dir);
-    // What has no name was not created where one was looked up (`FMODE_CREATED`).
-    // It is open for writing at least, and is marked so.
+    // A file without a name was not created by a lookup (`FMODE_CREATED`). It is open for writing
+    // at least, and is marked so.
     grant::open_at(core, made?, op.flags, false)
 }
 
@@ -70,7 +69,7 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
         .dcache
         .add_nameless(core.tenant().book(), dir_pin.dentry(), inode)?;
     let pin = core.pins.pin_now(dir_pin.mount(), entry);
-    // Nobody finds it by name: from now on it lives for as long as it is open.
+    // No lookup finds it: it lives as long as it is open.
     vfs.dcache.bury(entry);
     let pin = pin.ok_or(Errno::ENOMEM)?;
     let allowed = match store.dentry_payload(&pin) {

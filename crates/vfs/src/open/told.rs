@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An open that is explained: up to what would change something, and no further.
+//! The dry run of an open, for an explanation: up to the first change, and no further.
 
 use super::how::{self, OpenOp};
 use super::{admit, grant, reach, tmpfile};
@@ -17,7 +17,7 @@ use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
 use openpath_abi::{Errno, OFlags, OpenHow, mode as kinds};
 use openpath_sync::Pin;
 
-/// What open(2) and openat(2) make of their flags.
+/// The open that flags of open(2) and openat(2) ask for.
 ///
 /// # Errors
 /// `EINVAL`, `EAGAIN`.
@@ -27,7 +27,7 @@ pub(crate) fn lenient_op(core: &Core, flags: OFlags, mode: u32) -> Result<OpenOp
     how::build(&how::lenient(flags, mode, profile), profile)
 }
 
-/// What openat2(2) makes of its argument.
+/// The open that an argument of openat2(2) asks for.
 ///
 /// # Errors
 /// `EINVAL`, `EAGAIN`.
@@ -36,17 +36,17 @@ pub(crate) fn strict_op(core: &Core, how: &OpenHow) -> Result<OpenOp, Errno> {
     how::build(&how::strict(how), core.vfs.config.profile)
 }
 
-/// Goes the way of an open whose arguments were checked, and stops before it opens.
+/// Follows an open with checked arguments, and stops before it opens.
 ///
 /// # Errors
-/// Those of the open, but for what a backend says to a change, or of its own to an open.
+/// Those of the open, except a backend's answers to a change or to the open itself.
 #[cold]
 pub(crate) fn told(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<(), Errno> {
     admit(core, path, op)?;
     let base = core.base(dirfd);
     let at = base.at();
     if op.lookup & walk::lflag::CACHED != 0 {
-        // The lock-free walk was left where a try goes on.
+        // The lock-free walk ended where a try goes on.
         return match tried(core, at, path, op) {
             Ok(()) => Ok(()),
             Err(Fail::Errno(errno)) => Err(errno),
@@ -86,10 +86,10 @@ fn attempt(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp, mode: Mode) -> Res
     Ok(())
 }
 
-/// Whether the file would be opened: everything up to the opening itself; for explaining.
+/// Whether the file would be opened: all steps up to the opening itself; for explanations.
 ///
 /// # Errors
-/// As [`grant::finish`], but for what the backend would say.
+/// As [`grant::finish`], except the backend's answers.
 fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Result<Would, Errno> {
     let truncates = grant::granted(core, pin, ended, op)?.is_some();
     let store = &core.vfs.dcache.store;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens that never wait.
+//! Tries: opens that never wait.
 //!
 //! # Rules
-//! R1. What is to be made or cut is not tried: that takes its directory's lock.
-//! R2. A file is opened as with `O_NONBLOCK`, and is without it afterwards unless it was asked for.
-//!     A FIFO alone is not: it would open for reading without a writer, which the call waits for.
-//!     Its open is given up instead ([`Reason::Peer`]).
+//! R1. A file that must be made or truncated is not tried: that takes its directory's lock.
+//! R2. A file is opened as with `O_NONBLOCK`, and is without it afterwards unless the caller asked
+//!     for it. A FIFO alone is not: it would open for reading without a writer, for which the call
+//!     must wait. Its open is given up instead ([`Reason::Peer`]).
 
 use super::{do_open, how};
 use crate::file_ops::Fd;
@@ -15,7 +15,7 @@ use crate::tried::TryError;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_TMPFILE_ONLY, O_TRUNC};
 use openpath_abi::{Errno, Mode, OFlags, OpenHow};
 
-/// What waits for a lock at least (R1).
+/// Flags of opens that wait for a lock at least (R1).
 const CHANGING: OFlags = O_CREAT.union(O_TRUNC).union(O_TMPFILE_ONLY);
 
 impl Task {
@@ -36,7 +36,8 @@ impl Task {
     /// As [`Task::openat`], but without a wait.
     ///
     /// # Errors
-    /// [`TryError::WouldBlock`], at once for what is to be made or cut; those of [`Task::openat`].
+    /// [`TryError::WouldBlock`], at once for a file that must be made or truncated; those of
+    /// [`Task::openat`].
     #[inline(always)]
     pub fn try_openat(
         &self,
@@ -69,16 +70,17 @@ impl Task {
         })
     }
 
-    /// As [`Task::openat2`], but without a wait: `RESOLVE_CACHED` need not be asked for.
+    /// As [`Task::openat2`], but without a wait, with or without `RESOLVE_CACHED`.
     ///
     /// # Errors
-    /// [`TryError::WouldBlock`], at once for what is to be made or cut; those of [`Task::openat2`].
+    /// [`TryError::WouldBlock`], at once for a file that must be made or truncated; those of
+    /// [`Task::openat2`].
     #[inline]
     pub fn try_openat2(&self, dirfd: Fd, path: &[u8], how: &OpenHow) -> Result<Fd, TryError> {
         self.try_openat2_by(dirfd, path, how, 0)
     }
 
-    /// As [`Task::try_openat2`], walked as `lookup` says besides.
+    /// As [`Task::try_openat2`], with further walk flags in `lookup`.
     #[inline(always)]
     pub(crate) fn try_openat2_by(
         &self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! May the caller? access(2), faccessat(2), faccessat2(2).
+//! Access checks: access(2), faccessat(2), faccessat2(2).
 
 use super::at_lookup;
 use super::resolve;
@@ -82,7 +82,7 @@ impl Task {
     }
 }
 
-/// Whether the credentials are those that access(2) asks about already.
+/// Whether the credentials are already the ones that access(2) checks.
 fn is_real(cred: &Cred) -> bool {
     let caps = if cred.uid == 0 { Cred::root().caps } else { 0 };
     cred.fsuid == cred.uid && cred.fsgid == cred.gid && cred.caps == caps

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mode and owner: chmod(2), fchmodat2(2), chown(2), lchown(2), fchownat(2) and their `f` forms.
+//! Changes of mode and owner: chmod(2), fchmodat2(2), chown(2), lchown(2), fchownat(2) and their
+//! `f` forms.
 //!
 //! # Kernel analogue
 //! `chmod_common`, `chown_common`, `notify_change`, `setattr_prepare`, `setattr_copy`.
@@ -8,7 +9,7 @@
 //! A change holds the inode's `InodeNames` lock from its first look at the attributes to the end.
 //!
 //! # Rules
-//! R1. A directory's new mode, owner or access control list may change who can search it: the
+//! R1. A directory's new mode, owner or access control list may change its search permission: the
 //!     change runs inside a `DirChange`, and the entry says afterwards whether walks must ask.
 
 use super::at_lookup;
@@ -33,7 +34,7 @@ impl Task {
 
     /// Sets the permission bits of `path`, relative to `dirfd`. Linux: fchmodat2(2).
     ///
-    /// The set-group-id bit is dropped for who is not in the file's group.
+    /// The set-group-id bit is dropped if the caller is not in the file's group.
     ///
     /// # Errors
     /// `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`, `EPERM`
@@ -74,12 +75,12 @@ impl Task {
     /// Sets owner and group of `path`, relative to `dirfd`; `u32::MAX` leaves one as it is. Linux:
     /// fchownat(2).
     ///
-    /// What is no directory loses its set-id bits, also when neither is set.
+    /// A file that is no directory loses its set-id bits, also when neither is set.
     ///
     /// # Errors
     /// `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`, `EPERM`
     /// (immutable or append-only; not the owner and no `CAP_CHOWN`; a group the owner is not in;
-    /// set-id bits of a stranger's file without `CAP_FOWNER`), what the backend meets.
+    /// set-id bits of another user's file without `CAP_FOWNER`), what the backend meets.
     pub fn fchownat(
         &self,
         dirfd: Fd,
@@ -122,7 +123,7 @@ impl Task {
     }
 }
 
-/// The kind of what no file system holds: it is nobody's to change, whoever asks.
+/// The kind of anonymous files: no task may change them.
 pub(super) const ANONYMOUS: u32 = 0;
 
 /// Whether the set-group-id bit may be on a file of this group (`in_group_or_capable`).
@@ -130,7 +131,7 @@ pub(super) fn may_set_group_id(cred: &Cred, gid: u32) -> bool {
     cred.in_group(gid) || cred.capable(caps::CAP_FSETID)
 }
 
-/// Whether a new owner takes the set-group-id bit away (`setattr_should_drop_sgid`).
+/// Whether a new owner drops the set-group-id bit (`setattr_should_drop_sgid`).
 fn drops_group_id(cred: &Cred, mode: u32, gid: u32) -> bool {
     mode & S_ISGID != 0 && (mode & S_IXGRP != 0 || !may_set_group_id(cred, gid))
 }
@@ -241,7 +242,7 @@ impl Target<'_> {
         self.around_search(|| self.setattr(change))
     }
 
-    /// Runs a change after which others may be able to search, if the target is a directory (R1).
+    /// Runs a change that may alter the search permission, if the target is a directory (R1).
     /// The inode is locked.
     pub(super) fn around_search<T>(&self, change: impl FnOnce() -> T) -> T {
         if !self.inode.is_dir() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The path calls for who may not leave the directories that he names.
+//! Path calls that cannot leave the directories they start from.
 //!
 //! # Kernel analogue
 //! `RESOLVE_BENEATH`, which only openat2(2) has there: here every call on paths has it.
 //!
 //! # Rules
-//! R1. Each path of a call stays beneath its own directory: `/`, a link to somewhere above and a
-//!     `..` too many are refused where the walk meets them, whatever the text looks like.
-//! R2. What others move meanwhile is no failure, as it is to openat2(2) (`EAGAIN`): a walk that
-//!     went up asks where it is, and begins again where that is not beneath.
+//! R1. Each path of a call stays beneath its own directory: the walk refuses `/`, a link to
+//!     somewhere above and a `..` too many where it meets them, whatever the text looks like.
+//! R2. Moves by other tasks meanwhile are no failure, as they are to openat2(2) (`EAGAIN`). A walk
+//!     that went up checks its position, and begins again where that is not beneath.
 
 use crate::file_ops::Fd;
 use crate::task::Task;
@@ -17,7 +17,7 @@ use crate::walk::lflag;
 use openpath_abi::resolve::RESOLVE_BENEATH;
 use openpath_abi::{AtFlags, Errno, Mode, OFlags, OpenHow, RenameFlags, Stat, TimeSet};
 
-/// How paths are walked here.
+/// The flags of all walks here.
 const BENEATH: u32 = lflag::BENEATH | lflag::STEADFAST;
 
 /// The calls of a task whose paths stay beneath the directories that they start from. Those that
@@ -45,7 +45,7 @@ impl Task {
 }
 
 impl Beneath<'_> {
-    /// As [`Task::openat2`] with `RESOLVE_BENEATH`, but never `EAGAIN` for what others move.
+    /// As [`Task::openat2`] with `RESOLVE_BENEATH`, but never `EAGAIN` for moves by other tasks.
     ///
     /// # Errors
     /// Those of [`Task::openat2`].
@@ -136,7 +136,7 @@ impl Beneath<'_> {
         self.0.mkdirat_by(dirfd, path, mode.into().bits(), BENEATH)
     }
 
-    /// As [`Task::symlinkat`]; what the link says is not looked at.
+    /// As [`Task::symlinkat`]; the link's body is not checked.
     ///
     /// # Errors
     /// `EXDEV`, those of [`Task::symlinkat`].

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names in a directory that is locked for a change.
+//! Lookup of names in a locked directory, and the burial of removed entries.
 //!
 //! # Rules
-//! R1. An entry taken out of sight is buried when no lock is held: what goes with it may be much.
+//! R1. An unhashed entry is buried when no lock is held: its end may take many steps.
 
 use super::Held;
 use crate::inode::flag;
@@ -46,7 +46,7 @@ impl Held<'_> {
         Ok(found.map(|(pin, sample)| Self::new(self.core, pin, sample)))
     }
 
-    /// What making `name` in this directory is refused with, if a rule of the mount says that it is
+    /// The errno for making `name` in this directory, if a rule of the mount says that it is
     /// absent.
     fn hides(&self, name: &[u8]) -> Result<Option<Errno>, Errno> {
         let Spot { mount, dentry } = self.spot();
@@ -64,7 +64,7 @@ impl Held<'_> {
         }
     }
 
-    /// As [`Held::child`], for what must exist; a name that does not is cached as such.
+    /// As [`Held::child`], for a name that must exist; a missing one is cached as such.
     ///
     /// # Errors
     /// As [`Held::child`], and `ENOENT` if there is no such name.
@@ -99,12 +99,11 @@ impl Held<'_> {
     }
 }
 
-/// A file this large, in units of 512 bytes, gives its room back as soon as its last name goes.
+/// A file this large, in units of 512 bytes, gives its space back as soon as its last name goes.
 const LARGE_BLOCKS: u64 = 128;
 
-/// Lets go of an entry that was taken out of sight: what other namespaces have mounted on it goes
-/// at once, the entry when nobody uses it any more, or at once if someone watches its inode. Held:
-/// no lock (R1).
+/// Buries an unhashed entry. Mounts of other namespaces on it go at once. The entry goes after its
+/// last user, or at once if its inode is watched. Held: no lock (R1).
 pub(super) fn bury(victim: Held<'_>) {
     let dcache = &victim.core.vfs.dcache;
     let dentry = victim.spot().dentry;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! New names: mkdir(2), mknod(2), symlink(2) and their relatives.
+//! Creation of names: mkdir(2), mknod(2), symlink(2) and their relatives.
 //!
 //! # Kernel analogue
 //! `filename_create`, `do_mkdirat`, `do_mknodat`, `do_symlinkat`.
 //!
 //! # Order of checks
 //! arguments -> walk to the directory -> kind of the last component -> its name (`EEXIST`, or
-//! `ENOENT` for a slash after what is not to be a directory) -> read-only mount -> permission ->
+//! `ENOENT` for a slash after a name that is no directory's) -> read-only mount -> permission ->
 //! the operation's own -> backend.
 
 use super::{Held, Parent, resolve_parent};
@@ -44,7 +44,7 @@ pub(super) struct Place<'a> {
     pub(super) name: &'a [u8],
 }
 
-/// Finds the place of a new name, walking with `lookup`, and has `make` fill it
+/// Finds the place of a new name, walking with `lookup`, and lets `make` fill it
 /// (`filename_create`).
 ///
 /// # Errors
@@ -129,7 +129,7 @@ impl Place<'_> {
         perm::may_create(&self.core.cred(), self.superblock()?, self.inode)
     }
 
-    /// Has the backend make a new inode here.
+    /// Lets the backend make a new inode here.
     fn create(&self, wanted: u32, rdev: u64, body: &[u8]) -> Result<Arc<Inode>, Errno> {
         let core = self.core;
         core.try_break(self.inode)?;
@@ -152,7 +152,7 @@ impl Place<'_> {
     }
 }
 
-/// Whether mknod(2) makes such a file (`may_mknod`); the mode with its type, by which 0 is a
+/// Whether mknod(2) makes such a file (`may_mknod`); the mode with its type, where 0 means a
 /// regular file.
 ///
 /// # Errors
@@ -178,10 +178,12 @@ impl Task {
     /// Makes a directory. Linux: mkdirat(2).
     ///
     /// # Errors
-    /// In this order: `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk; `EEXIST` (whatever
-    /// is there, `.`, `..` and `/` included); `ENAMETOOLONG` (name); `EROFS`; `ENOENT` (removed
-    /// directory), `EPERM` (immutable directory), `EACCES`; `EINTR` (while a delegation was asked
-    /// for); `EMLINK`, `ENOSPC` and what else the backend meets.
+    /// In this order:
+    /// * `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk;
+    /// * `EEXIST` (any name that is there, `.`, `..` and `/` included); `ENAMETOOLONG` (name);
+    /// * `EROFS`; `ENOENT` (removed directory), `EPERM` (immutable directory), `EACCES`;
+    /// * `EINTR` (while it waited for a delegation);
+    /// * `EMLINK`, `ENOSPC` and others that the backend meets.
     pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: impl Into<Mode>) -> Result<(), Errno> {
         self.mkdirat_by(dirfd, path, mode.into().bits(), 0)
     }

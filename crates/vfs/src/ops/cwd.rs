@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a task is: getcwd(2), chdir(2), fchdir(2), chroot(2).
+//! Root and working directory of a task: getcwd(2), chdir(2), fchdir(2), chroot(2).
 //!
 //! # Kernel analogue
 //! `set_fs_pwd`, `set_fs_root`.
@@ -50,7 +50,7 @@ impl Task {
         Ok(())
     }
 
-    /// Makes the directory that `fd` is open at the working directory; `O_PATH` is enough. Linux:
+    /// Makes the open directory at `fd` the working directory; `O_PATH` is enough. Linux:
     /// fchdir(2).
     ///
     /// # Errors
@@ -90,8 +90,8 @@ impl Task {
 }
 
 impl Task {
-    /// What the file at `fd` is called now, seen from this task's root; ` (deleted)` follows if
-    /// that name is gone. What `/proc/self/fd` shows (`d_path`).
+    /// The present path of the file at `fd`, from this task's root; ` (deleted)` follows if that
+    /// name is gone. `/proc/self/fd` shows it (`d_path`).
     ///
     /// # Errors
     /// `EBADF`, `ENAMETOOLONG`.

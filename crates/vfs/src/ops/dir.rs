@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listing an open directory: getdents64(2).
+//! Directory listing: getdents64(2).
 //!
 //! # Layout
-//! The file's offset is a cookie: 0 stands before `.`, 1 before `..`, and `n` from 2 on before what
-//! the backend has at position `n - 2`. An entry carries the cookie of what follows it. Who has met
-//! the end stays there, whatever comes later, until he seeks.
+//! The file's offset is a cookie: 0 stands before `.`, 1 before `..`, and `n` from 2 on before the
+//! backend's position `n - 2`. An entry carries the cookie of the next one. An offset at the end
+//! stays there, whatever is added later, until a seek.
 
 use crate::file_ops::Fd;
 use crate::inode::flag;
@@ -19,7 +19,7 @@ use openpath_abi::{Errno, dirent};
 pub struct DirEntry {
     /// Number of its inode.
     pub ino: u64,
-    /// The directory's offset after it: where a listing goes on.
+    /// The directory's offset after it, where a listing continues.
     pub off: i64,
     /// `DT_*`.
     pub kind: u8,
@@ -27,13 +27,13 @@ pub struct DirEntry {
     pub name: Vec<u8>,
 }
 
-/// Where the backend's entries begin.
+/// The first cookie of the backend's entries.
 const BACKEND: i64 = 2;
-/// Behind all of them; far enough from the largest offset for a read of any length to be refused
-/// for what it reads.
+/// The cookie behind all of them. It is far enough from the largest offset that a read of any
+/// length is refused for the data, not for the offset.
 const END: i64 = i64::MAX - (1 << 48);
 
-/// What was listed so far, as a buffer of the caller's size would hold it.
+/// The entries so far, as a buffer of the caller's size would hold them.
 struct Batch {
     entries: Vec<DirEntry>,
     room: usize,
@@ -146,7 +146,7 @@ fn parent_ino(target: &Target<'_>) -> Result<u64, Errno> {
             pins.release(pin);
             ino
         });
-        // Moved meanwhile: what was pinned may have been something else by then.
+        // Moved meanwhile: the pinned entry may have been something else by then.
         if d.parent.get() != parent {
             continue;
         }

@@ -18,24 +18,28 @@ use openpath_abi::fcntl::{
 use openpath_abi::lock::{F_GETLEASE, F_SETLEASE};
 use openpath_abi::{Errno, OFlags, mode};
 
-/// What `F_SETFL` can change.
+/// The flags that `F_SETFL` can change.
 const CHANGEABLE: OFlags = OFlags::union_of(&[O_APPEND, O_NONBLOCK, O_DIRECT, O_NOATIME]);
-/// Every seal there is.
+/// All seals.
 const SEALS: u32 =
     F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | F_SEAL_EXEC;
 
 impl Task {
-    /// Does what `cmd` says with `fd`; `arg` and result as registers hold them (`F_SETOWN` and
+    /// Runs the command `cmd` on `fd`; `arg` and result as registers hold them (`F_SETOWN` and
     /// `F_GETOWN` in the low 32 bits, signed). Commands that pass a structure are methods of their
     /// own. Linux: fcntl(2).
     ///
     /// # Errors
     /// `EBADF` (not open; `O_PATH` and a command about more than the descriptor), `EINVAL` (unknown
-    /// command), then: `F_DUPFD`: `EINVAL` (at or past the limit), `EMFILE`; `F_SETFL`: `EPERM`
-    /// (append-only; `O_NOATIME` by a stranger), `EINVAL` (`O_DIRECT` where there is none);
-    /// `F_SETOWN`, `F_SETSIG`: `EINVAL`; `F_ADD_SEALS`: `EPERM` (not open for writing), `EINVAL`
-    /// (unknown seal, not sealable), `EPERM` (sealed); `F_GETPIPE_SZ`, `F_SETPIPE_SZ`: `EBADF` (no
-    /// pipe), `EINVAL`, `EPERM`, `ENOMEM`, `EBUSY` (more is in use).
+    /// command), then:
+    /// * `F_DUPFD`: `EINVAL` (at or past the limit), `EMFILE`.
+    /// * `F_SETFL`: `EPERM` (append-only; `O_NOATIME` by a task that is not the owner), `EINVAL`
+    ///   (`O_DIRECT` where there is none).
+    /// * `F_SETOWN`, `F_SETSIG`: `EINVAL`.
+    /// * `F_ADD_SEALS`: `EPERM` (not open for writing), `EINVAL` (unknown seal, not sealable),
+    ///   `EPERM` (sealed).
+    /// * `F_GETPIPE_SZ`, `F_SETPIPE_SZ`: `EBADF` (no pipe), `EINVAL`, `EPERM`, `ENOMEM`, `EBUSY`
+    ///   (more is in use).
     pub fn fcntl(&self, fd: Fd, cmd: u32, arg: u64) -> Result<u64, Errno> {
         let core = &self.core;
         let file = core.fdget(fd)?;
@@ -104,10 +108,11 @@ fn is_same(core: &Core, file: &Filp<'_>, other: u64) -> Result<u64, Errno> {
 }
 
 impl Filp<'_> {
-    /// `F_SETFL`: changes what can be changed, and ignores the rest.
+    /// `F_SETFL`: changes the flags that can change, and ignores the rest.
     ///
     /// # Errors
-    /// `EPERM` (append-only; `O_NOATIME` by a stranger), `EINVAL` (`O_DIRECT` where there is none).
+    /// `EPERM` (append-only; `O_NOATIME` by a task that is not the owner), `EINVAL` (`O_DIRECT`
+    /// where there is none).
     fn setfl(&self, wanted: OFlags) -> Result<(), Errno> {
         let inode = self.inode()?;
         let body = self.body();

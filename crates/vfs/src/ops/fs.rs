@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole trees: statfs(2), fstatfs(2), sync(2), syncfs(2).
+//! Calls on whole trees: statfs(2), fstatfs(2), sync(2), syncfs(2).
 
 use super::resolve;
 use crate::file::At;
@@ -18,11 +18,11 @@ impl Task {
         held.target()?.statfs()
     }
 
-    /// Brings all mounted trees to stable storage, whatever each says about it. Linux: sync(2).
+    /// Brings all mounted trees to stable storage; errors are dropped. Linux: sync(2).
     pub fn sync(&self) {
         for sb in self.core.vfs.trees() {
             if !sb.is_read_only() {
-                // As in Linux, nobody is told: syncfs(2) tells.
+                // As in Linux, no error is reported: syncfs(2) reports it.
                 let _told = sb.shielded(|ops| ops.sync());
             }
         }

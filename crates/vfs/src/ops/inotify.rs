@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls: inotify_init1(2), inotify_add_watch(2), inotify_rm_watch(2).
+//! The inotify calls: inotify_init1(2), inotify_add_watch(2), inotify_rm_watch(2).
 
 use super::resolve;
 use crate::file::{At, Filp};
@@ -28,7 +28,7 @@ const VALID: u32 = IN_ALL_EVENTS
     | IN_ISDIR
     | IN_ONESHOT;
 
-/// The group that an open file stands for.
+/// The group of an open file.
 ///
 /// # Errors
 /// `EINVAL`: it is no inotify instance.
@@ -58,14 +58,16 @@ impl Task {
         )
     }
 
-    /// Watches the file at `path` for the events in `mask`, or changes the watch there is; its
+    /// Watches the file at `path` for the events in `mask`, or changes an existing watch; its
     /// number. Linux: inotify_add_watch(2).
     ///
     /// # Errors
-    /// `EINVAL` (a bit that is none, no bit), `EBADF` (`fd`), `EINVAL` (`IN_MASK_ADD` with
-    /// `IN_MASK_CREATE`, `fd` is no instance), `ENOENT` (empty path), `ENAMETOOLONG`, those of the
-    /// walk, `ENOTDIR` (`IN_ONLYDIR`), `EACCES` (it may not be read), `EEXIST` (`IN_MASK_CREATE`),
-    /// `ENOSPC` (as many watches as the user may have).
+    /// In this order:
+    /// * `EINVAL` (an unknown bit, no bit), `EBADF` (`fd`);
+    /// * `EINVAL` (`IN_MASK_ADD` with `IN_MASK_CREATE`, `fd` is no instance);
+    /// * `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk;
+    /// * `ENOTDIR` (`IN_ONLYDIR`), `EACCES` (it may not be read), `EEXIST` (`IN_MASK_CREATE`);
+    /// * `ENOSPC` (as many watches as the user may have).
     #[doc(alias = "IN_MASK_ADD")]
     pub fn inotify_add_watch(&self, fd: Fd, path: &[u8], mask: u32) -> Result<i32, Errno> {
         if mask & !VALID != 0 || mask == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! More names for a file: link(2), linkat(2).
+//! Hard links: link(2), linkat(2).
 //!
 //! # Kernel analogue
 //! `do_linkat`, `may_linkat`, `vfs_link`.
@@ -32,13 +32,17 @@ impl Task {
     /// Gives the file `old` the name `new` as well. Linux: linkat(2).
     ///
     /// # Errors
-    /// In this order: `EINVAL` (flags); those of the walk to `old` (`ENOENT` for the descriptor of
-    /// another with `AT_EMPTY_PATH`); those of the walk to `new`; `EEXIST`, `ENOENT` (slash after
-    /// an absent name), `ENAMETOOLONG`; `EROFS`; `EXDEV` (another mount, be it of the same tree);
-    /// `EPERM` (`protected_hardlinks`); `ENOENT` (removed directory), `EACCES`; `EPERM`
-    /// (append-only or immutable file, directory); `ENOENT` (a file without a name that may not get
-    /// one); `EINTR` (while a delegation was asked for); `EMLINK`, `ENOSPC` and what else the
-    /// backend meets.
+    /// In this order:
+    /// * `EINVAL` (flags);
+    /// * those of the walk to `old` (`ENOENT` for another task's descriptor with `AT_EMPTY_PATH`);
+    /// * those of the walk to `new`;
+    /// * `EEXIST`, `ENOENT` (slash after an absent name), `ENAMETOOLONG`; `EROFS`;
+    /// * `EXDEV` (another mount, even of the same tree); `EPERM` (`protected_hardlinks`);
+    /// * `ENOENT` (removed directory), `EACCES`; `EPERM` (append-only or immutable file,
+    ///   directory);
+    /// * `ENOENT` (a file without a name that may not get one);
+    /// * `EINTR` (while it waited for a delegation);
+    /// * `EMLINK`, `ENOSPC` and others that the backend meets.
     #[doc(alias = "AT_EMPTY_PATH")]
     pub fn linkat(
         &self,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls besides open and those on data and descriptor tables, a file for each family; all are
-//! methods of [`crate::Task`].
+//! System calls on paths and descriptors, one file for each family; all are methods of
+//! [`crate::Task`]. Opens, data calls and descriptor tables have modules of their own.
 //!
-//! Those on paths go through the same gates: the path is copied (`check_path`), walked ([`resolve`]
-//! or [`resolve_parent`]), the mount is asked for writing ([`Held::begin_write`]), the directory or
-//! file is locked, permissions are asked, and then the backend does it and the dentry cache
-//! follows.
+//! The path calls share these steps:
+//! 1. The path is copied (`check_path`) and walked ([`resolve`] or [`resolve_parent`]).
+//! 2. A change begins at the mount ([`Held::begin_write`]), and the directory or file is locked.
+//! 3. Permissions are checked, the backend makes the change, and the dentry cache follows.
 
 mod access;
 mod attr;
@@ -56,7 +56,7 @@ use openpath_sync::{Pin, Sample};
 pub(crate) struct Held<'t> {
     pub(crate) core: &'t Core,
     pin: Option<Pin>,
-    /// How the dentry was when it was pinned.
+    /// The dentry's sample when it was pinned.
     pub(crate) sample: Sample,
 }
 
@@ -81,7 +81,7 @@ impl<'t> Held<'t> {
         })
     }
 
-    /// What is there.
+    /// The inode there.
     ///
     /// # Errors
     /// `ENOENT` if it is a name without an inode.
@@ -95,7 +95,7 @@ impl<'t> Held<'t> {
             .ok_or(Errno::ENOENT)
     }
 
-    /// Another owner of what is there.
+    /// A further reference to the inode there.
     ///
     /// # Errors
     /// `ENOENT` if it is a name without an inode.
@@ -127,7 +127,7 @@ impl<'t> Held<'t> {
         self.core.vfs.mounts.at(self.spot().mount).word().sample()
     }
 
-    /// The pin itself, for who keeps it.
+    /// The pin itself, to be kept.
     pub(crate) fn into_pin(mut self) -> Option<Pin> {
         self.pin.take()
     }
@@ -162,7 +162,7 @@ pub(crate) fn resolve<'t>(
 pub(crate) struct Parent<'t> {
     /// The directory.
     pub(crate) dir: Held<'t>,
-    /// What kind of component it is, and whether a slash follows it.
+    /// The kind of component, and whether a slash follows it.
     pub(crate) last: Last,
     /// Its name.
     pub(crate) name: Vec<u8>,
@@ -190,8 +190,8 @@ pub(crate) fn resolve_parent<'t>(
 }
 
 impl Parent<'_> {
-    /// Whether a rule of the mount has the name stay, as a mount point stays. Held: the directory's
-    /// names.
+    /// Whether a rule of the mount keeps the name in place, as a mount point stays. Held: the
+    /// directory's names.
     ///
     /// # Errors
     /// Those of [`Held::mount`].
@@ -202,7 +202,7 @@ impl Parent<'_> {
 }
 
 impl Held<'_> {
-    /// What is there.
+    /// The inode and mount there.
     ///
     /// # Errors
     /// `ENOENT` if it is a name without an inode.
@@ -217,7 +217,7 @@ impl Held<'_> {
     }
 }
 
-/// How a call with these `AT_*` flags walks.
+/// The walk flags of a call with these `AT_*` flags.
 #[inline(always)]
 pub(crate) fn at_lookup(at_flags: AtFlags) -> u32 {
     let mut lookup = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is signalled for a file, and with what: kept for the host, who sends the signals.
+//! The owner and signal of an open file: kept for the host, which sends the signals.
 //!
 //! # Kernel analogue
 //! `struct fown_struct`, `f_setown`, `f_getown_ex`.
@@ -79,7 +79,7 @@ impl Filp<'_> {
 }
 
 impl Task {
-    /// Who is signalled for the file at `fd`. Linux: fcntl(2) `F_GETOWN_EX`.
+    /// The owner to signal for the file at `fd`. Linux: fcntl(2) `F_GETOWN_EX`.
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`).
@@ -91,7 +91,7 @@ impl Task {
         })
     }
 
-    /// Sets who is signalled for the file at `fd`. Linux: fcntl(2) `F_SETOWN_EX`.
+    /// Sets the owner to signal for the file at `fd`. Linux: fcntl(2) `F_SETOWN_EX`.
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `EINVAL` (kind).

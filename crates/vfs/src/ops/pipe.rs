@@ -49,7 +49,7 @@ impl Core {
         let root = vfs.mounts.at(mount).root.get();
         let (entry, _) = vfs.dcache.add_nameless(self.tenant().book(), root, inode)?;
         let pins = [(); 2].map(|()| self.pins.pin_now(mount, entry));
-        // Nobody finds it by name: from now on it lives for as long as it is open.
+        // No lookup finds it: it lives as long as it is open.
         vfs.dcache.bury(entry);
         let [Some(first), Some(second)] = pins else {
             pins.into_iter()
@@ -81,8 +81,8 @@ impl Task {
     /// A pipe without a name: descriptors of its reading and its writing end. Linux: pipe2(2).
     ///
     /// # Errors
-    /// `EINVAL` (flags), `ENFILE` (as many files, or the user has as many pages of pipes, as may
-    /// be), `ENOPKG` (`O_NOTIFICATION_PIPE`), `EMFILE`, `ENOMEM`.
+    /// `EINVAL` (flags), `ENFILE` (as many files, or as many pages of the user's pipes, as
+    /// allowed), `ENOPKG` (`O_NOTIFICATION_PIPE`), `EMFILE`, `ENOMEM`.
     #[doc(alias = "pipe")]
     pub fn pipe2(&self, flags: OFlags) -> Result<(Fd, Fd), Errno> {
         if flags.intersects(!(O_CLOEXEC | O_NONBLOCK | O_DIRECT | O_NOTIFICATION_PIPE)) {
@@ -122,7 +122,7 @@ impl Task {
         match second.install(writer) {
             Ok(second) => Ok((first, second)),
             Err(errno) => {
-                // The one that could be made is taken back.
+                // Closes the descriptor that could be made.
                 let _gone = self.close(first);
                 Err(errno)
             }

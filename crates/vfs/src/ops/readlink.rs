@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a symbolic link says: readlink(2), readlinkat(2).
+//! Reads symbolic links: readlink(2), readlinkat(2).
 
 use super::resolve;
 use crate::file_ops::Fd;
@@ -60,7 +60,7 @@ impl Task {
             let body = inode.read_link(patience).map(<[u8]>::to_vec);
             return body.map_err(|errno| self.core.would_wait(patience, errno));
         }
-        // What a magic link says may be another thing each time.
+        // The body of a magic link may differ each time.
         let body = inode.shielded(|ops| ops.readlink(inode, patience));
         let body = body.map_err(|errno| self.core.would_wait(patience, errno))?;
         Ok(body.into_owned())

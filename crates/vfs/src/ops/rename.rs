@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names move: rename(2), renameat(2), renameat2(2).
+//! Renames: rename(2), renameat(2), renameat2(2).
 //!
 //! # Kernel analogue
 //! `do_renameat2`, `lock_rename`, `vfs_rename`.
 //!
 //! # Locks
-//! In this order: the superblock's topology, if the directories differ; the directories, the
-//! ancestor first, unrelated ones by address; of what is moved or replaced, a directory whose
-//! parent changes or that goes, then what is no directory, by address. A directory that stays in
-//! its parent is not locked: two children of one directory must not be, without the topology.
+//! In this order:
+//! * the superblock's topology, if the directories differ;
+//! * the directories, the ancestor first, unrelated ones by address;
+//! * of the moved and replaced files, a directory that gets another parent or goes, then others, by
+//!   address.
+//!
+//! A directory that keeps its parent is not locked: two children of one directory must not be,
+//! without the topology.
 //!
 //! # Rules
-//! R1. All that can fail is done before the backend's rename; the dentry cache follows it.
-//! R2. The directories on the way up from either directory stay what they are while the topology is
-//!     held, so what it was asked is still so when the last lock is taken.
+//! R1. Every step that can fail comes before the backend's rename; the dentry cache follows it.
+//! R2. The directories on the way up from either directory stay the same while the topology is
+//!     held, so the answers about them still hold when the last lock is taken.
 
 use super::child::bury;
 use super::unlink::remove_dir_entry;
@@ -36,7 +40,7 @@ use std::sync::Arc;
 type Names<'a> = RwLockWriteGuard<'a, (), InodeNames>;
 
 impl Task {
-    /// Renames `old` to `new`, replacing what is there. Linux: rename(2).
+    /// Renames `old` to `new`, replacing an existing file. Linux: rename(2).
     ///
     /// # Errors
     /// As [`Task::renameat2`].
@@ -44,7 +48,7 @@ impl Task {
         self.renameat2(AT_FDCWD, old, AT_FDCWD, new, RenameFlags::empty())
     }
 
-    /// Renames `old` to `new`, replacing what is there. Linux: renameat(2).
+    /// Renames `old` to `new`, replacing an existing file. Linux: renameat(2).
     ///
     /// # Errors
     /// As [`Task::renameat2`].
@@ -55,18 +59,25 @@ impl Task {
     /// Renames `old` to `new`, or swaps them. Linux: renameat2(2).
     ///
     /// # Errors
-    /// In this order: `EINVAL` (flags); those of the walk to `old`'s directory, then to `new`'s
-    /// (`ENOENT` for an empty path, `ENAMETOOLONG`); `EXDEV` (another mount, be it of the same
-    /// tree); `EBUSY` (`old` ends in no name), `EBUSY`, or `EEXIST` with `RENAME_NOREPLACE` (`new`
-    /// does); `EROFS`; `ENOENT` (`old`); `EEXIST` (`RENAME_NOREPLACE`), `ENOENT`
-    /// (`RENAME_EXCHANGE`); `ENOTDIR` (a slash after what is no directory); `EINVAL` (`new` is
-    /// below `old`); `ENOTEMPTY`, or `EINVAL` with `RENAME_EXCHANGE` (`old` is below `new`);
-    /// `EXDEV` (a directory to where the host's rules of absent names mean less, L22). Then it is
-    /// done if both are one file. Else: `EACCES`, `EPERM` (sticky, append-only, immutable),
-    /// `ENOTDIR`, `EISDIR`, `ENOENT` (removed directory) of the one, then of the other; `EACCES` (a
-    /// directory that cannot be written gets another parent); `EBUSY` (something is mounted on
-    /// one); `EINTR` (while a delegation was asked for); `ENOTEMPTY` and what else the backend
-    /// meets.
+    /// In this order:
+    /// * `EINVAL` (flags);
+    /// * those of the walk to `old`'s directory, then to `new`'s (`ENOENT` for an empty path,
+    ///   `ENAMETOOLONG`);
+    /// * `EXDEV` (another mount, even of the same tree);
+    /// * `EBUSY` (`old` ends in no name), `EBUSY`, or `EEXIST` with `RENAME_NOREPLACE` (`new`
+    ///   does); `EROFS`;
+    /// * `ENOENT` (`old`); `EEXIST` (`RENAME_NOREPLACE`), `ENOENT` (`RENAME_EXCHANGE`);
+    /// * `ENOTDIR` (a slash after the name of a file that is no directory);
+    /// * `EINVAL` (`new` is below `old`); `ENOTEMPTY`, or `EINVAL` with `RENAME_EXCHANGE` (`old` is
+    ///   below `new`);
+    /// * `EXDEV` (a directory moves to where the host's rules of absent names mean less, L22).
+    ///
+    /// Then the call succeeds if both are one file. Else:
+    /// * `EACCES`, `EPERM` (sticky, append-only, immutable), `ENOTDIR`, `EISDIR`, `ENOENT` (removed
+    ///   directory) of the one, then of the other;
+    /// * `EACCES` (a directory that cannot be written gets another parent);
+    /// * `EBUSY` (one is covered by a mount); `EINTR` (while it waited for a delegation);
+    /// * `ENOTEMPTY` and others that the backend meets.
     #[doc(alias = "RENAME_NOREPLACE")]
     #[doc(alias = "RENAME_EXCHANGE")]
     #[doc(alias = "RENAME_WHITEOUT")]
@@ -133,11 +144,11 @@ impl Task {
     }
 }
 
-/// Why something was not done with a directory locked.
+/// Why a step with a directory locked was not taken.
 pub(super) enum Stop {
-    /// It cannot be.
+    /// It fails.
     Refused(Errno),
-    /// Someone has the names of this one, for which it must not wait: see
+    /// The names of this one are locked, and waiting for them is not allowed: see
     /// [`crate::SuperBlock::is_ours_alone`].
     Busy(Arc<Inode>),
 }
@@ -148,7 +159,7 @@ impl From<Errno> for Stop {
     }
 }
 
-/// What the flags ask for.
+/// The flags, decoded.
 #[derive(Clone, Copy)]
 struct How {
     /// `RENAME_NOREPLACE`.
@@ -221,7 +232,7 @@ fn by_address(one: &Inode, other: &Inode) -> bool {
     std::ptr::from_ref(one) < std::ptr::from_ref(other)
 }
 
-/// What is moved, and what is at the place it moves to.
+/// The file that moves, and the file or negative entry at its new name.
 struct Pair<'t> {
     source: Held<'t>,
     source_inode: Arc<Inode>,
@@ -257,7 +268,7 @@ fn find<'t>(
         return Err(Errno::ENOTDIR);
     }
     let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
-    // A directory that others moved may be cached below itself.
+    // A directory that another program moved may be cached below itself.
     let trapped = |entry: &Held<'_>, inode: &Inode| {
         dirs.trap != 0 && entry.spot().dentry == dirs.trap
             || std::ptr::eq(inode, old_dir)
@@ -293,8 +304,8 @@ fn find<'t>(
     })
 }
 
-/// Checks permissions, locks what is moved, and renames (`vfs_rename`); whether the target's entry
-/// was taken out of sight.
+/// Checks permissions, locks the files that move, and renames (`vfs_rename`); whether the target's
+/// entry was unhashed.
 fn carry_out(
     core: &Core,
     from: &Parent<'_>,
@@ -330,7 +341,7 @@ fn carry_out(
         true => Some(new_file(&core.cred(), old_dir, mode::S_IFCHR, 0)?),
         false => None,
     };
-    // R1: the name's room is had before anything changes.
+    // R1: memory for the name is taken before anything changes.
     let name = core
         .vfs
         .dcache
@@ -347,7 +358,7 @@ fn carry_out(
         now: core.vfs.clock.now(),
     };
     if how.whiteout {
-        // The old name goes on to exist, and what it means then is not cached.
+        // The old name goes on to exist, and its new meaning is not cached.
         core.vfs.dcache.set_incomplete(from.dir.spot().dentry);
     }
     core.vfs
@@ -365,7 +376,7 @@ fn carry_out(
     Ok(replaced)
 }
 
-/// Whether the task may do it.
+/// Whether the task has the permissions.
 fn permitted(
     core: &Core,
     from: &Parent<'_>,
@@ -402,8 +413,8 @@ fn permitted(
     Ok(())
 }
 
-/// Locks of what is moved or replaced all that must be; see the module head. Unless it may wait, a
-/// directory is locked only if it is free.
+/// Takes all necessary locks of the moved and replaced files; see the module head. Unless it may
+/// wait, a directory is locked only if it is free.
 fn lock_moved<'a>(
     source: &'a Arc<Inode>,
     target: Option<&'a Arc<Inode>>,
@@ -435,7 +446,7 @@ fn lock_moved<'a>(
     })
 }
 
-/// A whiteout: a character device 0:0 that nobody may access.
+/// A whiteout: a character device 0:0 without any permissions.
 fn whiteout<'a>(core: &Core, left: &'a NewFile, tenant: &'a TenantRef) -> NewInode<'a> {
     NewInode {
         mode: left.mode,
@@ -449,8 +460,8 @@ fn whiteout<'a>(core: &Core, left: &'a NewFile, tenant: &'a TenantRef) -> NewIno
     }
 }
 
-/// Has the dentry cache follow the backend (`d_move`, `d_exchange`); whether the target's entry was
-/// taken out of sight.
+/// Updates the dentry cache after the backend (`d_move`, `d_exchange`); whether the target's entry
+/// was unhashed.
 fn follow(core: &Core, pair: &Pair<'_>, parent: u32, name: NewName<'_>, how: How) -> bool {
     let dcache = &core.vfs.dcache;
     let moved = pair.source.spot().dentry;
@@ -461,13 +472,13 @@ fn follow(core: &Core, pair: &Pair<'_>, parent: u32, name: NewName<'_>, how: How
         Some(dcache.begin_dir_change(dir.spot().dentry))
     };
     let changes = (begin(Some(&pair.source)), begin(swapped));
-    // Whoever is on the way up through what moves is told that it did.
+    // Walks on the way up through a directory that moves must notice the move.
     let _moving = (changes.0.is_some() || changes.1.is_some()).then(|| core.vfs.renames.change());
     if let Some(swapped) = swapped {
         dcache.exchange(moved, swapped.spot().dentry, name.seen);
         return false;
     }
-    // What is replaced goes out of sight in the same step: the new name is never absent.
+    // The replaced entry is unhashed in the same step: the new name is never absent.
     match (&pair.target, &pair.target_inode) {
         (Some(target), Some(inode)) if inode.is_dir() => {
             remove_dir_entry(core, target, inode, |dcache, target| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that run from a file: nobody writes to it meanwhile.
+//! Denies writing to the files of running programs.
 //!
 //! # Kernel analogue
 //! `deny_write_access`, `allow_write_access`.
@@ -10,7 +10,7 @@ use crate::task::Task;
 use openpath_abi::Errno;
 use std::sync::Arc;
 
-/// A file that a program runs from: opening it for writing is `ETXTBSY` for as long as this lives.
+/// The file of a running program: opening it for writing is `ETXTBSY` as long as this lives.
 pub struct Running(Arc<Inode>);
 
 impl Drop for Running {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a file is: stat(2), lstat(2), fstat(2), newfstatat(2), statx(2).
+//! File attributes: stat(2), lstat(2), fstat(2), newfstatat(2), statx(2).
 //!
 //! # Rules
-//! R1. The core's attributes answer: no backend is called, but in trees that confirm, nothing is
+//! R1. The core's attributes answer: no backend is called, except in trees that confirm; nothing is
 //!     allocated and no lock is taken. They are read once, so that all of an answer belongs to one
 //!     moment.
 
@@ -41,7 +41,7 @@ const GENERIC: u64 = STATX_ATTR_AUTOMOUNT | STATX_ATTR_DAX | STATX_ATTR_MOUNT_RO
 const ATTRIBUTES: u64 = GENERIC | STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE | STATX_ATTR_NODUMP;
 
 impl Task {
-    /// What the file at `path` is. Linux: stat(2).
+    /// The attributes of the file at `path`. Linux: stat(2).
     ///
     /// # Errors
     /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk.
@@ -51,7 +51,7 @@ impl Task {
         Ok(held.target()?.stat())
     }
 
-    /// As [`Task::stat`], but a link in the last place is the file itself. Linux: lstat(2).
+    /// As [`Task::stat`], but a link in the last place is not followed. Linux: lstat(2).
     ///
     /// # Errors
     /// As [`Task::stat`].
@@ -61,7 +61,7 @@ impl Task {
         Ok(held.target()?.stat())
     }
 
-    /// What the file at `path`, relative to `dirfd`, is. Linux: newfstatat(2).
+    /// The attributes of the file at `path`, relative to `dirfd`. Linux: newfstatat(2).
     ///
     /// With `AT_EMPTY_PATH`, an empty path and a descriptor that is not negative, no other flag is
     /// looked at.
@@ -93,8 +93,8 @@ impl Task {
         Ok(held.target()?.stat())
     }
 
-    /// What the file at `path`, relative to `dirfd`, is, as far as `mask` (`STATX_*`) asks. Linux:
-    /// statx(2).
+    /// The attributes of the file at `path`, relative to `dirfd`, as far as `mask` (`STATX_*`)
+    /// asks. Linux: statx(2).
     ///
     /// With `AT_EMPTY_PATH`, an empty path and a descriptor that is not negative, unknown flags are
     /// not looked at.
@@ -146,7 +146,7 @@ fn is_descriptor_alone(dirfd: Fd, path: &[u8], at_flags: AtFlags) -> bool {
 }
 
 impl Task {
-    /// What the file at `fd` is; works with `O_PATH` too. Linux: fstat(2).
+    /// The attributes of the file at `fd`; works with `O_PATH` too. Linux: fstat(2).
     ///
     /// # Errors
     /// `EBADF`.
@@ -154,7 +154,7 @@ impl Task {
         self.fstat_by(fd, 0)
     }
 
-    /// What kind of file is at `fd` (`S_IFMT` of its mode), which never changes: no back end is
+    /// The type of the file at `fd` (`S_IFMT` of its mode), which never changes: no back end is
     /// asked. Works with `O_PATH` too.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl Target<'_> {
     fn statx(&self, attr: &Attr, mask: StatxMask) -> Statx {
         let s = self.stat_of(attr);
         let mut filled = STATX_BASIC_STATS | mask & STATX_BTIME;
-        // What pipefs keeps is no more than any file system does.
+        // Pipefs fills no more than every file system does.
         let bare = self.inode.kind() == S_IFIFO
             && self.core.vfs.pipe_mount.get() == Some(&self.spot.mount);
         if bare {
@@ -222,7 +222,8 @@ impl Target<'_> {
         let (mut mtime, mut ctime) = (s.mtime, s.ctime);
         let changes = STATX_MTIME | STATX_CTIME;
         if !bare && !mask.intersects(changes) && self.core.vfs.config.profile >= Profile::V6_18 {
-            // Asking for a change time makes the next change visible, so it is not done unasked.
+            // A request for the change time makes the next change visible, so it is not made
+            // unasked.
             filled &= !changes;
             (mtime, ctime) = (Timespec::EPOCH, Timespec::EPOCH);
         }

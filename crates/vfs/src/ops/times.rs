@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Setting times: utimensat(2), futimens(3).
+//! Sets file times: utimensat(2), futimens(3).
 //!
 //! # Kernel analogue
 //! `do_utimes`, `vfs_utimes`, `may_setattr`.
@@ -17,7 +17,7 @@ use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::time::NSEC_PER_SEC;
 use openpath_abi::{AtFlags, Errno, TimeSet, Timespec};
 
-/// Whether there is nothing to do; then not even path and descriptor are looked at.
+/// Whether there is nothing to do; then path and descriptor are not checked either.
 fn is_nothing(times: &[TimeSet; 2]) -> bool {
     *times == [TimeSet::Omit, TimeSet::Omit]
 }
@@ -27,11 +27,14 @@ impl Task {
     /// of the open file `dirfd`. Linux: utimensat(2).
     ///
     /// # Errors
-    /// None if both are [`TimeSet::Omit`]. `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`,
-    /// those of the walk; without a path `EFAULT` (no file either), `EINVAL` (flags), `EBADF` (not
-    /// open, `O_PATH`). Then `EINVAL` (nanoseconds), `EROFS`, `EPERM` (immutable; append-only,
-    /// unless both are now; not the owner, unless both are now), `EACCES` (neither owner nor
-    /// writer), what the backend meets.
+    /// None if both are [`TimeSet::Omit`].
+    ///
+    /// With a path: `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk.
+    /// Without one: `EFAULT` (no file either), `EINVAL` (flags), `EBADF` (not open, `O_PATH`).
+    ///
+    /// Then `EINVAL` (nanoseconds), `EROFS`, `EPERM` (immutable; append-only, unless both are now;
+    /// not the owner, unless both are now), `EACCES` (neither owner nor writer), what the backend
+    /// meets.
     pub fn utimensat(
         &self,
         dirfd: Fd,
@@ -117,8 +120,8 @@ impl Target<'_> {
         })
     }
 
-    /// Whether times may be set, but for who owns the file. `touches`: both times become now, which
-    /// who may write may do.
+    /// Whether times may be set, apart from the check of the owner. `touches`: both times become
+    /// now, which a task may do that may write.
     ///
     /// # Errors
     /// As [`Task::utimensat`].

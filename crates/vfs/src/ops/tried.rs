@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls on paths that never wait, besides open.
+//! Path calls that never wait, except open.
 
 use crate::file_ops::Fd;
 use crate::task::Task;

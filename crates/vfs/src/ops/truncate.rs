@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Setting the length of a file: truncate(2), ftruncate(2).
+//! Sets the length of a file: truncate(2), ftruncate(2).
 //!
 //! # Kernel analogue
 //! `vfs_truncate`, `do_ftruncate`, `do_truncate`.
 //!
 //! # Rules
-//! R1. ftruncate(2) always moves the times. truncate(2) does if the length changes, or if the file
-//!     has blocks, as tmpfs does.
+//! R1. ftruncate(2) always moves the times. truncate(2) moves them if the length changes, or if the
+//!     file has blocks, as tmpfs does.
 
 use super::resolve;
 use crate::config::Profile;
@@ -23,10 +23,13 @@ impl Task {
     /// Sets the length of the regular file `path`. Linux: truncate(2).
     ///
     /// # Errors
-    /// `EINVAL` (negative), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EISDIR`,
-    /// `EINVAL` (not a regular file), `EROFS` (superblock), `EPERM` (immutable), `EACCES`, `EROFS`
-    /// (mount; before Linux 6.14 it came before these three), `EPERM` (append-only), `ETXTBSY`,
-    /// `EINTR` (while a lease was asked for), what the backend meets (`EFBIG`).
+    /// In this order:
+    /// * `EINVAL` (negative), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk;
+    /// * `EISDIR`, `EINVAL` (not a regular file);
+    /// * `EROFS` (superblock), `EPERM` (immutable), `EACCES`;
+    /// * `EROFS` (mount; before Linux 6.14 it came before these three);
+    /// * `EPERM` (append-only), `ETXTBSY`, `EINTR` (while it waited for a lease), what the backend
+    ///   meets (`EFBIG`).
     pub fn truncate(&self, path: &[u8], len: i64) -> Result<(), Errno> {
         let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
         let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
@@ -56,8 +59,8 @@ impl Task {
     ///
     /// # Errors
     /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `EINVAL` (not a regular file, not open
-    /// for writing), `EPERM` (append-only), `EAGAIN` (somebody has a delegation, and was asked),
-    /// what the backend meets (`EFBIG`).
+    /// for writing), `EPERM` (append-only), `EAGAIN` (a delegation is in the way, and its break has
+    /// begun), what the backend meets (`EFBIG`).
     pub fn ftruncate(&self, fd: Fd, len: i64) -> Result<(), Errno> {
         let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
         let file = self.core.fdget_full(fd)?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names go: unlink(2), rmdir(2), unlinkat(2).
+//! Removes names: unlink(2), rmdir(2), unlinkat(2).
 //!
 //! # Kernel analogue
 //! `do_unlinkat`, `do_rmdir`, `vfs_unlink`, `vfs_rmdir`.
 //!
 //! # Locks
-//! The directory, then what is removed from it: nothing is mounted on it meanwhile, and nothing
-//! made in it.
+//! The directory, then the file removed from it: no mount comes on it meanwhile, and no name into
+//! it.
 
 use super::child::bury;
 use super::rename::Stop;
@@ -43,13 +43,15 @@ impl Task {
     /// unlinkat(2).
     ///
     /// # Errors
-    /// In this order: `EINVAL` (flags); `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk;
-    /// for a last component that is no name `EISDIR`, or with `AT_REMOVEDIR` `EINVAL` (`.`),
-    /// `ENOTEMPTY` (`..`), `EBUSY` (`/`); `EROFS`; `ENOENT`, `ENAMETOOLONG`; without
-    /// `AT_REMOVEDIR`, for a slash after the name, `EISDIR` or `ENOTDIR`; `EACCES`, `EPERM` (sticky
-    /// directory, append-only or immutable file or directory); `ENOTDIR`, `EISDIR`; `EBUSY`
-    /// (something is mounted on it, or a rule has it stay); `EINTR` (while a
-    /// delegation was asked for); `ENOTEMPTY` and what else the backend meets.
+    /// In this order:
+    /// * `EINVAL` (flags); `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk;
+    /// * for a last component that is no name `EISDIR`, or with `AT_REMOVEDIR` `EINVAL` (`.`),
+    ///   `ENOTEMPTY` (`..`), `EBUSY` (`/`);
+    /// * `EROFS`; `ENOENT`, `ENAMETOOLONG`;
+    /// * without `AT_REMOVEDIR`, for a slash after the name, `EISDIR` or `ENOTDIR`;
+    /// * `EACCES`, `EPERM` (sticky directory, append-only or immutable file or directory);
+    /// * `ENOTDIR`, `EISDIR`; `EBUSY` (it is covered by a mount, or a rule keeps it in place);
+    /// * `EINTR` (while it waited for a delegation); `ENOTEMPTY` and others that the backend meets.
     pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: AtFlags) -> Result<(), Errno> {
         self.unlinkat_by(dirfd, path, flags, 0)
     }
@@ -72,7 +74,7 @@ impl Task {
     }
 }
 
-/// What is to go, from where. Held: the directory's names.
+/// The file that must go, and its directory. Held: the directory's names.
 #[derive(Clone, Copy)]
 struct Victim<'a, 't> {
     parent: &'a Parent<'t>,
@@ -89,7 +91,7 @@ fn unlink(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno
     let take = |victim: &Victim<'_, '_>| {
         let inode = victim.entry.inode()?;
         if victim.parent.last.slash {
-            // The lookup was told to look for a directory; this says what it found.
+            // The lookup asked for a directory; this reports the type that it found.
             return Err(if inode.is_dir() {
                 Errno::EISDIR
             } else {
@@ -125,7 +127,7 @@ fn rmdir(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno>
     }
 }
 
-/// Finds what is to go, and has `take` remove it and its name; what is to be buried.
+/// Finds the file, and lets `take` remove it and its name; the entry to be buried.
 fn remove<'t, E: From<Errno>>(
     core: &'t Core,
     parent: &Parent<'t>,
@@ -145,8 +147,9 @@ fn remove<'t, E: From<Errno>>(
     Ok(left)
 }
 
-/// Tells watchers that a name went, its inode's own first; the entry, unless that was the end of
-/// it. Held: the directory's names, so that they hear of it before what takes its place.
+/// Reports the removal of a name, to the marks of its inode first; the entry, unless that was the
+/// end of it. Held: the directory's names, so that this event comes before those of a new file of
+/// that name.
 #[inline(always)]
 fn tell_removed<'t>(
     core: &Core,
@@ -212,8 +215,8 @@ fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Has `take` take a directory out of sight that the backend has just removed or replaced. Held:
-/// the names of its parent and its own.
+/// Lets `take` unhash a directory that the backend has just removed or replaced. Held: the names of
+/// its parent and its own.
 pub(super) fn remove_dir_entry(
     core: &Core,
     entry: &Held<'_>,
@@ -223,7 +226,7 @@ pub(super) fn remove_dir_entry(
     let dcache = &core.vfs.dcache;
     let dentry = entry.spot().dentry;
     let _changed = dcache.begin_dir_change(dentry);
-    // First of all: whoever looks for a name in it from now on is told that there is none.
+    // First of all: every lookup in it fails from now on.
     inode.set_flags(flag::DEAD);
     take(dcache, dentry);
     dcache.forget_kids(dentry);

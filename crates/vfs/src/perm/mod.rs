@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may do what to an inode.
+//! Permission checks on inodes.
 //!
 //! # Kernel analogue
 //! `inode_permission`, `generic_permission`, `acl_permission_check`, `may_delete`, `may_create`,
@@ -24,7 +24,7 @@ pub(crate) const MAY_READ: u32 = 4;
 /// Append only; asked together with [`MAY_WRITE`].
 pub(crate) const MAY_APPEND: u32 = 8;
 
-/// Who or what decided whether access was allowed.
+/// The rule that decided on access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Decider {
@@ -82,8 +82,8 @@ fn by_list(cred: &Cred, inode: &Inode, mask: u32) -> Option<(Decider, bool)> {
     Some((Decider::Acl(entry), granted))
 }
 
-/// Who decides whether mode, owner and access control list, or a capability, allow `mask`, and what
-/// (`generic_permission`, `acl_permission_check`): the first class that applies, unless a
+/// Whether mode, owner and access control list, or a capability, allow `mask`, and which of them
+/// decides (`generic_permission`, `acl_permission_check`): the first class that applies, unless a
 /// capability overrides it.
 #[inline(always)]
 pub(crate) fn decide(cred: &Cred, inode: &Inode, mask: u32) -> (Decider, bool) {
@@ -115,7 +115,7 @@ pub(crate) fn decide(cred: &Cred, inode: &Inode, mask: u32) -> (Decider, bool) {
     if mask & 7 == MAY_READ && cred.capable(search) {
         return by(search);
     }
-    // Even root executes only what has some x bit.
+    // Root too executes only files with some x bit.
     if (mask & MAY_EXEC == 0 || mode_bits & 0o111 != 0) && cred.capable(all) {
         return by(all);
     }
@@ -216,12 +216,12 @@ pub(crate) fn may_delete(
     Ok(())
 }
 
-/// The permission bits of a new file before umask: the set-group-id bit of an executable dropped
-/// for who is not in the group of a set-group-id directory (`vfs_prepare_mode`).
+/// The permission bits of a new file before umask. An executable loses its set-group-id bit, if the
+/// caller is not in the group of a set-group-id directory (`vfs_prepare_mode`).
 #[must_use]
 pub(crate) fn new_mode(cred: &Cred, dir: &Inode, wanted: u32) -> u32 {
     let (dir_mode, (_, dir_gid)) = (dir.mode(), dir.ids());
-    // By the bits asked for: umask has no say in what counts as executable.
+    // By the requested bits: umask does not change whether a file is executable.
     let strips = wanted & mode::S_IFMT != mode::S_IFDIR
         && wanted & (mode::S_ISGID | mode::S_IXGRP) == mode::S_ISGID | mode::S_IXGRP
         && dir_mode & mode::S_ISGID != 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a new file gets from the directory it is made in: owner, group, mode and lists.
+//! New files: owner, group, mode and lists by the directory they are made in.
 //!
 //! # Kernel analogue
 //! `posix_acl_create`, with `inode_init_owner` before it.
@@ -11,7 +11,7 @@ use crate::inode::{Inode, flag};
 use openpath_abi::{Errno, mode};
 use std::sync::Arc;
 
-/// What a new file is made with.
+/// The attributes of a new file.
 pub(crate) struct NewFile {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -21,8 +21,8 @@ pub(crate) struct NewFile {
     pub(crate) acls: Option<Acls>,
 }
 
-/// What a file gets that `cred` makes in `dir` with this mode. A default list takes the place of
-/// the umask; a link has neither.
+/// The attributes of a file that `cred` makes in `dir` with this mode. A default list takes the
+/// place of the umask; a link has neither.
 ///
 /// # Errors
 /// `EIO`: the default list has no entry for the group, which no valid list lacks.

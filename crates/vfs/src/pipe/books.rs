@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many pages the pipes of each user, and of the `Vfs`, may hold.
+//! Limits of pipes: counts the pages that the pipes of each user, and of the `Vfs`, may hold.
 //!
 //! # Kernel analogue
 //! `user_struct.pipe_bufs`, `account_pipe_buffers`; `fs.pipe-user-pages-soft`,
 //! `fs.pipe-user-pages-hard`.
 //!
 //! # Rules
-//! R1. What is counted is capacity, when a pipe is made or resized; writing asks nobody.
+//! R1. The count is of capacity, taken when a pipe is made or resized; writes are not checked.
 //! R2. The soft limit makes new pipes small, and both stop a user without `CAP_SYS_RESOURCE` and
 //!     `CAP_SYS_ADMIN`; the limit of the `Vfs` stops everyone.
 
@@ -37,18 +37,18 @@ pub(crate) struct Share {
     slots: u32,
 }
 
-/// Whether the limits of users do not concern this one (`pipe_is_unprivileged_user`).
+/// Whether the limits of users do not apply to these credentials (`pipe_is_unprivileged_user`).
 fn is_privileged(cred: &Cred) -> bool {
     cred.capable(caps::CAP_SYS_RESOURCE) || cred.capable(caps::CAP_SYS_ADMIN)
 }
 
-/// Whether a user with so many pages has more than one of the limits allows; 0 is none.
+/// Whether `pages` exceed one of the limits; 0 is none.
 fn is_over(limit: u32, pages: u64) -> bool {
     limit != 0 && pages > u64::from(limit)
 }
 
 impl Pages {
-    /// Counts `new` slots in place of `old`; what the user has then.
+    /// Counts `new` slots in place of `old`; the user's pages then.
     ///
     /// # Errors
     /// `ENOMEM`: more than the `Vfs` may have.
@@ -69,7 +69,7 @@ impl Pages {
 
     /// Counts slots off again.
     fn end(&mut self, user: u32, slots: u32) {
-        // Less is never refused.
+        // A decrease is never refused.
         let _left = self.change(user, slots, 0, &Limits::default());
     }
 }
@@ -78,7 +78,7 @@ impl Books {
     /// The capacity of a new pipe (`alloc_pipe_info`).
     ///
     /// # Errors
-    /// `ENOMEM`: the user has as much as may be, or the `Vfs` has.
+    /// `ENOMEM`: the user or the `Vfs` has as much as allowed.
     pub(crate) fn share(self: &Arc<Self>, cred: &Cred, limits: &Limits) -> Result<Share, Errno> {
         let bound = cred.capable(caps::CAP_SYS_RESOURCE);
         let most = (limits.pipe_max_size >> 12).max(1);
@@ -109,7 +109,7 @@ impl Share {
         self.slots
     }
 
-    /// Makes it so many.
+    /// Changes the number of slots.
     ///
     /// # Errors
     /// `EPERM`: more than before, and more than the user may have. `ENOMEM`: more than the `Vfs`

@@ -26,7 +26,7 @@ pub(crate) struct End {
     pipe: Arc<Pipe>,
     reads: bool,
     writes: bool,
-    /// While no more writers than these have come, nobody has hung up (`f_pipe`).
+    /// As long as no further writer has come, there is no hangup (`f_pipe`).
     seen: u64,
 }
 
@@ -73,7 +73,7 @@ impl End {
         !self.pipe.anonymous
     }
 
-    /// Reads what there is, or waits for something.
+    /// Reads the data there is, or waits for some.
     ///
     /// # Errors
     /// `EAGAIN`, `EINTR`.
@@ -97,11 +97,11 @@ impl End {
         }
     }
 
-    /// Writes all of it, waiting for room; or what there was room for when it could not wait, or
-    /// was interrupted.
+    /// Writes all of it, waiting for room. If it cannot wait, or is interrupted, writes as much as
+    /// there was room for.
     ///
     /// # Errors
-    /// If nothing was written: `EPIPE` (nobody reads), `EAGAIN`, `EINTR`, `ENOMEM`.
+    /// If nothing was written: `EPIPE` (no readers), `EAGAIN`, `EINTR`, `ENOMEM`.
     fn push(&self, pieces: &[IoSlice<'_>], io: &Io<'_>) -> Result<usize, Errno> {
         let mut rest = Rest::new(pieces, ONCE_MAX);
         if rest.is_empty() {
@@ -130,7 +130,7 @@ impl End {
             let Some(sleeper) = io.wait else {
                 break Some(Errno::EAGAIN);
             };
-            // Readers make the room that is waited for.
+            // Readers make the room that this waits for.
             drop(state.settle());
             match lock.wait(state, |state| &mut state.writing, sleeper, None) {
                 Ok(held) => state = held,
@@ -213,7 +213,7 @@ impl FileOps for End {
     }
 
     fn rw_flags(&self, _writing: bool) -> u32 {
-        // Opening a FIFO does not say that it can be asked without waiting.
+        // The open of a FIFO does not set `FMODE_NOWAIT`.
         let nowait = if self.is_named() { 0 } else { RWF_NOWAIT };
         RWF_COMMON | nowait
     }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pipes: FIFOs of any file system, and those of pipe2(2). fifo(7), pipe(7).
+//! Pipes: the data, ends and waiters of FIFOs of any file system, and of pipe2(2). fifo(7),
+//! pipe(7).
 //!
 //! # Kernel analogue
-//! `struct pipe_inode_info` and `pipefifo_fops`: like there, a FIFO's pipe is the core's and no
-//! backend hears of its data.
+//! `struct pipe_inode_info` and `pipefifo_fops`: as there, a FIFO's pipe is the core's and no
+//! backend gets its data.
 //!
-//! These are the pipe and its ends. An open of a FIFO begins in `open::grant`, pipe2(2) is in
-//! `ops::pipe`, and what sendfile(2) puts into a pipe in `io::splice`.
+//! This module has the pipe and its ends. An open of a FIFO begins in `open::grant`, pipe2(2) is in
+//! `ops::pipe`, and sendfile(2) into a pipe in `io::splice`.
 //!
 //! # States
-//! None -> made by the first open of the inode -> kept by the ends that are open, and by openers
-//! that wait for a peer -> gone with the last of them, and what nobody read with it.
+//! None -> made by the first open of the inode -> kept by the open ends, and by openers that wait
+//! for a peer -> gone with the last of them, and all unread data with it.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -20,11 +21,11 @@
 //! | pages of each user | the books' lock | the same |
 //!
 //! # Rules
-//! R1. Who changes a pipe wakes, before it lets go of the lock, one of those for whom there is
-//!     something now, and all of them if the other side is gone ([`State::settle`]). Who was woken
-//!     does the same, so nobody sleeps beside data or room.
-//! R2. Ends are counted by [`End`], and taken off when it is dropped: by close, or by an open that
-//!     came to nothing.
+//! R1. A change of a pipe wakes, before it releases the lock, one waiter that can go on now, and
+//!     all of them if the other side is gone ([`State::settle`]). A woken waiter does the same, so
+//!     none sleeps beside data or room.
+//! R2. Ends are counted by [`End`], and uncounted when it is dropped: by a close, or by an open
+//!     that failed.
 //! R3. Memory is taken when data is written, up to the capacity; capacities are counted for users
 //!     and for the `Vfs`.
 //!
@@ -57,7 +58,7 @@ use std::sync::Arc;
 
 /// Slots of a new pipe (`PIPE_DEF_BUFFERS`).
 const SLOTS: u32 = 16;
-/// Slots of a new pipe of a user who has many (`PIPE_MIN_DEF_BUFFERS`).
+/// Slots of a new pipe of a user with many pipes (`PIPE_MIN_DEF_BUFFERS`).
 const SLOTS_MIN: u32 = 2;
 
 /// A pipe.
@@ -70,7 +71,7 @@ pub(crate) struct Pipe {
 /// What the lock of a pipe protects.
 struct State {
     ring: Ring,
-    /// Slots that someone is about to fill without the lock.
+    /// Slots that another task is about to fill without the lock.
     reserved: usize,
     /// Slots there may be, as they are counted for its user.
     share: Share,
@@ -108,7 +109,7 @@ impl Pipe {
         })
     }
 
-    /// Both ends of a new pipe without a name: what reads, and what writes.
+    /// Both ends of a new pipe without a name: the reading one, and the writing one.
     pub(crate) fn ends(share: Share) -> (End, End) {
         let pipe = Self::new(share, true);
         pipe.state.lock().enter(true, true);
@@ -124,7 +125,7 @@ impl State {
         (self.share.slots() as usize).saturating_sub(used)
     }
 
-    /// Whom to wake after a change (R1); woken when the lock is let go.
+    /// The waiters to wake after a change (R1); woken when the lock is released.
     fn settle(&mut self) -> [Wake; 2] {
         let reading = if self.writers == 0 {
             self.reading.wake_all()

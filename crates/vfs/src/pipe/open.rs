@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opening a FIFO: readers and writers wait for each other.
+//! Opens of a FIFO: readers and writers wait for each other.
 //!
 //! # Kernel analogue
 //! `fifo_open`, `wait_for_partner`, `wake_up_partner`.
 //!
 //! # Rules
-//! R1. An opener counts as an end before it waits, so that two who wait for each other meet; if it
-//!     is interrupted, it counts no more.
-//! R2. It waits for a peer to come, not for one to be there: numbers of who ever came tell.
+//! R1. An opener counts as an end before it waits, so that two that wait for each other meet; if it
+//!     is interrupted, it is uncounted.
+//! R2. It waits for a peer to come, not for one to be there: the counts of all openers so far tell.
 
 use super::end::End;
 use super::{Books, Pipe};
@@ -19,25 +19,25 @@ use openpath_abi::{Errno, OFlags};
 use openpath_sync::{Mutex, Waiter, Wake};
 use std::sync::{Arc, Weak};
 
-/// The pipe of an inode, for as long as somebody has it open (`i_pipe`).
+/// The pipe of an inode, as long as it has an open end (`i_pipe`).
 pub(crate) type InodePipe = Mutex<Weak<Pipe>, InodePipes>;
 
-/// For whom a FIFO is opened, and where its capacity is counted.
+/// The task that opens a FIFO, and the account of its capacity.
 #[derive(Clone, Copy)]
 pub(crate) struct Opener<'a> {
     pub(crate) books: &'a Arc<Books>,
     pub(crate) limits: &'a Limits,
     pub(crate) cred: &'a Cred,
-    /// Who waits for a peer; `None`: nobody.
+    /// Sleeps until a peer comes; `None`: the open does not wait.
     pub(crate) sleeper: Option<&'a Waiter>,
 }
 
-/// Opens a FIFO, whose inode keeps its pipe at `place`; `None` where it would wait for a peer, and
-/// nobody waits.
+/// Opens a FIFO, whose inode keeps its pipe at `place`; `None` if it would wait for a peer without
+/// a sleeper.
 ///
 /// # Errors
-/// `ENOMEM` (the user has as many pages of pipes as may be), `EINVAL` (neither for reading nor for
-/// writing), `ENXIO` (only for writing, without waiting, and nobody reads), `EINTR` (while it
+/// `ENOMEM` (the user has as many pages of pipes as allowed), `EINVAL` (neither for reading nor for
+/// writing), `ENXIO` (only for writing, without waiting, and without a reader), `EINTR` (while it
 /// waited for a peer).
 pub(crate) fn open_fifo(
     place: &InodePipe,
@@ -47,7 +47,7 @@ pub(crate) fn open_fifo(
     join(pipe_at(place, opener)?, flags, opener.sleeper)
 }
 
-/// The pipe of the inode, made if nobody has it open.
+/// The pipe of the inode, made if it has no open end.
 ///
 /// # Errors
 /// `ENOMEM`.
@@ -75,7 +75,7 @@ fn sides(flags: OFlags) -> Result<(bool, bool), Errno> {
     }
 }
 
-/// Whether a new end would be without a peer; who is both is its own.
+/// Whether a new end would be without a peer; one that is both is its own.
 fn is_alone(sides: (bool, bool), readers: bool, writers: bool) -> bool {
     match sides {
         (true, false) => !writers,
@@ -87,7 +87,7 @@ fn is_alone(sides: (bool, bool), readers: bool, writers: bool) -> bool {
 /// Whether opening the FIFO would wait for a peer now.
 ///
 /// # Errors
-/// As [`open_fifo`], but for what it uses.
+/// As [`open_fifo`], except those of taking resources.
 #[cold]
 pub(crate) fn would_meet(place: &InodePipe, flags: OFlags) -> Result<bool, Errno> {
     let sides = sides(flags)?;
@@ -105,7 +105,7 @@ pub(crate) fn would_meet(place: &InodePipe, flags: OFlags) -> Result<bool, Errno
 }
 
 /// A new end of the pipe, when it has a peer or needs none; `None` if it would wait for one without
-/// a sleeper to do so.
+/// a sleeper.
 fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Waiter>) -> Result<Option<End>, Errno> {
     let (reads, writes) = sides(flags)?;
     let may_wait = !flags.contains(O_NONBLOCK);
@@ -128,7 +128,7 @@ fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Waiter>) -> Result<Opti
         };
         (came, alone, wake)
     };
-    // Until a writer comes whom such a reader has not seen, nobody has hung up.
+    // For such a reader there is no hangup until a writer comes that it has not seen.
     let seen = if alone && !may_wait { came } else { 0 };
     let end = End::new(pipe, reads, writes, seen);
     drop(wake);
@@ -142,7 +142,7 @@ fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Waiter>) -> Result<Opti
 }
 
 impl End {
-    /// Waits until a peer has come who is not among the first `came`.
+    /// Waits until a peer comes that is not among the first `came`.
     ///
     /// # Errors
     /// `EINTR`.

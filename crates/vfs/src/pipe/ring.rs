@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data in a pipe: slots of a page each, filled at one end and emptied at the other.
+//! The data in a pipe: a ring of slots of a page each.
 //!
 //! # Kernel analogue
 //! The ring of `struct pipe_buffer`, and what `anon_pipe_read` and `anon_pipe_write` do to it.
 //!
 //! # Rules
-//! R1. A slot holds what one write put there, a page at most. A write goes on in the last slot only
-//!     with what it has beyond whole pages, if that fits there and the slot is neither a packet nor
-//!     a file's page. So a write of a page or less is never split.
-//! R2. How full a pipe is counts slots, not bytes.
-//! R3. A slot's memory is taken when it is written, and is gone when it is read.
+//! R1. A slot holds data of one write, a page at most. Only the part of a write beyond whole pages
+//!     may go on in the last slot, if it fits there and the slot is neither a packet nor a file's
+//!     page. So a write of a page or less is never split.
+//! R2. The fill of a pipe is counted in slots, not bytes.
+//! R3. A slot's memory is taken when it is written, and freed when it is read.
 
 use openpath_abi::Errno;
 use std::collections::VecDeque;
@@ -18,12 +18,12 @@ use std::io::{IoSlice, IoSliceMut};
 /// The most bytes of a slot.
 pub(crate) const SLOT: usize = 4096;
 
-/// What a slot holds.
+/// The kind of a slot's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// Bytes, to which others can be added.
+    /// Bytes, to which more can be added.
     Bytes,
-    /// A packet (`O_DIRECT`): what a read leaves of it is gone.
+    /// A packet (`O_DIRECT`): the rest after a read is dropped.
     Packet,
     /// A file's page (sendfile(2)), to which nothing is added.
     Page,
@@ -40,7 +40,7 @@ struct Slot {
 #[derive(Default)]
 pub(super) struct Ring(VecDeque<Slot>);
 
-/// What of a call's pieces is still to be moved.
+/// The pieces of a call that are still to be moved.
 pub(super) struct Rest<'a, 'b> {
     pieces: &'a [IoSlice<'b>],
     /// How much of the first one is done.
@@ -138,7 +138,7 @@ impl Ring {
         Ok(len)
     }
 
-    /// Adds what was read from a file as a slot of its own.
+    /// Adds data of a file's page as a slot of its own.
     pub(super) fn push_page(&mut self, data: Vec<u8>) {
         self.0.push_back(Slot {
             content: Content::Page,
@@ -147,7 +147,7 @@ impl Ring {
         });
     }
 
-    /// Reads what there is and fits, up to the end of the first packet; how much.
+    /// Reads as much as fits, up to the end of the first packet; how much.
     pub(super) fn pop(&mut self, bufs: &mut [IoSliceMut<'_>], limit: usize) -> usize {
         let (mut done, mut filled) = (0, 0);
         let mut bufs = bufs.iter_mut().filter(|buf| !buf.is_empty());
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(write(&mut ring, &[b"ab", b"", b"c"], Content::Bytes), 3);
         assert_eq!(write(&mut ring, &[b"d"], Content::Bytes), 1);
         assert_eq!((ring.slots(), ring.bytes()), (1, 4));
-        // What is beyond whole pages comes first.
+        // The part beyond whole pages comes first.
         assert_eq!(
             write(&mut ring, &[&[7; SLOT + 5]], Content::Bytes),
             SLOT + 5

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much a pipe holds: fcntl(2) `F_GETPIPE_SZ`, `F_SETPIPE_SZ`.
+//! The capacity of a pipe: fcntl(2) `F_GETPIPE_SZ`, `F_SETPIPE_SZ`.
 //!
 //! # Kernel analogue
 //! `pipe_fcntl`, `pipe_set_size`, `round_pipe_size`, `pipe_resize_ring`.
@@ -10,7 +10,7 @@ use crate::config::Limits;
 use crate::cred::Cred;
 use openpath_abi::{Errno, caps};
 
-/// The most slots there can be: what the kernel can allocate a ring for.
+/// The most slots: the largest ring that the kernel can allocate.
 const SLOTS_MAX: u32 = 1 << 16;
 
 /// Slots for so many bytes: a power of two.
@@ -31,7 +31,7 @@ impl End {
         u64::from(slots) * SLOT as u64
     }
 
-    /// Makes room for so many bytes, rounded up, on behalf of `cred`; how many there is room for.
+    /// Sets the capacity to so many bytes, rounded up, on behalf of `cred`; the new capacity.
     ///
     /// # Errors
     /// `EINVAL` (more than 2 GiB), `EPERM` (more than before and than `pipe_max_size`), `ENOMEM`

@@ -9,7 +9,7 @@ use super::end::End;
 use openpath_abi::Errno;
 use openpath_sync::{Waiter, no_fault_injection};
 
-/// Slots that someone is about to fill.
+/// Reserved slots, about to be filled.
 pub(crate) struct Reserved<'a> {
     pipe: &'a Pipe,
     slots: usize,
@@ -29,7 +29,7 @@ impl Reserved<'_> {
 }
 
 impl Drop for Reserved<'_> {
-    /// What was read goes into the pipe; the slots left are free again.
+    /// Puts the filled slots into the pipe, and frees the others.
     fn drop(&mut self) {
         let _step = no_fault_injection();
         let mut state = self.pipe.state.lock();
@@ -47,7 +47,7 @@ impl End {
     /// Up to `wanted` free slots, at least one; waits for it.
     ///
     /// # Errors
-    /// `EPIPE` (nobody reads), `EAGAIN`, `EINTR`.
+    /// `EPIPE` (no readers), `EAGAIN`, `EINTR`.
     pub(crate) fn reserve(
         &self,
         wanted: usize,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The checks that can end a call, by name.
+//! Checks: the rules that can end a call, by name.
 //!
 //! # Rules
-//! R1. A check names the rule, not the errno: one errno has many causes, and that is what is asked.
+//! R1. A check names the rule, not the errno: one errno has many causes, and a caller asks for the
+//!     cause.
 
 use crate::named::named;
 use core::fmt;
@@ -14,11 +15,11 @@ named! {
         Arguments, "arguments", "flags, mode or size of the call mean nothing together";
         EmptyPath, "empty-path", "the path is empty";
         PathLength, "path-length", "the path has 4096 bytes or more";
-        Descriptors, "descriptors", "no descriptor is to be had";
-        Files, "files", "no open file is to be had";
+        Descriptors, "descriptors", "there is no free descriptor";
+        Files, "files", "the limit of open files is reached";
         Descriptor, "descriptor", "the directory descriptor is not open";
-        Cached, "cached", "only the cache was to answer";
-        NotDirectory, "not-directory", "what is to be searched is no directory";
+        Cached, "cached", "the call allows cached answers alone";
+        NotDirectory, "not-directory", "a name was looked up in a file that is no directory";
         Search, "search", "the directory may not be searched";
         NameLength, "name-length", "the name is too long for its tree";
         Removed, "removed", "the directory was removed";
@@ -26,34 +27,34 @@ named! {
         Hidden, "hidden", "a rule of the mount says that there is no such name";
         Backend, "backend", "the backend says so";
         LinkCount, "link-count", "more than 40 links";
-        LinksUnwanted, "links-unwanted", "links were not to be followed";
-        LinkMount, "link-mount", "the mount forbids to follow links";
-        LinkOwner, "link-owner", "someone else's link in a sticky directory that all may write";
+        LinksUnwanted, "links-unwanted", "the call forbids links";
+        LinkMount, "link-mount", "the mount forbids links";
+        LinkOwner, "link-owner", "another user's link in a sticky directory open to all writers";
         LinkEmpty, "link-body", "the link leads nowhere";
-        MagicUnwanted, "magic-unwanted", "magic links were not to be followed";
-        Beneath, "beneath", "the walk was not to leave its start";
-        MountBoundary, "mount-boundary", "the walk was not to leave its mount";
+        MagicUnwanted, "magic-unwanted", "the call forbids magic links";
+        Beneath, "beneath", "the walk may not leave its start";
+        MountBoundary, "mount-boundary", "the walk may not leave its mount";
         Disconnected, "disconnected", "the directory was moved out of what its mount shows";
         Moved, "moved", "mounts or directories moved while a scoped walk went up";
-        TrailingSlash, "trailing-slash", "a slash follows what is to be a file";
-        WantsDirectory, "wants-directory", "only a directory was to be opened";
-        WantsFile, "wants-file", "only a regular file was to be opened";
-        Exists, "exists", "the name was to be made";
+        TrailingSlash, "trailing-slash", "a slash follows the name of a file";
+        WantsDirectory, "wants-directory", "the call opens directories alone";
+        WantsFile, "wants-file", "the call opens regular files alone";
+        Exists, "exists", "the name exists, and the call must make it";
         IsDirectory, "is-directory", "a directory is not written to, and not made by open";
         IsLink, "is-link", "a link is not opened itself";
-        Sticky, "sticky", "someone else's file in a sticky directory";
+        Sticky, "sticky", "another user's file in a sticky directory";
         ReadOnlyMount, "read-only-mount", "nothing is written through the mount";
         ReadOnlyTree, "read-only-tree", "nothing is written to the tree";
         NoDevices, "no-devices", "the mount forbids devices";
-        NoPrograms, "no-programs", "the mount forbids to execute";
+        NoPrograms, "no-programs", "the mount forbids programs";
         Immutable, "immutable", "the file cannot be changed";
         AppendOnly, "append-only", "the file can only be appended to";
-        NoAccessTime, "no-access-time", "only who owns a file leaves its access time alone";
-        Permission, "permission", "mode, owner and capabilities say no";
+        NoAccessTime, "no-access-time", "only the owner may leave the access time alone";
+        Permission, "permission", "mode, owner and capabilities do not allow it";
         WriteDenied, "write-denied", "the file is being executed";
-        Leased, "leased", "somebody has a lease, and was asked to let go of it";
+        Leased, "leased", "another open file has a lease, and its break has begun";
         Special, "special", "the FIFO, socket or device refuses";
-        Direct, "direct", "direct I/O is not to be had";
+        Direct, "direct", "the file has no direct I/O";
         Pins, "pins", "the pins of the `Vfs` are used up";
         Call, "call", "a rule of the call itself";
     }
@@ -66,7 +67,7 @@ impl fmt::Display for Check {
 }
 
 impl Check {
-    /// What failed before a walk began.
+    /// The check that failed before a walk began.
     pub(crate) const fn before_walk(errno: Errno) -> Self {
         match errno {
             Errno::ENOENT => Self::EmptyPath,
@@ -79,7 +80,7 @@ impl Check {
         }
     }
 
-    /// What a refusal by [`crate::perm::inode_permission`] means.
+    /// The check behind a refusal by [`crate::perm::inode_permission`].
     pub(crate) const fn of_permission(errno: Errno) -> Self {
         match errno {
             Errno::EROFS => Self::ReadOnlyTree,
@@ -89,7 +90,7 @@ impl Check {
         }
     }
 
-    /// What it means that a name could not be looked up.
+    /// The check behind a failed lookup.
     pub(crate) const fn of_lookup(errno: Errno) -> Self {
         match errno {
             Errno::ENOENT => Self::Removed,
@@ -98,7 +99,7 @@ impl Check {
         }
     }
 
-    /// What a refusal to write means.
+    /// The check behind a refusal to write.
     pub(crate) const fn of_writing(errno: Errno) -> Self {
         match errno {
             Errno::EROFS => Self::ReadOnlyMount,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a call tells of itself: steps and refused checks as plain data, and where a task keeps them
-//! while one of its calls is explained.
+//! The story of a call: steps and refused checks as plain data, kept by a task while one of its
+//! calls is explained.
 //!
-//! Calls write here by the hooks of their task (`task::tell`), and `explain` alone reads.
+//! Calls write it by the hooks of their task (`task::tell`), and `explain` alone reads it.
 
 mod check;
 mod step;
@@ -13,35 +13,35 @@ pub use step::{Cached, Field, Permission, Place, Step, Value, Would};
 
 use std::cell::{Cell, RefCell};
 
-/// What one task tells of the call it makes.
+/// The story of the present call of one task.
 #[derive(Default)]
 pub(crate) struct Story {
     on: Cell<bool>,
     steps: RefCell<Vec<Step>>,
     stopped: Cell<bool>,
-    /// Where the lock-free walk was left, a try would have gone on.
+    /// A try would have gone on where the lock-free walk ended.
     goes_on: Cell<bool>,
 }
 
 impl Story {
-    /// Begins to keep what is told.
+    /// Begins to keep steps.
     pub(crate) fn begin(&self) {
         self.on.set(true);
         self.stopped.set(false);
         self.steps.borrow_mut().clear();
     }
 
-    /// What was told, and whether it stopped before a change.
+    /// The steps, and whether the call stopped before a change.
     pub(crate) fn take(&self) -> (Vec<Step>, bool) {
         (self.steps.take(), self.stopped.get())
     }
 
-    /// Keeps no more.
+    /// Ends the keeping.
     pub(crate) fn end(&self) {
         self.on.set(false);
     }
 
-    /// Whether what is told is kept.
+    /// Whether steps are kept.
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
         self.on.get()
@@ -52,7 +52,7 @@ impl Story {
         self.steps.borrow_mut().push(step);
     }
 
-    /// Says what the name that was told last turned out to be.
+    /// Notes the type of the last name.
     pub(crate) fn note_kind(&self, found: Option<u32>) {
         if let Some(Step::Name { kind, .. }) = self.steps.borrow_mut().last_mut() {
             *kind = found;
@@ -64,12 +64,12 @@ impl Story {
         self.stopped.set(true);
     }
 
-    /// Notes whether a call that must not wait goes on where the lock-free walk is left.
+    /// Notes whether a call that must not wait goes on where the lock-free walk ends.
     pub(crate) fn note_try(&self, goes_on: bool) {
         self.goes_on.set(goes_on);
     }
 
-    /// What was noted since this was asked last.
+    /// The note since the last call of this.
     pub(crate) fn take_try(&self) -> bool {
         self.goes_on.take()
     }

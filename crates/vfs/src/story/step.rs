@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be told of a call: steps with their facts, as plain data.
+//! Steps of an explained call, with their facts, as plain data.
 
 use super::Check;
 use crate::perm::Decider;
 use crate::reason::Reason;
 use openpath_abi::Errno;
 
-/// A place that a walk stood at.
+/// A place of a walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// What it is called from the task's root; a place that the root does not lead to is named from
-    /// the top of what it is in.
+    /// Its path from the task's root. If the root does not lead there, the path begins at the top
+    /// of the tree of mounts that it is in.
     pub path: Vec<u8>,
     /// Number of the mount (`STATX_MNT_ID_UNIQUE`).
     pub mount: u64,
@@ -31,31 +31,31 @@ pub struct Permission {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// Who decided.
+    /// The rule that decided.
     pub by: Decider,
-    /// What was decided.
+    /// The decision.
     pub granted: bool,
 }
 
-/// What the cache knew of a name before it was asked for.
+/// The cached state of a name before its lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Cached {
-    /// That it exists.
+    /// It exists.
     Positive,
-    /// That it does not.
+    /// It does not exist.
     Negative,
-    /// Nothing.
+    /// Not cached.
     Missing,
-    /// That it does not exist: all names of the directory are cached, and it is not among them.
+    /// It does not exist: all names of the directory are cached, and it is not among them.
     Complete,
-    /// Something that the backend wants to confirm at each use.
+    /// An entry that the backend wants to confirm at each use.
     Revalidate,
-    /// Something that was being changed.
+    /// An entry that was being changed.
     Busy,
 }
 
-/// What a call would have changed next: explaining stops there.
+/// The next change of a call: the explanation stops there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Would {
@@ -67,7 +67,7 @@ pub enum Would {
     Open,
     /// The file would be opened when its peer comes; the call waits.
     Wait,
-    /// The file would be cut to nothing and opened.
+    /// The file would be truncated and opened.
     Truncate,
     /// The access time of a link would move; the walk goes on.
     TouchLink,
@@ -82,17 +82,16 @@ pub enum Step {
     At(Place),
     /// A permission was asked for.
     Asked(Permission),
-    /// A name was looked for: what the cache knew, and what it is (`S_IFMT`; `None`: it is not
-    /// there).
+    /// A name was looked up: its cached state, and its type (`S_IFMT`; `None`: it does not exist).
     Name {
         /// The name.
         name: Vec<u8>,
-        /// What the cache knew.
+        /// Its cached state.
         cached: Cached,
-        /// The type of what it names.
+        /// The type of its file.
         kind: Option<u32>,
     },
-    /// The root of what is mounted there was entered.
+    /// The root of a mount there was entered.
     Mount(Place),
     /// A link was followed.
     Link {
@@ -100,7 +99,7 @@ pub enum Step {
         body: Vec<u8>,
         /// Which one of the walk it was, from 1.
         number: u32,
-        /// It leads where its owner says, not where a body does.
+        /// It leads where its backend says, not where a body does.
         magic: bool,
     },
     /// `..` led here.
@@ -109,7 +108,7 @@ pub enum Step {
     Top,
     /// The walk started over.
     Again(Reason),
-    /// What would be changed.
+    /// The next change.
     Would(Would),
     /// A check failed.
     Refused {
@@ -137,7 +136,7 @@ pub enum Value {
     Flag(bool),
 }
 
-/// A fact and what it is called.
+/// A fact and its name.
 pub type Field = (&'static str, Value);
 
 impl Place {
@@ -152,7 +151,7 @@ impl Place {
 }
 
 impl Permission {
-    /// What was asked for, as letters.
+    /// The permissions that were asked for, as letters.
     #[must_use]
     pub const fn asked_name(&self) -> &'static str {
         match self.asked & 7 {
@@ -198,7 +197,7 @@ impl Would {
     }
 }
 
-/// What a type of file is called.
+/// The name of a file type.
 pub(crate) const fn kind_name(kind: u32) -> &'static str {
     use openpath_abi::mode;
     match kind {
@@ -215,7 +214,7 @@ pub(crate) const fn kind_name(kind: u32) -> &'static str {
 }
 
 impl Step {
-    /// What kind of step it is.
+    /// The kind of step.
     #[must_use]
     pub const fn verb(&self) -> &'static str {
         match self {
@@ -232,7 +231,7 @@ impl Step {
         }
     }
 
-    /// Its facts, for whoever writes them in a format of his own.
+    /// Its facts, for any output format.
     #[must_use]
     pub fn fields(&self) -> Vec<Field> {
         match self {

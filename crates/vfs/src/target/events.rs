@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events of an open file and of what a call acts on (`events` has those of names).
+//! Events of an open file and of a call's target (`events` has those of names).
 
 use super::Target;
 use crate::file::Filp;
@@ -28,7 +28,7 @@ impl Filp<'_> {
         self.tell(IN_OPEN);
     }
 
-    /// So much was read from it (`fsnotify_access`): of nothing, nobody hears.
+    /// Data was read from it (`fsnotify_access`): no bytes, no event.
     #[inline(always)]
     pub(crate) fn tell_read(&self, done: usize) {
         if done > 0 {
@@ -41,7 +41,7 @@ impl Filp<'_> {
         self.tell(IN_ACCESS);
     }
 
-    /// So much was written to it (`fsnotify_modify`): of nothing, nobody hears.
+    /// Data was written to it (`fsnotify_modify`): no bytes, no event.
     #[inline(always)]
     pub(crate) fn tell_written(&self, done: usize) {
         if done > 0 {
@@ -49,7 +49,7 @@ impl Filp<'_> {
         }
     }
 
-    /// Room was allocated in it, or freed (`vfs_fallocate`).
+    /// Space was allocated in it, or freed (`vfs_fallocate`).
     pub(crate) fn tell_allocated(&self) {
         self.tell(IN_MODIFY);
     }
@@ -66,7 +66,7 @@ impl Target<'_> {
         }
     }
 
-    /// Attributes changed (`fsnotify_change`): one event of all that this means.
+    /// Attributes changed (`fsnotify_change`): one event for all of them.
     pub(crate) fn tell_attributes(&self, change: &SetAttr) {
         let mask = mask_of(change);
         if mask != 0 && self.core.vfs.notify.is_active() {
@@ -82,8 +82,8 @@ impl Target<'_> {
     }
 }
 
-/// What a change of attributes means to listeners: both times are set on purpose, one is set as if
-/// the file had been read or written.
+/// The event mask of a change of attributes: both times are set on purpose, one is set as if the
+/// file had been read or written.
 fn mask_of(change: &SetAttr) -> u32 {
     let mut mask = 0;
     if change.uid.is_some() || change.gid.is_some() || change.mode.is_some() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a call acts on, whether a walk led there or a file is open there.
+//! The target of a call: an inode and its mount, found by a walk or by an open file.
 
 mod events;
 mod statfs;
@@ -14,10 +14,10 @@ use crate::task::{Core, Writing};
 use openpath_abi::{Errno, Timespec, caps, mode};
 use openpath_sync::Sample;
 
-/// Nothing of an inode with one of these can be set (`may_setattr`, `may_write_xattr`).
+/// Nothing of an inode with one of these flags can be set (`may_setattr`, `may_write_xattr`).
 pub(crate) const FIXED: u64 = flag::IMMUTABLE | flag::APPEND_ONLY;
 
-/// An inode and the mount it was reached through; something pins both for as long as this is used.
+/// An inode and the mount it was reached through; the caller pins both as long as this is used.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) core: &'a Core,
@@ -27,7 +27,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Filp<'_> {
-    /// What the file is open at.
+    /// The inode and mount of the file.
     ///
     /// # Errors
     /// `EBADF`, which a file that is open never gives.
@@ -75,7 +75,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Brings the attributes up to date, where they are to be confirmed: for calls by a descriptor.
+    /// Brings the attributes up to date, if they must be confirmed: for calls by a descriptor.
     ///
     /// # Errors
     /// What the backend meets.
@@ -110,12 +110,13 @@ impl<'a> Target<'a> {
     /// Moves the access time, if it is due (`touch_atime`).
     pub(crate) fn touch_atime(&self) {
         let now = self.core.vfs.clock.now();
-        // The call succeeds whether or not its time could be noted.
+        // The call succeeds even if its time cannot be noted.
         let _noted = atime::touch(self.inode, &self.mount.sb, self.mount_flags(), now);
     }
 
-    /// What a change of data by this task takes from the file: set-id bits, for which it returns
-    /// the new mode, and file capabilities, which are gone afterwards (`file_remove_privs`).
+    /// Removes the privileges that a change of data by this task takes from the file: set-id bits,
+    /// for which it returns the new mode, and file capabilities, which are gone afterwards
+    /// (`file_remove_privs`).
     ///
     /// The file is locked.
     ///
@@ -126,7 +127,7 @@ impl<'a> Target<'a> {
         Ok(without_privileges(self.core, self.inode))
     }
 
-    /// Whether [`Target::drop_privileges`] would take nothing.
+    /// Whether [`Target::drop_privileges`] would remove nothing.
     pub(crate) fn keeps_privileges(&self) -> bool {
         self.inode.flags() & flag::FILE_CAPS == 0
             && without_privileges(self.core, self.inode).is_none()

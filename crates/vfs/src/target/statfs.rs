@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures of the tree that something is in, with the flags of its mount.
+//! Figures of a file's tree, with the flags of its mount.
 //!
 //! # Kernel analogue
 //! `vfs_statfs`, `calculate_f_flags`.
@@ -26,7 +26,7 @@ const SHOWN: [(u64, u64); 8] = [
 
 impl Target<'_> {
     pub(crate) fn statfs(&self) -> Result<StatFs, Errno> {
-        // What was unlinked and is not open any more gives its room back now.
+        // Unlinked files that are closed give their space back now.
         self.core.vfs.dcache.collect();
         let sb = &self.mount.sb;
         let mut figures = sb.shielded(|ops| ops.statfs())?;

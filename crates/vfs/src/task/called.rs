@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a place is called from a task's root.
+//! Paths from a task's root to a place.
 //!
 //! # Kernel analogue
 //! `prepend_path`, `d_path`.
@@ -8,7 +8,7 @@ use super::Core;
 use crate::object::dflag;
 use crate::path::Spot;
 
-/// What a place is called, as it was at one moment.
+/// The path of a place at one moment.
 pub(crate) struct Place {
     pub(crate) path: Vec<u8>,
     /// The task's root leads there.
@@ -18,7 +18,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// What `spot`, which something holds, is called from the root of `core`'s task.
+    /// The path of `spot`, which the caller holds, from the root of `core`'s task.
     pub(crate) fn of(core: &Core, spot: Spot) -> Self {
         let (moves, mounts) = (&core.vfs.renames, &core.vfs.mounts.changes);
         loop {
@@ -54,7 +54,7 @@ impl Place {
                 continue;
             }
             if flags(at.dentry).has(dflag::ROOT) {
-                // Moved out of what its mount shows: no name means anything there.
+                // Moved out of what its mount shows: it has no path there.
                 names.clear();
                 break false;
             }

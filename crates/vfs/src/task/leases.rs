@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A task asks those who mind (`file_locks::leases`): by opens, by truncate(2), and by what changes
-//! names and attributes.
+//! Breaks leases before a task's open, truncate(2) or change of names and attributes
+//! (`file_locks::leases`).
 //!
 //! # Kernel analogue
 //! `break_lease`, `try_break_deleg`, `break_deleg_wait`.
@@ -18,11 +18,11 @@ use openpath_abi::{Errno, OFlags};
 use openpath_sync::Ended;
 
 impl Core {
-    /// Asks those who would mind an open with these flags, and waits for them, but with
-    /// `O_NONBLOCK` or where nobody is to wait.
+    /// Breaks the leases that conflict with an open with these flags, and waits for them, except
+    /// with `O_NONBLOCK` or in a call that must not wait.
     ///
     /// # Errors
-    /// `EAGAIN` (not to wait), `EINTR`.
+    /// `EAGAIN` (it may not wait), `EINTR`.
     #[cold]
     pub(crate) fn break_for_open(&self, inode: &Inode, flags: OFlags) -> Result<(), Errno> {
         let want = Want {
@@ -65,7 +65,7 @@ impl Core {
         }
     }
 
-    /// Asks those who would mind that the file is cut by truncate(2), and waits for them.
+    /// Breaks the leases that conflict with truncate(2), and waits for them.
     ///
     /// # Errors
     /// `EINTR`.
@@ -81,7 +81,7 @@ impl Core {
     }
 }
 
-/// What an open with these flags wants.
+/// The kind of access of an open with these flags.
 fn wanted(flags: OFlags) -> LockKind {
     if flags & O_ACCMODE == O_RDONLY {
         LockKind::Read
@@ -91,11 +91,10 @@ fn wanted(flags: OFlags) -> LockKind {
 }
 
 impl Core {
-    /// Asks for a delegation on what is about to change, of which locks are held
-    /// (`try_break_deleg`).
+    /// Breaks delegations on an inode that is about to change, with locks held (`try_break_deleg`).
     ///
     /// # Errors
-    /// `EWOULDBLOCK`: there is one. The call lets go of its locks and waits
+    /// `EWOULDBLOCK`: there is one. The call releases its locks and waits
     /// ([`Core::past_delegations`]).
     #[inline]
     pub(crate) fn try_break(&self, inode: &Inode) -> Result<(), Errno> {
@@ -114,7 +113,7 @@ impl Core {
         asked
     }
 
-    /// Asks for a delegation on a file that is about to be cut, and does not wait.
+    /// Breaks delegations on a file that is about to be truncated, and does not wait.
     ///
     /// # Errors
     /// `EWOULDBLOCK`: there is one.
@@ -125,8 +124,8 @@ impl Core {
         self.vfs.break_leases(inode, CHANGE, None)
     }
 
-    /// Does something with directories locked, again and again until no delegation is in the way
-    /// any more (R4 of `lease`).
+    /// Runs `act`, which locks directories, until no delegation is in the way any more (R4 of
+    /// `lease`).
     ///
     /// # Errors
     /// Those of `act`; `EINTR`.
@@ -142,8 +141,8 @@ impl Core {
         }
     }
 
-    /// Waits for the delegation that was asked for last, if any was: whether the call is to begin
-    /// again (`break_deleg_wait`).
+    /// Waits for the delegation that `act` met last, if any: whether the call must begin again
+    /// (`break_deleg_wait`).
     ///
     /// # Errors
     /// `EINTR`.
@@ -152,13 +151,14 @@ impl Core {
             return Ok(false);
         };
         let table = context.leases.lock();
-        // Nobody gives back what nobody asked for, as it is when one was given back and taken again
-        // since.
+        // A delegation that was given back and taken again since is not breaking: its holder would
+        // never give it back.
         if !table.all_asked(CHANGE) {
             return Ok(true);
         }
         let until = table.next_end(CHANGE);
-        // Once: who begins again asks those who came meanwhile, and finds those gone who are late.
+        // Once: the repeated call breaks delegations that came meanwhile, and ends those that are
+        // out of time.
         let waited = context
             .leases
             .wait(table, |table| &mut table.queue, &self.sleeper, until);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A task: who calls, from where, with which limits. Every system call is one of its methods.
+//! A task: the caller of system calls, with its root, working directory, credentials and limits.
+//! Every system call is one of its methods.
 //!
 //! # Kernel analogue
 //! `struct task_struct` with `fs_struct`, credentials and limits. One thread uses a task at a time;
 //! more threads of one guest are more tasks.
 //!
-//! Here is what calls have in common: what a task is (this file), what it tells when a call is
-//! explained (`tell`), changes through mounts (`write`), rules of absent names (`rules`), leases in
-//! its way (`leases`), exchanged roots (`pivots`), and what a place is called (`called`).
+//! The module has the parts that calls share: the task itself (this file), explanations (`tell`),
+//! changes through mounts (`write`), rules of absent names (`rules`), conflicting leases
+//! (`leases`), exchanged roots (`pivots`), and paths of places (`called`).
 //!
 //! # Fields
 //! All are the task's own: nothing here is written by another thread, so a cached call writes only
@@ -43,51 +44,52 @@ use openpath_sync::{FileRef, Mutex, Pin, PinSet, Waiter};
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 
-/// The inside of a [`Task`], which walks and open files borrow. Aligned, so that tasks side by side
+/// The inside of a [`Task`], borrowed by walks and open files. Aligned, so that neighbouring tasks
 /// share no line.
 #[repr(align(128))]
 pub(crate) struct Core {
     pub(crate) vfs: Arc<Shared>,
     /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
     pub(crate) lock_free: Cell<bool>,
-    /// Flags of opens that look with the directory locked ([`crate::Tuning::create_looks_first`]).
+    /// Flags of opens that look up the name with the directory locked
+    /// ([`crate::Tuning::create_looks_first`]).
     pub(crate) locked_look: OFlags,
     /// Whether opens look for leases by the pointer to the context, and not by the flag alone
     /// ([`crate::Tuning::lock_context_flag`]).
     pub(crate) by_lock_pointer: bool,
-    /// What a call that is being explained tells.
+    /// The record of a call that is being explained.
     pub(crate) story: Story,
     pub(crate) pins: Pins,
     /// The descriptor table; borrowed for one step of it at a time.
     fds: RefCell<FdTable>,
-    /// Its sections: what a walk without references runs in, so that one that stalls has a name.
+    /// The sections of its walks without references, so that one that stalls has a name.
     pub(crate) reader: Reader,
     pub(crate) root: Cell<Spot>,
     pub(crate) cwd: Cell<Spot>,
-    /// What holds root and working directory.
+    /// The pins of root and working directory.
     anchors: RefCell<[Option<Pin>; 2]>,
     cred: RefCell<Arc<Cred>>,
     cred_serial: Cell<u64>,
     pub(crate) umask: Cell<u32>,
     pub(crate) nofile: Cell<u64>,
-    /// What its process is called ([`Task::set_pid`]).
+    /// The pid of its process ([`Task::set_pid`]).
     pub(crate) pid: Cell<i32>,
     namespace: RefCell<Namespace>,
     /// How many exchanges of roots it has followed; see `mount::pivot`.
     pub(crate) pivots_seen: Cell<u64>,
-    /// Whom it works for.
+    /// Its tenant.
     tenant: RefCell<TenantRef>,
-    /// Kept for the next use, and places for more.
+    /// Kept for the next use, with free slots for more.
     buffers: RefCell<[Buffer; BUFFERS]>,
     /// Why walks left the lock-free mode, in memory of its own.
     pub(crate) reasons: Arc<ReasonCounts>,
-    /// Why the last call that was not to wait answered `EAGAIN`, or the last walk started over.
+    /// Why the last call that may not wait answered `EAGAIN`, or the last walk started over.
     pub(crate) gave_up: Cell<Option<Reason>>,
-    /// Where a call came upon a delegation last, before it let go of its locks to wait.
+    /// The file of the last delegation that a call met, before it released its locks to wait.
     pub(crate) delegated: RefCell<Option<Arc<LockContext>>>,
-    /// The entry that a walk under way had confirmed last, while it stands there.
+    /// The entry that a walk under way confirmed last, while it stands there.
     pub(crate) confirmed: Cell<u32>,
-    /// What its calls wait by.
+    /// Puts its calls to sleep.
     pub(crate) sleeper: Waiter,
     /// Files to be freed when the call ends; see `open::early`.
     pub(crate) deferred: Mutex<Vec<FileRef>, Deferred>,
@@ -135,7 +137,7 @@ impl Core {
         self.reader.counts()[what].bump();
     }
 
-    /// Where it counts.
+    /// The words in which it counts.
     fn tally(&self) -> Tally {
         Tally {
             words: self.reader.counts(),
@@ -143,7 +145,7 @@ impl Core {
         }
     }
 
-    /// Makes what `pin` holds the root (0) or the working directory (1).
+    /// Makes the place of `pin` the root (0) or the working directory (1).
     fn settle(&self, which: usize, pin: Pin) {
         let spot = Spot {
             mount: pin.mount(),
@@ -160,7 +162,7 @@ impl Core {
         }
     }
 
-    /// Lets go of a place that it stood at.
+    /// Lets go of the pin of its root or working directory.
     fn leave(&self, pin: Pin) {
         let awaited = self.vfs.is_awaited(&pin);
         self.pins.release(pin);
@@ -200,7 +202,7 @@ impl Core {
         self.vfs.dcache.room(self.tenant().book(), kind)
     }
 
-    /// Whom it works for.
+    /// Its tenant.
     pub(crate) fn tenant(&self) -> Ref<'_, TenantRef> {
         self.tenant.borrow()
     }
@@ -214,7 +216,7 @@ impl Core {
         self.namespace.borrow().id()
     }
 
-    /// Puts it into another namespace. Held: no lock, since that may end the one it was in.
+    /// Moves it to another namespace. Held: no lock, since that may end its former one.
     pub(crate) fn set_namespace(&self, namespace: Namespace) {
         drop(self.namespace.replace(namespace));
     }
@@ -225,13 +227,13 @@ impl Core {
         self.fds.borrow()
     }
 
-    /// Another descriptor table; the one of before.
+    /// Replaces the descriptor table; the former one.
     pub(crate) fn swap_fds(&self, table: FdTable) -> FdTable {
         self.fds.replace(table)
     }
 }
 
-/// Its table has ended before: a [`Task`] lets go of it first (`fd`).
+/// Its table has ended before: a [`Task`] drops it first (`fd`).
 impl Drop for Core {
     fn drop(&mut self) {
         self.tenant().part(self.reader.counts());
@@ -241,7 +243,7 @@ impl Drop for Core {
     }
 }
 
-/// What the calling thread is called, for reports.
+/// The name of the calling thread, for reports.
 fn thread_name() -> String {
     let thread = std::thread::current();
     thread
@@ -332,14 +334,14 @@ impl Task {
         Ok(Self { core })
     }
 
-    /// Why the last call that was not to wait, a try or with `RESOLVE_CACHED`, answered that it
-    /// would have to. Later calls leave it as it is, unless they start over for a reason of theirs.
+    /// Why the last call that may not wait, a try or with `RESOLVE_CACHED`, answered that it would
+    /// have to. Later calls keep this, unless they start over for a reason of theirs.
     #[must_use]
     pub fn last_reason(&self) -> Option<Reason> {
         self.core.gave_up.get()
     }
 
-    /// A task like this one, but for an empty descriptor table.
+    /// A task like this one, with an empty descriptor table.
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left.
@@ -371,8 +373,8 @@ impl Task {
         Arc::clone(&self.core.cred())
     }
 
-    /// Works for `tenant` from now on, as will its children. What it entered into the cache before
-    /// stays on the account of the tenant of then.
+    /// Works for `tenant` from now on, as will its children. Names that it entered into the cache
+    /// before stay on the account of its former tenant.
     ///
     /// # Errors
     /// `EINVAL` for a tenant of another `Vfs`: nothing is changed.
@@ -386,7 +388,7 @@ impl Task {
         Ok(())
     }
 
-    /// Whom it works for.
+    /// Its tenant.
     #[must_use]
     pub fn tenant(&self) -> Arc<Tenant> {
         Arc::clone(self.core.tenant().tenant())
@@ -404,14 +406,14 @@ impl Task {
         self.core.nofile.set(limit.min(u64::from(nr_open)));
     }
 
-    /// What its process is called, for who asks whose a lock is. Linux: getpid(2).
+    /// The pid of its process, which reports of locks show. Linux: getpid(2).
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.core.pid.get()
     }
 
-    /// Calls its process so: processes are the host's. A task begins with a number that no other
-    /// task of the `Vfs` began with.
+    /// Sets the pid of its process: processes are the host's. A task begins with a number that no
+    /// other task of the `Vfs` began with.
     pub fn set_pid(&self, pid: i32) {
         self.core.pid.set(pid);
     }

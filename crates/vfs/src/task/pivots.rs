@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Following exchanges of roots: a task looks for itself whether it stood at one (`mount::pivot`).
+//! Following pivots: a task moves its root and working directory if they were at an exchanged root
+//! (`mount::pivot`).
 
 use super::Core;
 

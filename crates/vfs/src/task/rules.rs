@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asking the rules of absent names what they say of a name; `mount` gives them to mounts.
+//! Asks the rules of absent names about a name; `mount` gives them to mounts.
 //!
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
 //! | `mflag::ABSENT` | the mount's change, with the topology lock | a sample of its life |
-//! | rules, and where they begin | topology lock | a section |
+//! | rules, and the directory where they begin | topology lock | a section |
 //!
 //! # Rules
-//! R1. Rules are there before the flag is set, and stay until it is gone: who sees the flag finds
-//!     rules, or finds that they have just been taken away.
-//! R2. Where rules begin is pinned for as long as the mount has them.
-//! R3. Where a directory is counts only if no directory moved while it was looked for.
+//! R1. Rules are there before the flag is set, and stay until it is gone: a walk that sees the flag
+//!     finds rules, or finds that they have just been removed.
+//! R2. The directory where rules begin is pinned as long as the mount has them.
+//! R3. The place of a directory counts only if no directory moved while it was looked for.
 
 use super::Core;
 use crate::absent::{AbsentRules, Hidden};
@@ -20,20 +20,20 @@ use crate::object::{MountData, dflag, mflag};
 use openpath_abi::Errno;
 use openpath_sync::rcu::Guard;
 
-/// What rules say of a name.
+/// The rules' answer for a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Says {
     /// Nothing.
     Nothing,
     /// It is absent; making it is refused with this.
     Absent(Errno),
-    /// Directories moved while it was looked where this one is.
+    /// Directories moved during the search for this one.
     Moved,
 }
 
 impl Core {
-    /// What the rules of the mount at `index` say of `name` in the directory `dir`; something holds
-    /// both.
+    /// The answer of the rules of the mount at `index` for `name` in the directory `dir`; the
+    /// caller holds both.
     pub(crate) fn absent(
         &self,
         index: u32,
@@ -48,7 +48,7 @@ impl Core {
                 return None;
             }
             let says = self.ask_rules(&self.reader.enter(), mount, dir, name);
-            // Where rules begin that were replaced meanwhile may be something else by now.
+            // The directory where replaced rules began may be something else by now.
             match says {
                 Says::Nothing if word.is_unchanged(was) => return None,
                 Says::Absent(errno) if word.is_unchanged(was) => return Some(errno),
@@ -57,8 +57,8 @@ impl Core {
         }
     }
 
-    /// As [`Core::absent`], in a section and without waiting; if nothing holds `dir`, the answer
-    /// counts if it is then still what it was.
+    /// As [`Core::absent`], in a section and without waiting. If nothing holds `dir`, the answer
+    /// counts if the directory is then still the same.
     pub(crate) fn ask_rules(
         &self,
         section: &Guard<'_>,
@@ -69,7 +69,7 @@ impl Core {
         let Some(Hidden { rules, anchor }) = mount.hidden.read(section) else {
             return Says::Nothing;
         };
-        // What no name can be is an error of its own.
+        // A name that is too long has an error of its own.
         if name.len() > mount.sb.options().name_max {
             return Says::Nothing;
         }
@@ -92,11 +92,11 @@ impl Core {
         }
     }
 
-    /// Whether the rules of the mount at `index` let the directory `name` of `from` become that of
-    /// `to` with the name `new`; something holds both, and no directory moves with their names
-    /// locked but for those above.
+    /// Whether the rules of the mount at `index` allow the directory `name` of `from` to become
+    /// that of `to` with the name `new`. The caller holds both with their names locked, so that
+    /// only directories above them move.
     ///
-    /// Every move by itself changes nothing of what is meant, so the places where several are at
+    /// Each move by itself keeps the answers of the rules, so the places of several directories at
     /// one moment need not be one place.
     pub(crate) fn let_move(
         &self,
@@ -120,7 +120,7 @@ impl Core {
         }
     }
 
-    /// Whether the rules of the mount at `index` have `name` stay in the directory `dir`; something
+    /// Whether the rules of the mount at `index` keep `name` in the directory `dir`; the caller
     /// holds both, with the names of the directory locked.
     pub(crate) fn has_to_stay(&self, index: u32, mount: &MountData, dir: u32, name: &[u8]) -> bool {
         let may = {
@@ -133,7 +133,7 @@ impl Core {
             .is_some_and(|rules| rules.keep(name))
     }
 
-    /// The rules of a mount for one directory, for who asks about many names.
+    /// The rules of a mount for one directory, for many names.
     pub(crate) fn rules_in(&self, index: u32, mount: &MountData, dir: u32) -> Option<RulesIn> {
         let word = self.vfs.mounts.at(index).word();
         let section = self.reader.enter();
@@ -158,7 +158,7 @@ impl Core {
     }
 }
 
-/// Rules, and where a directory was at one moment.
+/// Rules, and the place of a directory at one moment.
 pub(crate) struct RulesIn {
     rules: AbsentRules,
     /// The names that lead to it; `None` if it is not below where the rules begin.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hooks by which a call that is being explained tells what it does, step by step; and how a
-//! call that is not to wait gives up.
+//! Hooks for explanations: a call that is being explained reports each step. Also how a call that
+//! may not wait gives up.
 //!
 //! # Rules
-//! R1. Every hook is on a side that a cached call does not take: in walks with references, where
-//!     something is refused, or where something is about to be changed. A call that is explained
-//!     takes that side from its start, because its task's lock-free walk is off meanwhile.
-//! R2. A hook does not decide anything, but for [`Core::stop_before`].
+//! R1. Every hook is in code that a cached call does not run: in walks with references, at a
+//!     refusal, or before a change. An explained call runs that code from its start, because its
+//!     task's lock-free walk is off meanwhile.
+//! R2. A hook does not decide anything, except [`Core::stop_before`].
 
 use super::Core;
 use super::called::Place as Called;
@@ -37,7 +37,7 @@ impl Core {
         }
     }
 
-    /// Tells that a check failed, and says so.
+    /// Reports a failed check; its errno.
     #[cold]
     #[inline(never)]
     pub(crate) fn refused(&self, check: Check, errno: Errno) -> Errno {
@@ -45,7 +45,7 @@ impl Core {
         errno
     }
 
-    /// Tells that a permission for the inode was not given, and says so.
+    /// Reports a refused permission for the inode; its errno.
     #[cold]
     #[inline(never)]
     pub(crate) fn denied(&self, inode: &Inode, asked: u32, errno: Errno) -> Errno {
@@ -55,7 +55,7 @@ impl Core {
         self.refused(Check::of_permission(errno), errno)
     }
 
-    /// Tells how a permission for the inode is decided.
+    /// Reports how a permission for the inode is decided.
     #[cold]
     pub(crate) fn tell_permission(&self, inode: &Inode, asked: u32) {
         self.tell(|| {
@@ -72,7 +72,7 @@ impl Core {
         });
     }
 
-    /// What the cache knew of a name, before it is asked for.
+    /// Reports the cached state of a name, before its lookup.
     #[cold]
     pub(crate) fn tell_name(&self, name: &[u8], cached: Cached) {
         self.tell(|| Step::Name {
@@ -82,7 +82,7 @@ impl Core {
         });
     }
 
-    /// What the name that was told last turned out to be.
+    /// Reports the entry of the last name.
     #[cold]
     pub(crate) fn tell_found(&self, pin: &Pin) {
         if !self.is_told() {
@@ -92,7 +92,7 @@ impl Core {
         self.story.note_kind(inode.map(Inode::kind));
     }
 
-    /// Tells a step about a place, which something holds.
+    /// Reports a step about a place, which the caller holds.
     #[cold]
     pub(crate) fn tell_place(&self, spot: Spot, step: impl FnOnce(Place) -> Step) {
         self.tell(|| step(Place::of(self, spot)));
@@ -101,7 +101,7 @@ impl Core {
     /// Ends an explanation before something is changed.
     ///
     /// # Errors
-    /// `ECANCELED` in a call that is being explained; nobody else sees it.
+    /// `ECANCELED` in a call that is being explained; in no other.
     #[inline]
     pub(crate) fn stop_before(&self, would: Would) -> Result<(), Errno> {
         if !self.is_told() {
@@ -114,7 +114,7 @@ impl Core {
 }
 
 impl Core {
-    /// A call that is not to wait cannot go on: counts why.
+    /// Counts why a call that may not wait cannot go on.
     #[cold]
     pub(crate) fn give_up(&self, why: Reason) -> Errno {
         self.reasons.count(why);
@@ -122,7 +122,7 @@ impl Core {
         self.refused(Check::Cached, Errno::EAGAIN)
     }
 
-    /// What a backend said: with `EAGAIN` and no patience, that it would have had to wait.
+    /// The backend's errno: with `EAGAIN` and no patience, it would have had to wait.
     #[cold]
     pub(crate) fn would_wait(&self, patience: Patience, errno: Errno) -> Errno {
         if patience == Patience::Cached && errno == Errno::EAGAIN {
@@ -134,7 +134,7 @@ impl Core {
 }
 
 impl Place {
-    /// What `spot`, which something holds, is for the task.
+    /// The description of `spot`, which the caller holds, for the task.
     pub(crate) fn of(core: &Core, spot: Spot) -> Self {
         let store = &core.vfs.dcache.store;
         let pin = core.pins.pin_now(spot.mount, spot.dentry);
@@ -154,7 +154,7 @@ impl Place {
 }
 
 impl Dcache {
-    /// What is known of `name` in `dir`.
+    /// The cached state of `name` in `dir`.
     #[cold]
     pub(crate) fn known(&self, dir: u32, key: NameKey, name: &[u8]) -> Cached {
         match self.look_now(dir, key, name) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who changes something through a mount, and who wants that nobody does.
+//! Write access: keeps changes through a mount apart from read-only remounts.
 //!
 //! # Kernel analogue
 //! `mnt_want_write`, `get_write_access`, `mnt_make_readonly`, `sb_prepare_remount_readonly`.
 //!
 //! # Rules
-//! R1. A writer marks its pin on the mount (and the inode) as written to, then asks whether it may:
-//!     whether the mount is asked about (`asked`), whether it or its tree is read-only, whether
-//!     writing to the inode is denied. Who wants to make one of these true sets it first and then
-//!     looks for marks. So either the mark is seen, or the writer sees what it may not. Until the
-//!     writer is told no, or is done, the mark stays.
+//! R1. A writer marks its pin on the mount (and the inode) as written to, then checks three things:
+//!     `asked` of the mount, whether the mount or its tree is read-only, and whether writing to the
+//!     inode is denied. A task that sets one of these does so first and then looks for marks. So
+//!     either it sees the mark, or the writer sees what it set. The mark stays until the writer is
+//!     refused, or is done.
 //! R2. Nothing is counted: an open for writing stores nothing that another task's call reads.
 
 use super::Core;
@@ -21,7 +21,7 @@ use openpath_sync::{Pin, no_fault_injection};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A change through a mount going on; dropping it ends it.
+/// A change through a mount under way; dropping it ends it.
 #[must_use]
 pub(crate) struct Writing<'t> {
     core: &'t Core,
@@ -36,7 +36,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Nobody can begin to write through a mount until this is dropped.
+/// No task can begin to write through a mount until this is dropped.
 #[must_use]
 pub(crate) struct NoWriters<'a>(&'a MountData);
 
@@ -48,7 +48,7 @@ impl Drop for NoWriters<'_> {
 }
 
 impl Core {
-    /// Begins a change through the mount at `index` (`mnt_want_write`), which something pins.
+    /// Begins a change through the mount at `index` (`mnt_want_write`), which the caller pins.
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left; `EROFS`: the mount or its superblock is read-only.
@@ -62,7 +62,7 @@ impl Core {
         allowed.map(|()| writing)
     }
 
-    /// Begins to write to the inode at `spot`, which something pins; the mount was asked already
+    /// Begins to write to the inode at `spot`, which the caller pins; the mount was checked already
     /// (`get_write_access`).
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Core {
 
 impl MountData {
     /// Keeps writers out of these mounts, if there are none in any of them. Held: the topology
-    /// lock, so that only one asks.
+    /// lock, so that only one task asks.
     pub(crate) fn keep_writers_out<'a>(
         store: &Ground,
         mounts: &'a [(u32, Arc<Self>)],

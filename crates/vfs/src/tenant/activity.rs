@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tasks of a tenant did, without a word that two of them write.
+//! Activity of a tenant: counters of its tasks, none of which two tasks write.
 //!
 //! # Rules
-//! R1. A task counts in words of its own; whoever asks adds up the words of all tasks.
-//! R2. What a task counted before it came to a tenant is not the tenant's, and what it counted for
-//!     it stays when it goes.
+//! R1. A task counts in words of its own; a reader adds up the words of all tasks.
+//! R2. The counts of a task from before it joined a tenant are not the tenant's. Those for the
+//!     tenant stay when it leaves.
 
 use super::Tenant;
 use crate::reason::{ReasonCounts, Reasons};
@@ -12,13 +12,13 @@ use openpath_sync::Word;
 use openpath_sync::rcu::READER_COUNTS;
 use std::sync::Arc;
 
-/// Which of its own words a task counts what in.
+/// The counters of a task, as indexes of its words.
 pub(crate) mod count {
     /// Walks that ended at a cached name that exists, in lock-free mode.
     pub(crate) const HITS: usize = 0;
     /// Walks that ended at a cached name that does not exist, in lock-free mode.
     pub(crate) const NEGATIVE_HITS: usize = 1;
-    /// Names that a backend was asked for.
+    /// Lookups in a backend.
     pub(crate) const MISSES: usize = 2;
     /// Opens of a ring that were answered where they were submitted.
     pub(crate) const OPENS_INLINE: usize = 3;
@@ -34,7 +34,7 @@ pub struct Activity {
     pub hits: u64,
     /// Walks that ended at a cached name that does not exist, in lock-free mode.
     pub negative_hits: u64,
-    /// Names that a backend was asked for.
+    /// Lookups in a backend.
     pub misses: u64,
     /// Opens of a ring that were answered where they were submitted.
     pub opens_inline: u64,
@@ -45,7 +45,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Adds what another reading says.
+    /// Adds another reading.
     pub fn add(&mut self, other: &Self) {
         self.hits += other.hits;
         self.negative_hits += other.negative_hits;
@@ -55,7 +55,7 @@ impl Activity {
         self.restarts.add(&other.restarts);
     }
 
-    /// What was added since `earlier`.
+    /// The growth since `earlier`.
     fn since(&self, earlier: &Self) -> Self {
         Self {
             hits: self.hits.wrapping_sub(earlier.hits),
@@ -68,7 +68,7 @@ impl Activity {
     }
 }
 
-/// Where a task counts.
+/// The words in which a task counts.
 #[derive(Clone)]
 pub(crate) struct Tally {
     pub(crate) words: &'static [Word; READER_COUNTS],
@@ -88,7 +88,8 @@ impl Tally {
     }
 }
 
-/// The tasks of a tenant, with what each had counted when it came, and what those did that went.
+/// The tasks of a tenant, with their counts from when they joined, and the counts of those that
+/// left.
 #[derive(Default)]
 pub(super) struct Tallies {
     tasks: Vec<(Tally, Activity)>,
@@ -96,7 +97,7 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    /// How many tasks there are, and what all did.
+    /// How many tasks there are, and the activity of all.
     pub(super) fn read(&self) -> (usize, Activity) {
         let mut sum = self.past;
         for (tally, before) in &self.tasks {
@@ -112,7 +113,7 @@ impl Tenant {
         let before = tally.read();
         let tasks = &mut self.tallies.lock().tasks;
         if tasks.is_empty() {
-            // Most tenants of very many have one task.
+            // Most tenants, where there are very many, have one task.
             tasks.reserve_exact(1);
         }
         tasks.push((tally, before));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tenant: whom the tasks of a `Vfs` work for, and what all of them together may use.
+//! A tenant: a group of tasks with common limits on cached names, bytes, files and locks.
 //!
 //! # Kernel analogue
-//! A memory control group, as far as names and files go. Where that kills or throttles, a tenant
-//! pushes out its own cached names, or is told `EDQUOT`.
+//! A memory control group, as far as names and files go. Linux kills or throttles; a tenant evicts
+//! its own cached names, or gets `EDQUOT`.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -14,8 +14,8 @@
 //! | tallies | their lock, when a task comes or goes | the same |
 //!
 //! # Rules
-//! R1. What a task makes names its tenant by the task's own handle ([`TenantRef`]): the count of a
-//!     handle is on a line of its own, so tasks side by side do not write one line for each file.
+//! R1. A new object keeps its tenant by the task's own handle ([`TenantRef`]): the count of a
+//!     handle is on a line of its own, so neighbouring tasks do not write one line for each file.
 //!
 //! # Guarantees
 //! G1. A charge that is refused charges nothing.
@@ -71,7 +71,7 @@ impl TenantLimits {
     }
 }
 
-/// What a tenant uses and did.
+/// The use and activity of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct TenantStats {
@@ -93,7 +93,7 @@ pub struct TenantStats {
     pub evicted_positive: u64,
     /// Names that did not exist and went to make room.
     pub evicted_negative: u64,
-    /// What its tasks did.
+    /// The activity of its tasks.
     pub activity: Activity,
 }
 
@@ -156,7 +156,7 @@ impl Tenant {
         self.limits
     }
 
-    /// What it uses and did so far. Its tasks go on meanwhile: figures of different kinds may
+    /// Its use and activity so far. Its tasks go on meanwhile: figures of different kinds may
     /// belong to different moments.
     #[must_use]
     pub fn stats(&self) -> TenantStats {
@@ -226,7 +226,7 @@ impl Tenant {
     }
 }
 
-/// A tenant as one task names it, to be kept with what the task makes. See R1.
+/// A tenant's handle for one task, kept by the objects that the task makes. See R1.
 #[derive(Clone)]
 pub struct TenantRef(Arc<Handle>);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Steps in a mount that has rules of absent names.
+//! Steps in a mount that has rules of absent names: the rules come before the cache.
 //!
 //! # Rules
-//! R1. A name is asked about before the cache is: a rule counts whatever is cached.
-//! R2. Without references a rule's answer counts if mount and directory are still what was sampled.
+//! R1. A name's rule is asked before the cache: it counts whatever is cached.
+//! R2. Without references a rule's answer counts if mount and directory are still as sampled.
 
 use super::{Fail, Reason, Walk};
 use crate::name::NameKey;
@@ -13,8 +13,8 @@ use openpath_abi::Errno;
 use openpath_sync::Sample;
 
 impl Walk<'_> {
-    /// The step into `text[start..end]`, as far as rules or the cache decide it; `None`: it is to
-    /// be made with references.
+    /// The step into `text[start..end]`, as far as rules or the cache decide it; `None`: it needs
+    /// references.
     #[cold]
     pub(super) fn step_ruled(
         &mut self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a walk starts (`path_init`), and what its root is.
+//! The start of a walk (`path_init`), and its root.
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::file::At;
@@ -95,7 +95,7 @@ impl<'w> Walk<'w> {
         self.stand_pinned(spot)
     }
 
-    /// Stands at `spot`, where names can be absent, or something was being changed.
+    /// Stands at `spot`, where names can be absent, or a change was under way.
     #[cold]
     fn stand_oddly(&mut self, spot: Spot, mount: Sample, dentry: Sample) -> Result<(), Fail> {
         if !mount.is_steady() || !dentry.is_steady() {
@@ -158,7 +158,7 @@ impl<'w> Walk<'w> {
             return Err(self.refuse(Check::MountBoundary, Errno::EXDEV));
         }
         if self.at.mount != 0 {
-            // R4: what sent the walk to the root was where it seemed to be.
+            // R4: the mount is still where the walk read it, so that going to the root is right.
             self.leave_mount()?;
             self.straight = self.fast;
         }
@@ -187,8 +187,8 @@ impl<'w> Walk<'w> {
         let (mounts, renames) = (&self.mounts().changes, &self.core.vfs.renames);
         loop {
             let before = (mounts.sample_steady(), renames.sample_steady());
-            // A mount on the way that went may have left its number to another; and of a directory
-            // that moved, what was above it then may be in the scope by now, when it is not.
+            // A mount on the way that went may have left its number to another. The old parent of a
+            // directory that moved may be in the scope by now, when the directory is not.
             if let Some(under) = self.is_under(root)
                 && mounts.is_unchanged(before.0)
                 && renames.is_unchanged(before.1)
@@ -200,8 +200,8 @@ impl<'w> Walk<'w> {
     }
 
     /// Whether the place stood at is `root` or below it; `None` if directories moved meanwhile. A
-    /// steadfast walk, which goes on where something moved, must also be within what each mount
-    /// shows: a bind of a directory shows what is below that alone.
+    /// steadfast walk, which goes on where a directory moved, must also be within what each mount
+    /// shows: a bind of a directory shows only what is below that.
     fn is_under(&self, root: Spot) -> Option<bool> {
         let mut spot = self.at;
         while spot.mount != root.mount {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asking a backend, and comparing what it says with what is cached (`d_revalidate`,
-//! `d_invalidate`).
+//! Confirmation: asks a backend for a name, and compares the answer with the cached entry
+//! (`d_revalidate`, `d_invalidate`).
 
 use super::Reason;
 use crate::inode::{Found, Inode, Patience};
@@ -10,18 +10,18 @@ use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 use std::sync::Arc;
 
-/// What a cached entry is, by what its backend says now.
+/// A cached entry, compared with the backend's answer.
 pub(super) enum Compared {
-    /// What it was, in this state.
+    /// The same, in this state.
     Same(Sample),
-    /// Nothing that could be compared: it was evicted, moved or forgotten meanwhile.
+    /// Not comparable: it was evicted, moved or invalidated meanwhile.
     Moved,
-    /// It meant something else, and is out of sight now, to be buried.
+    /// Another meaning: it is unhashed, and must be buried.
     Other,
 }
 
 impl Core {
-    /// What `name` in `dir` is. Held: the directory's names.
+    /// Asks the backend for `name` in `dir`. Held: the directory's names.
     ///
     /// # Errors
     /// What the backend meets; `EAGAIN` if it would have to wait and may not.
@@ -42,9 +42,9 @@ impl Core {
         }
     }
 
-    /// Compares an entry, sampled before its backend was asked, with what that said, and takes it
-    /// out of sight if it is something else. Held: the directory's names exclusively, or shared
-    /// with the flight of the name.
+    /// Compares an entry, sampled before its backend was asked, with the answer, and unhashes it if
+    /// it is something else. Held: the directory's names exclusively, or shared with the flight of
+    /// the name.
     pub(super) fn compare(&self, child: u32, was: Sample, inode: Option<&Inode>) -> Compared {
         let Some(pin) = self.pins.try_pin(0, Sample::default(), child, was) else {
             return Compared::Moved;
@@ -73,7 +73,7 @@ impl Core {
 }
 
 impl Shared {
-    /// Lets go of an entry that means something else by now, and of what is mounted on it and below
+    /// Buries an entry that had another meaning, and unmounts what covers it and what is below
     /// (`d_invalidate`). Held: no lock.
     #[cold]
     pub(super) fn bury_disowned(&self, entry: u32) {

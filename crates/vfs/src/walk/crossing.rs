@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entering what is mounted on a directory (`handle_mounts`).
+//! Crossing: enters the mount on a covered directory (`handle_mounts`).
 
 use super::{Fail, Reason, Spot, Walk};
 use crate::mount::Cover;
@@ -30,8 +30,8 @@ impl Walk<'_> {
     /// One mount up the stack, by samples; whether there was one.
     fn cross_fast(&mut self) -> Result<bool, Fail> {
         let cover = self.mounts().cover(self.at.mount, self.at.dentry);
-        // R4: the mount stood in was the one meant while its cover was looked for, and so was the
-        // directory: unmounted and removed, its number may be another's.
+        // R4: the mount stood in and the directory were still those meant while their cover was
+        // looked for. Unmounted and removed, their numbers may be reused.
         self.leave_mount()?;
         let covered = self.dcache().at(self.at.dentry).word();
         if !covered.is_unchanged(self.at_dentry) {
@@ -84,7 +84,7 @@ impl Walk<'_> {
         let Some(pin) = self.core.pins.pin_now(mount, root) else {
             return Err(self.restart(Reason::MountsChanged));
         };
-        // Before it was pinned it may have gone, and its number been given to another.
+        // Before it was pinned it may have gone, and its number may be reused.
         if self.mounts().cover_now(self.at.mount, self.at.dentry) != Some((mount, root)) {
             self.core.pins.release(pin);
             return Ok(true);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One step up (`handle_dots`, `follow_dotdot`).
+//! The step `..`: up to the parent, across mounts (`handle_dots`, `follow_dotdot`).
 //!
 //! # Rules
-//! R1. Wherever a step up leads, the walk is in its scope at a moment after it: because nothing
-//!     moved since it began, or because a steadfast walk, which holds where it stands, looked.
+//! R1. After a step up the walk was in its scope at some moment: because nothing moved since it
+//!     began, or because a steadfast walk, which holds its position, checked.
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::object::{dflag, mflag};
@@ -22,7 +22,7 @@ impl Walk<'_> {
         let root = self.root();
         let from = self.at;
         let top = loop {
-            // At the root of the walk `..` is `.`; beneath it, it is a way out.
+            // At the root of the walk `..` is `.`; under `BENEATH` it is refused.
             if self.at == root {
                 break true;
             }
@@ -33,7 +33,7 @@ impl Walk<'_> {
                 break false;
             }
             match self.mounts().below(self.at.mount) {
-                // The top of the namespace, and of a tree that was taken out of it.
+                // The top of the namespace, or of a tree that was taken out of it.
                 None => break true,
                 Some((mount, dentry)) => {
                     let below = Spot { mount, dentry };
@@ -47,7 +47,7 @@ impl Walk<'_> {
         };
         if top {
             if self.flags & (lflag::BENEATH | lflag::TOLD) != 0 {
-                self.minds_top()?;
+                self.check_top()?;
             }
             // Back to where the step began: nothing above was visible.
             if self.at != from {
@@ -87,14 +87,14 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether `..` may be asked for at the root of the walk; tells that it stays there.
+    /// Whether `..` is allowed at the root of the walk; tells that it stays there.
     ///
     /// # Errors
     /// `EXDEV`.
     #[cold]
-    fn minds_top(&mut self) -> Result<(), Fail> {
+    fn check_top(&mut self) -> Result<(), Fail> {
         if self.wants(lflag::BENEATH) {
-            // What was gone down before moved, perhaps: the path need not lead out.
+            // A directory on the way down may have moved: the path need not lead out.
             if self.wants(lflag::STEADFAST) && !self.scope_is_still() {
                 return Err(self.moved());
             }
@@ -113,7 +113,7 @@ impl Walk<'_> {
         if self.fast {
             let mount = mounts.at(to.mount).word().sample();
             let dentry = dcache.at(to.dentry).word().sample();
-            // The mount left behind was where it was said to be while the place below was sampled.
+            // The mount left behind was still in that place while the place below was sampled.
             if !mounts.at(self.at.mount).word().is_unchanged(self.at_mount)
                 || !mount.is_steady()
                 || !dentry.is_steady()
@@ -132,7 +132,7 @@ impl Walk<'_> {
         let Some(pin) = self.core.pins.pin_now(to.mount, to.dentry) else {
             return Err(self.restart(Reason::MountsChanged));
         };
-        // R4: what was pinned is still where the mount left behind is mounted.
+        // R4: the pinned place is still the one that the mount left behind covers.
         if mounts.below(self.at.mount) != Some((to.mount, to.dentry)) {
             self.core.pins.release(pin);
             return Err(self.restart(Reason::MountsChanged));
@@ -184,7 +184,7 @@ impl Walk<'_> {
             let Some(pin) = self.core.pins.pin_now(self.at.mount, parent) else {
                 return Err(self.restart(Reason::NamesChanged));
             };
-            // Moved while it was pinned: its parent is another one now.
+            // Moved while it was pinned: it has another parent now.
             if dcache.at(self.at.dentry).parent.get() != parent {
                 self.core.pins.release(pin);
                 continue;
@@ -233,8 +233,8 @@ impl Walk<'_> {
         self.mounts().changes.is_unchanged(mounts) && self.core.vfs.renames.is_unchanged(renames)
     }
 
-    /// A scoped walk that went up must not have been moved meanwhile; a steadfast one may, while it
-    /// is in its scope (R1).
+    /// A scoped walk that went up fails if a directory moved meanwhile; a steadfast one may go on
+    /// while it is in its scope (R1).
     ///
     /// # Errors
     /// `EAGAIN`; of a steadfast walk [`Fail::Moved`].
@@ -242,7 +242,7 @@ impl Walk<'_> {
         if self.scope_is_still() {
             return Ok(());
         }
-        // A fast walk may start over by itself; with references it is for the caller to decide.
+        // A fast walk may start over by itself; with references the caller decides.
         if self.mode == Mode::Fast && self.fast && !self.wants(lflag::CACHED) {
             return Err(self.restart(Reason::ScopeMoved));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Following a symbolic link (`pick_link`).
+//! Symbolic links: reads a link's body and splices it into the path (`pick_link`).
 
 use super::{Fail, Mode, Reason, Text, Walk, lflag};
 use crate::atime;
@@ -20,7 +20,7 @@ impl Walk<'_> {
         self.splice_link(text, rest)
     }
 
-    /// Follows the link stood at in the last place, where `protected_symlinks` has a say first.
+    /// Follows the link stood at in the last place, which `protected_symlinks` may forbid.
     ///
     /// # Errors
     /// `ELOOP` (more than 40), `EACCES`, then as [`Walk::follow`].
@@ -42,8 +42,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether the link is its follower's own, or its directory owner's, or stands where not
-    /// everyone may put one (`may_follow_link`).
+    /// Whether `protected_symlinks` allows the link: its owner is the follower or the directory's
+    /// owner, or the directory is not both sticky and writable by everyone (`may_follow_link`).
     fn may_follow(&mut self) -> Result<(), Fail> {
         let link_uid = self.with_inode(|inode| inode.ids().0)?;
         if self.core.cred().fsuid == link_uid {
@@ -74,7 +74,7 @@ impl Walk<'_> {
         if self.flags & (lflag::NO_SYMLINKS | lflag::TOLD) != 0
             || self.at_mount.has(mflag::NO_SYM_FOLLOW)
         {
-            self.minds_link()?;
+            self.check_link()?;
         }
         let now = self.core.vfs.clock.now();
         let flags = self.at_mount;
@@ -87,7 +87,7 @@ impl Walk<'_> {
             return self.jump(text, rest);
         }
         let core = self.core;
-        // R3: without references only a body that was read before is followed.
+        // R3: without references only a cached body is followed.
         let patience = if self.with_inode(|inode| inode.cached_link().is_none())? {
             self.unlazy(Reason::LinkBody)?;
             self.patience(Reason::LinkBody)?
@@ -113,7 +113,7 @@ impl Walk<'_> {
     /// # Errors
     /// `ELOOP`.
     #[cold]
-    fn minds_link(&self) -> Result<(), Fail> {
+    fn check_link(&self) -> Result<(), Fail> {
         if self.wants(lflag::NO_SYMLINKS) {
             return Err(self.refuse(Check::LinksUnwanted, Errno::ELOOP));
         }
@@ -142,8 +142,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Moves the access time of the link stood at; whether that worked does not matter to who
-    /// follows it.
+    /// Moves the access time of the link stood at. A failure does not matter to the walk.
     fn touch_link(&self, now: Timespec) -> Result<(), Fail> {
         if self.core.is_told() {
             self.core.tell(|| Step::Would(Would::TouchLink));
@@ -188,7 +187,7 @@ impl Walk<'_> {
     /// Follows a magic link: straight to where it leads (`nd_jump_link`).
     ///
     /// # Errors
-    /// What the link's owner meets; `ELOOP` (magic links not wanted), `EXDEV` (scoped, or to
+    /// What the link's backend meets; `ELOOP` (magic links not wanted), `EXDEV` (scoped, or to
     /// another mount that must not be entered).
     fn jump(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
         self.may_wait(Reason::Magic)?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names in a directory that is locked for a change (`lookup_one_qstr_excl`).
+//! Lookup in a directory that is locked for a change (`lookup_one_qstr_excl`).
 //!
 //! # Rules
-//! R1. An entry is pinned before anything is done with it: only then it is the one that was found,
-//!     and stays. Nothing else keeps an entry that nobody uses from being evicted.
-//! R2. An entry that is to be confirmed is asked for again, unless something is mounted on it: that
-//!     has to go where no lock is held, and what is mounted on cannot be changed anyway.
+//! R1. An entry is pinned before it is used: only then is it certain to be the one that was found,
+//!     and to stay. Nothing else keeps an unused entry from eviction.
+//! R2. An entry that must be confirmed is looked up again, unless it is covered. A covered one can
+//!     only go where no lock is held, and cannot be changed anyway.
 
 use super::Spot;
 use super::confirm::Compared;
@@ -72,7 +72,7 @@ impl LockedDir<'_> {
         }
     }
 
-    /// The entry of a name that is to be confirmed, if it is what it was; else it is gone.
+    /// Confirms the entry of a name; `None` if it had another meaning, and is gone.
     ///
     /// # Errors
     /// What the backend meets.
@@ -102,7 +102,7 @@ impl LockedDir<'_> {
         }
     }
 
-    /// The entry of `name`, which had none, with what was made there after `seen`.
+    /// Enters `name`, which had no entry, with the new inode, made after `seen`.
     ///
     /// # Errors
     /// As [`LockedDir::find`].
@@ -121,8 +121,8 @@ impl LockedDir<'_> {
         }
     }
 
-    /// Caches what `name`, which has no entry, is or that it is not, if that is not known anyway;
-    /// the backend said so after `seen`.
+    /// Caches the backend's answer for `name`, which has no entry, unless the directory is complete
+    /// anyway; the answer came after `seen`.
     pub(crate) fn note(self, name: &[u8], inode: Option<Arc<Inode>>, seen: Seen) {
         let dcache = &self.core.vfs.dcache;
         if inode.is_none() && dcache.is_complete(self.at.dentry) {

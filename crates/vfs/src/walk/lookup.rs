@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asking the backend for a name that is not cached (`lookup_slow`), once for all who ask at the
-//! same time.
+//! Lookup of an uncached name in the backend (`lookup_slow`): one request serves all tasks that ask
+//! at the same time.
 
 use super::confirm::Compared;
 use super::{Fail, Mode, Reason, Walk};
@@ -13,11 +13,11 @@ use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 
-/// What asking for a name came to.
+/// The answer to a lookup.
 type Answer = Result<Option<(u32, Sample)>, Errno>;
 
 impl Walk<'_> {
-    /// The entry `name` of the directory stood at, pinned; from the backend unless someone else
+    /// The entry `name` of the directory stood at, pinned; from the backend unless another task
     /// entered it meanwhile. `None`: ask the cache again.
     #[cold]
     pub(super) fn look_up(
@@ -33,7 +33,8 @@ impl Walk<'_> {
         found
     }
 
-    /// As [`Walk::look_up`]; an entry that means something else by now is out of sight afterwards.
+    /// As [`Walk::look_up`]; an entry that has another meaning by now is unhashed and comes back in
+    /// `disowned`.
     fn look_up_held(
         &mut self,
         key: NameKey,
@@ -95,8 +96,7 @@ impl Walk<'_> {
     /// The directory's names and the flight are held.
     ///
     /// # Errors
-    /// `ENOENT` for what is not in a directory all of whose names are cached; what the backend
-    /// meets; `ENOMEM`.
+    /// `ENOENT` for a name that a complete directory lacks; what the backend meets; `ENOMEM`.
     fn ask(
         &self,
         dir: &Inode,

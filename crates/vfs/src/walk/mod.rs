@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The path walk: from a start and a path to a mount and a dentry.
+//! The path walk: takes a start and a path to a mount and a dentry.
 //!
 //! # Kernel analogue
 //! `struct nameidata`, `link_path_walk`, `walk_component`, `step_into`, `complete_walk`. Link
-//! bodies are not kept on
-//! a stack: a body is spliced in front of what is left of the path, which gives the same answers
-//! without recursion.
+//! bodies are not kept on a stack: a body is spliced in front of the rest of the path, which gives
+//! the same answers without recursion.
 //!
 //! # States
 //! Fast (no pins; every step confirmed by samples) -> reference (the position is pinned). A walk
 //! never goes back. Under `RESOLVE_CACHED` it goes on only in trees whose backends answer at once,
 //! and takes no lock there that it would have to wait for: that is a try.
-//! What fast mode cannot decide is asked again in reference mode from where it stands, or, if what
-//! it stood on
-//! changed, from the start.
+//!
+//! When fast mode cannot decide a step, reference mode repeats it from the same position, or from
+//! the start if the position changed.
 //!
 //! # Outcomes
-//! An errno is final: in fast mode it is given only after the samples it rests on were confirmed.
-//! [`Fail::Restart`]
-//! starts over in reference mode (`ECHILD`), [`Fail::Stale`] starts over asking backends
-//! (`ESTALE`), [`Fail::Moved`] starts over because directories moved, and is `EXDEV` when they
-//! never cease to.
+//! An errno is final: fast mode gives it only after it confirmed the samples that it rests on.
+//! [`Fail::Restart`] starts over in reference mode (`ECHILD`), [`Fail::Stale`] starts over asking
+//! backends (`ESTALE`). [`Fail::Moved`] starts over because directories moved, and is `EXDEV` when
+//! they never cease to.
 //!
 //! # Rules
 //! R1. The child is sampled before the parent is asked `still` (see `dcache`).
 //! R2. `unlazy` asks for `CACHED` before it takes any pin.
 //! R3. In fast mode no backend is called and nothing but the task's own pin words is written.
 //!
-//! R4. A mount is asked `still` before its sample is given up, and after a root was taken from it:
-//!     a mount that went may have left its number, and its root's, to another. So may the
-//!     directory it covered, which is asked too.
+//! R4. A mount is asked `still` before its sample is given up, and after its root was read: a mount
+//!     that went may have left its number, and its root's, to another. The same holds for the
+//!     directory that it covered, which is asked too.
 //! R5. In a tree that confirms, a walk is never fast: it leaves fast mode where it comes in.
 //!
 //! # Guarantees
@@ -85,8 +83,8 @@ pub(crate) mod lflag {
     pub(crate) const IN_ROOT: u32 = 1 << 7;
     /// `RESOLVE_CACHED`.
     pub(crate) const CACHED: u32 = 1 << 8;
-    /// An empty path means the start only for who opened it, or with `CAP_DAC_READ_SEARCH`
-    /// (linkat).
+    /// An empty path means the start only for the task that opened it, or with
+    /// `CAP_DAC_READ_SEARCH` (linkat).
     pub(crate) const LINKAT_EMPTY: u32 = 1 << 9;
     /// The walk may not leave its root.
     pub(crate) const SCOPED: u32 = BENEATH | IN_ROOT;
@@ -96,10 +94,10 @@ pub(crate) mod lflag {
     pub(crate) const REGULAR: u32 = 1 << 11;
     /// As [`CACHED`], and no backend is asked, whatever its tree says (see `explain`).
     pub(crate) const LOCK_FREE: u32 = 1 << 13;
-    /// A scoped walk that goes up while directories move asks where it is, and so need not be
-    /// `EAGAIN` (`Task::beneath`).
+    /// A scoped walk that goes up while directories move checks its position, and so need not fail
+    /// with `EAGAIN` (`Task::beneath`).
     pub(crate) const STEADFAST: u32 = 1 << 14;
-    /// The walk is explained: tested together with what is rare, where both kinds of walk pass.
+    /// The walk is explained: tested together with rare conditions, where both kinds of walk pass.
     pub(crate) const TOLD: u32 = 1 << 12;
 }
 
@@ -112,7 +110,7 @@ pub(crate) enum Fail {
     Restart,
     /// An entry turned out to be out of date: again, asking backends.
     Stale,
-    /// A steadfast walk was moved out of its scope, or it seems so as directories moved: again, a
+    /// A steadfast walk was moved out of its scope, or seems to be as directories moved: again, a
     /// bounded number of times.
     Moved,
 }
@@ -149,7 +147,8 @@ pub(crate) struct Last {
     pub(crate) slash: bool,
 }
 
-/// The text a walk has still to go: the caller's path, or a link body spliced in front of the rest.
+/// The text that is still to be walked: the caller's path, or a link body spliced in front of the
+/// rest.
 pub(crate) struct Text<'w> {
     path: &'w [u8],
     spliced: Option<Buffer>,
@@ -276,7 +275,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Leaves fast mode where it stands (`try_to_unlazy`), and counts why.
+    /// Leaves fast mode at the position (`try_to_unlazy`), and counts the reason.
     ///
     /// # Errors
     /// `EAGAIN` under `RESOLVE_CACHED`, but for trees that answer at once; [`Fail::Restart`] if the
@@ -323,7 +322,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// Whether the walk may do what can make it wait.
+    /// Whether the walk may take a step that can wait.
     ///
     /// # Errors
     /// `EAGAIN` under `RESOLVE_CACHED`.
@@ -335,7 +334,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// How backends are asked from where the walk stands.
+    /// How the walk asks backends at its position.
     ///
     /// # Errors
     /// `EAGAIN` under `RESOLVE_CACHED` in a tree that does not answer at once.
@@ -350,7 +349,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Brings the attributes of what is stood at up to date, in a tree that confirms, unless a name
+    /// Brings the attributes of the position up to date, in a tree that confirms, unless a name
     /// that was confirmed just now led there (`d_weak_revalidate`).
     ///
     /// # Errors
@@ -368,7 +367,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// Counts why the walk must start over, and says so.
+    /// Counts the reason for starting over; the failure that asks for it.
     #[cold]
     pub(crate) fn restart(&self, why: Reason) -> Fail {
         self.core.reasons.count(why);
@@ -400,7 +399,7 @@ impl<'w> Walk<'w> {
         self.section = None;
     }
 
-    /// An error met in fast mode counts only if the walk can stand where it met it.
+    /// An error met in fast mode counts only if the position is still as sampled.
     #[cold]
     fn sure(&mut self, check: Check, errno: Errno) -> Fail {
         match self.unlazy(Reason::Refusal) {

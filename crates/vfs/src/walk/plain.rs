@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plain lane: a path of cached names without links or dots, answered in one tight loop.
+//! The plain lane: walks a path of cached names without links or dots in one tight loop.
 //!
-//! It answers only what it can answer for certain and leaves everything else, the start included,
-//! to [`super::Walk`], which knows all the rules. Nothing is pinned here and nothing but the stack
-//! is written.
+//! It answers only if it is certain, and leaves every other path to [`super::Walk`] from the start.
+//! It pins nothing and writes nothing but the stack.
 //!
 //! A path that enters mounts is walked in legs, one for each mount: behind a mount the path cache
 //! is asked for the rest from the mount's root. A path without mounts is one leg and pays nothing
@@ -12,8 +11,8 @@
 //! # Rules
 //! R1. As in the walk: the child is sampled before its parent is asked `still`. A directory that
 //!     was proved to have no such child is asked after that.
-//! R2. As in the walk (R4 there): what is covered, and the mount it is in, are asked `still` after
-//!     their cover was looked for, and the mount above after its root was sampled.
+//! R2. As in the walk (R4 there): the covered directory and its mount are asked `still` after the
+//!     search for their cover, and the mount above after its root was sampled.
 
 use super::{Spot, lflag};
 use crate::dcache::{Dcache, Look, NAME_MAX};
@@ -54,7 +53,7 @@ impl End {
             .try_pin(self.at.mount, self.mount, self.at.dentry, self.dentry)
     }
 
-    /// As [`End::pin`], for an open: whoever takes a lease sees it.
+    /// As [`End::pin`], for an open: a taker of a lease sees the pin.
     #[inline(always)]
     pub(crate) fn pin_opened(&self, core: &Core) -> Option<Pin> {
         core.pins
@@ -62,7 +61,7 @@ impl End {
     }
 }
 
-/// What the plain lane says of a path.
+/// The plain lane's answer for a path.
 pub(crate) enum Plain {
     /// It ends here: a name that exists, not a link, in the topmost mount.
     End(End),
@@ -72,16 +71,16 @@ pub(crate) enum Plain {
     Leave,
 }
 
-/// What a directory on the way must not be, or be called into question by.
+/// Flags of a directory on the way that end the plain lane.
 const MIDDLE: u64 = dflag::NEGATIVE
     | dflag::NOT_DIR
     | dflag::LINK
     | dflag::MOUNTED
     | dflag::SLOW_SEARCH
     | dflag::REVALIDATE;
-/// What the last name must not be.
+/// Flags of the last name that end it.
 const LAST: u64 = dflag::NEGATIVE | dflag::LINK | dflag::MOUNTED | dflag::REVALIDATE;
-/// What the start must not be; whatever is mounted on it is not entered.
+/// Flags of the start that end it; a mount on it is not entered.
 const START: u64 = MIDDLE & !dflag::MOUNTED;
 
 /// Walks `path` from `at` if it is plain.
@@ -151,8 +150,8 @@ pub(crate) fn is_kept(core: &Core, at: At<'_>, path: &[u8]) -> bool {
     query.is_some_and(|query| paths.find(dcache, &query, path).is_some())
 }
 
-/// Goes on from a covered directory that the first `gone` bytes of `path` lead to; whether there is
-/// what it leads to, and where, if the rest is plain.
+/// Goes on from a covered directory that the first `gone` bytes of `path` lead to. Whether the
+/// path's target exists, and where, if the rest is plain.
 ///
 /// The place is handed over in memory, so that paths without mounts keep theirs in registers.
 #[cold]
@@ -185,14 +184,14 @@ fn across(core: &Core, at: &mut End, path: &[u8], mut gone: usize, flags: u32) -
     }
 }
 
-/// From a covered place to the root of the topmost mount on it; to itself if that covers it for
-/// others only. `None` if something changed.
+/// From a covered place to the root of the topmost mount on it; to itself if it is covered only in
+/// other mounts. `None` if something changed.
 #[inline(always)]
 fn cross(core: &Core, mut at: End) -> Option<End> {
     let (mounts, dcache) = (&core.vfs.mounts, &core.vfs.dcache);
     while at.dentry.has(dflag::MOUNTED) {
         let cover = mounts.cover(at.at.mount, at.at.dentry);
-        // R2: the place was the one meant.
+        // R2: the place was still the one meant.
         if !mounts.at(at.at.mount).word().is_unchanged(at.mount)
             || !dcache.at(at.at.dentry).word().is_unchanged(at.dentry)
         {
@@ -221,7 +220,7 @@ fn cross(core: &Core, mut at: End) -> Option<End> {
     Some(at)
 }
 
-/// What `path` leads to within the mount it starts in: as far as its end, or a covered directory.
+/// The target of `path` within the mount it starts in: its end, or a covered directory.
 #[inline(always)]
 fn leg(core: &Core, start: &End, path: &[u8]) -> Option<Hit> {
     let (dcache, paths) = (&core.vfs.dcache, &core.vfs.paths);

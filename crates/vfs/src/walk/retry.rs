@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ladder: fast, then with references, then asking backends.
+//! The retry ladder of a walk: fast, then with references, then with every backend asked.
 
 use super::{Fail, Reason, lflag};
 use crate::story::Check;
 use crate::task::Core;
 use openpath_abi::Errno;
 
-/// On which rung a walk is.
+/// The rung of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     /// Without references.
     Fast,
     /// With references.
     Reference,
-    /// With references, but without a wait: under `RESOLVE_CACHED`, from where it left the first.
+    /// With references, but without a wait: under `RESOLVE_CACHED`, from where it left fast mode.
     Try,
     /// With references, and every cached entry is asked for at its backend.
     Revalidate,
 }
 
-/// How often a walk may be told to start over before it gives up: renames that never end must not
-/// hold it for ever.
+/// The most restarts of a walk: renames that never end must not hold it for ever.
 const RESTARTS_MAX: u32 = 1 << 16;
-/// How often a steadfast walk that seems to lead out while directories move is believed that it
-/// does not.
+/// How often a steadfast walk that seems to lead out while directories move is repeated before it
+/// counts as leading out.
 const MOVES_MAX: u32 = 64;
 
 /// Runs `attempt` on the lowest rung that decides (`do_filp_open`, `filename_lookup`).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop over components (`link_path_walk`), and what to do with the last one.
+//! The loop over the components of a path (`link_path_walk`), and the step into the last one.
 
 use super::plain::{self, Plain};
 use super::{Fail, Last, LastKind, Mode, Spot, Text, Walk, lflag, retry};
@@ -105,11 +105,11 @@ impl<'w> Walk<'w> {
         allowed.map_err(|errno| self.sure(Check::Search, errno))
     }
 
-    /// Whether the place where the walk ended will do; tells of it.
+    /// Checks the end of the walk against its flags; tells of it.
     ///
     /// # Errors
     /// `ENOTDIR`.
-    fn minds_end(&self, pin: &Pin, sample: Sample) -> Result<(), Errno> {
+    fn check_end(&self, pin: &Pin, sample: Sample) -> Result<(), Errno> {
         if self.wants(lflag::DIRECTORY) && sample.has(dflag::NOT_DIR) {
             return Err(self.core.refused(Check::WantsDirectory, Errno::ENOTDIR));
         }
@@ -117,8 +117,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// Goes into the last component and through whatever link it is, if it is to be followed
-    /// (`lookup_last`).
+    /// Goes into the last component, and follows it if it is a link to be followed (`lookup_last`).
     ///
     /// # Errors
     /// As for the components before it.
@@ -201,7 +200,7 @@ pub(crate) fn lookup_once(
     }
     let (pin, sample) = walk.complete()?;
     if walk.flags & (lflag::DIRECTORY | lflag::TOLD) != 0
-        && let Err(errno) = walk.minds_end(&pin, sample)
+        && let Err(errno) = walk.check_end(&pin, sample)
     {
         core.pins.release(pin);
         return Err(errno.into());

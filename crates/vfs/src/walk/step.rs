@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One step down: from a directory to what a name in it is (`walk_component`, `lookup_fast`,
+//! One step down: from a directory to the entry of a name in it (`walk_component`, `lookup_fast`,
 //! `step_into`).
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
@@ -11,7 +11,7 @@ use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 
-/// What needs more than a plain step.
+/// Flags of an entry that need more than a plain step.
 const SPECIAL: u64 = dflag::NEGATIVE | dflag::MOUNTED | dflag::REVALIDATE;
 
 impl Walk<'_> {
@@ -30,7 +30,7 @@ impl Walk<'_> {
         self.step_slow(key, text, start, end)
     }
 
-    /// A fast step into what is cached, or known to be absent; `None` if it is neither.
+    /// A fast step into a cached entry, or a name known to be absent; `None` if it is neither.
     #[inline(always)]
     pub(super) fn step_cached(
         &mut self,
@@ -59,8 +59,8 @@ impl Walk<'_> {
         Some(self.step_special(child, sample, text, start, end))
     }
 
-    /// Whether a name of this length that was proved to have no entry does not exist: all names of
-    /// the directory stood at are cached, and were while the search went on.
+    /// Whether a name of this length with a proved miss does not exist: the directory stood at is
+    /// complete, and was during the search.
     #[inline]
     fn is_absent(&self, length: usize) -> bool {
         let absent = self.at_dentry.has(dflag::COMPLETE)
@@ -263,8 +263,8 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// Leaves fast mode to make a file: the root is forgotten first, or, with the switch off,
-    /// counted like any other place the walk remembers; a path that did not ask for it has none.
+    /// Leaves fast mode to make a file. The root is dropped first or, with the switch off, counted
+    /// like any other place that the walk remembers. A path that did not use the root has none.
     ///
     /// # Errors
     /// As [`Walk::unlazy`].

@@ -24,15 +24,16 @@ fn kind_of(kind: i32) -> Result<Option<LockKind>, Errno> {
 
 impl Task {
     /// Takes a delegation on the file or directory at `fd`, changes its kind, or gives it back, as
-    /// [`Task::fcntl`] with `F_SETLEASE` does with leases: who changes its names or attributes asks
-    /// for it too. On a directory, who makes, removes or renames a name in it does; there only
-    /// `F_RDLCK` is to be had. Linux: F_SETDELEG(2const).
+    /// [`Task::fcntl`] with `F_SETLEASE` does with leases. A change of the file's names or
+    /// attributes breaks it too. On a directory, a name that is made, removed or renamed in it
+    /// does; there only `F_RDLCK` is allowed. Linux: F_SETDELEG(2const).
     ///
     /// # Errors
-    /// `EBADF` (not open, `O_PATH`), `EINVAL` (before Linux 6.19; flags; kind), `EACCES` (neither
-    /// the owner of the file nor `CAP_LEASE`), `EINVAL` (neither regular file nor directory; a
-    /// directory for `F_WRLCK`), `EAGAIN` (opens or other leases are in the way; nothing to give
-    /// back), `EINVAL` (there are to be no leases).
+    /// `EBADF` (not open, `O_PATH`), `EINVAL` (before Linux 6.19; flags; kind).
+    /// `EACCES` (neither the owner of the file nor `CAP_LEASE`).
+    /// `EINVAL` (neither regular file nor directory; a directory for `F_WRLCK`).
+    /// `EAGAIN` (opens or other leases are in the way; nothing to give back), `EINVAL` (leases are
+    /// switched off).
     #[doc(alias = "F_SETDELEG")]
     pub fn setdeleg(&self, fd: Fd, delegation: &Delegation) -> Result<(), Errno> {
         let file = self.core.fdget_full(fd)?;
@@ -41,8 +42,8 @@ impl Task {
         file.set_lease(fd, LeaseFlavor::Delegation, kind)
     }
 
-    /// The delegation that the open file at `fd` has, or is to have if it was asked for; its kind
-    /// replaces the one in `delegation`. Linux: F_GETDELEG(2const).
+    /// The delegation of the open file at `fd`, or what it must become if a break is under way; its
+    /// kind replaces the one in `delegation`. Linux: F_GETDELEG(2const).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `EINVAL` (before Linux 6.19; flags).
@@ -70,9 +71,10 @@ impl Filp<'_> {
     /// `F_SETLEASE`.
     ///
     /// # Errors
-    /// `EINVAL` (a directory, since Linux 6.19; kind), `EACCES` (neither the owner of the file nor
-    /// `CAP_LEASE`), `EINVAL` (not a regular file), `EAGAIN` (opens or other leases are in the way;
-    /// nothing to give back), `EINVAL` (there are to be no leases).
+    /// `EINVAL` (a directory, since Linux 6.19; kind).
+    /// `EACCES` (neither the owner of the file nor `CAP_LEASE`), `EINVAL` (not a regular file).
+    /// `EAGAIN` (opens or other leases are in the way; nothing to give back), `EINVAL` (leases are
+    /// switched off).
     pub(crate) fn setlease(&self, fd: Fd, kind: i32) -> Result<(), Errno> {
         let early = self.core.vfs.config.profile >= Profile::V7_2;
         if early && self.inode()?.is_dir() {
@@ -132,7 +134,7 @@ impl Filp<'_> {
             inode,
             context,
         };
-        // One whose time is up is there still until somebody else looks.
+        // A lease that is out of time is there until the next look at the table.
         if of.context.leases.lock().change(self.file().id(), None, &of) {
             Ok(())
         } else {
@@ -160,7 +162,7 @@ impl Filp<'_> {
             context: core.vfs.lock_context(inode, || Ok(self.mount()?.dev))?,
         };
         let mut table = of.lock();
-        // R1 of `lease`: first the flag, then a look at who has it open.
+        // R1 of `lease`: first the flag, then a look at the file's opens.
         inode.set_flags(flag::LEASED);
         let taken = if is_open(core, self, inode, kind) || is_minded(own, kind, &table) {
             Err(Errno::EAGAIN)
@@ -182,7 +184,7 @@ impl Filp<'_> {
         taken
     }
 
-    /// Has the task's process signalled for the file, unless somebody is already (`f_setown`).
+    /// Has the file signal the task's process, unless it signals one already (`f_setown`).
     fn own_by_default(&self) {
         if self.body().owner.get() == 0 {
             self.set_owner(OwnerEx {
@@ -208,7 +210,7 @@ fn is_open(core: &Core, file: &Filp<'_>, inode: &Inode, kind: LockKind) -> bool 
     }
 }
 
-/// Whether the leases of others are in the way of one.
+/// Whether another open file's lease conflicts with this kind.
 fn is_minded(own: u32, kind: LockKind, table: &Table) -> bool {
     let mut others = table.others(own);
     match kind {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What leases there are, as a list: the columns of `/proc/locks`. proc_locks(5).
+//! A report of leases: the columns of `/proc/locks`. proc_locks(5).
 
 use crate::instance::Vfs;
 use crate::lease::{LeaseBreaks, LeaseFlavor};
@@ -15,11 +15,11 @@ pub struct LeaseInfo {
     pub flavor: LeaseFlavor,
     /// What it is.
     pub kind: LockKind,
-    /// Whether it is asked for.
+    /// Whether a break is under way.
     pub breaking: bool,
-    /// What it is to be; `None`: given back.
+    /// What it must become; `None`: given back.
     pub becomes: Option<LockKind>,
-    /// Who took it.
+    /// The process that took it.
     pub pid: i32,
     /// Device of the file.
     pub dev: u64,
@@ -50,14 +50,14 @@ impl fmt::Display for LeaseInfo {
 }
 
 impl Vfs {
-    /// Listens for leases that somebody asks for. What was asked for before is not told.
+    /// Listens for breaks of leases from now on.
     #[must_use]
     pub fn lease_breaks(&self) -> LeaseBreaks {
         self.0.notices.listen()
     }
 
-    /// Every lease that is held, file by file. One whose time is up is there until somebody looks.
-    /// Linux: `/proc/locks`.
+    /// Every lease that is held, file by file. One that is out of time is there until the next look
+    /// at its table. Linux: `/proc/locks`.
     #[must_use]
     pub fn leases(&self) -> Vec<LeaseInfo> {
         let mut all = Vec::new();

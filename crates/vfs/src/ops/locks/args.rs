@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests as programs make them, and answers as they get them.
+//! Conversion of lock requests and answers between `struct flock` and the core's.
 //!
 //! # Kernel analogue
 //! `flock64_to_posix_lock`, `check_fmode_for_setlk`, `posix_lock_to_flock64`.
@@ -41,7 +41,7 @@ fn range_of(file: &Filp<'_>, ask: &Flock) -> Result<Range, Errno> {
     Ok(Range { start, end })
 }
 
-/// A request as it is meant: which bytes, and how; without a kind it is none any more.
+/// The range and kind of a request; without a kind it is an unlock.
 ///
 /// # Errors
 /// Those of [`range_of`]; `EINVAL` (no such kind).
@@ -63,7 +63,7 @@ pub(super) fn allows(file: &Filp<'_>, kind: Option<LockKind>) -> Result<(), Errn
     if allowed { Ok(()) } else { Err(Errno::EBADF) }
 }
 
-/// What a program is told of a lock; a backend may have named any range.
+/// A lock as `struct flock`; a backend may have named any range.
 pub(super) fn told(held: &Held) -> Flock {
     let Range { start, end } = held.range;
     Flock {

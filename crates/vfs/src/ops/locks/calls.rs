@@ -15,7 +15,7 @@ use openpath_abi::{Errno, Flock};
 use openpath_sync::Waiter;
 use std::sync::Arc;
 
-/// Whose a record lock is to be.
+/// The owner of a record lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Table,
@@ -32,8 +32,8 @@ impl By {
 }
 
 impl Task {
-    /// The first lock that would keep this task's table from having what `ask` says; what would
-    /// not, comes back as it is, but for the kind `F_UNLCK`. Linux: fcntl(2) `F_GETLK`.
+    /// The first lock that would keep this task's table from having what `ask` says. Without one,
+    /// `ask` comes back with the kind `F_UNLCK`. Linux: fcntl(2) `F_GETLK`.
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `EINVAL` (neither `F_RDLCK` nor `F_WRLCK`; `whence`; before
@@ -53,10 +53,10 @@ impl Task {
     /// them. Linux: fcntl(2) `F_SETLK`.
     ///
     /// # Errors
-    /// `EBADF` (not open, `O_PATH`), `EINVAL` (`whence`), `EOVERFLOW` or `EINVAL` (no such range),
-    /// `EINVAL` (kind), `EBADF` (not open for reading, or writing), `EAGAIN` (somebody is in the
-    /// way), `ENOLCK` (as many as the tenant may have), `EBADF` (closed meanwhile: the table has no
-    /// lock on the file then).
+    /// `EBADF` (not open, `O_PATH`), `EINVAL` (`whence`), `EOVERFLOW` or `EINVAL` (no such range).
+    /// `EINVAL` (kind), `EBADF` (not open for reading, or writing).
+    /// `EAGAIN` (a lock is in the way), `ENOLCK` (as many as the tenant may have).
+    /// `EBADF` (closed meanwhile: the table has no lock on the file then).
     ///
     /// ```no_run
     /// # use openpath_abi::{Errno, Flock, lock::{F_UNLCK, F_WRLCK}};
@@ -71,7 +71,7 @@ impl Task {
         self.set_record(fd, ask, By::Table, None)
     }
 
-    /// As [`Task::fcntl_setlk`], and waits until nobody is in the way. Linux: fcntl(2) `F_SETLKW`.
+    /// As [`Task::fcntl_setlk`], and waits until no lock is in the way. Linux: fcntl(2) `F_SETLKW`.
     ///
     /// # Errors
     /// As [`Task::fcntl_setlk`], but for `EAGAIN`: `EDEADLK` (it would wait for itself), `EINTR`
@@ -92,20 +92,20 @@ impl Task {
         self.core.fdget_full(fd)?.test_lock(ask, By::File)
     }
 
-    /// As [`Task::fcntl_setlk`], for a lock of the open file at `fd`: whoever has a descriptor of
-    /// it has the lock, and the last close ends it. Linux: fcntl(2) `F_OFD_SETLK`.
+    /// As [`Task::fcntl_setlk`], for a lock of the open file at `fd`. All descriptors of the open
+    /// file share the lock, and the last close ends it. Linux: fcntl(2) `F_OFD_SETLK`.
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `EINVAL` (`whence`), `EOVERFLOW` or `EINVAL` (no such range),
-    /// `EINVAL` (kind), `EBADF` (not open for reading, or writing), `EINVAL` (`pid` is not 0),
-    /// `EAGAIN` (somebody is in the way), `ENOLCK` (as many as the tenant may have).
+    /// `EINVAL` (kind), `EBADF` (not open for reading, or writing), `EINVAL` (`pid` is not 0).
+    /// `EAGAIN` (a lock is in the way), `ENOLCK` (as many as the tenant may have).
     #[doc(alias = "F_OFD_SETLK")]
     pub fn ofd_setlk(&self, fd: Fd, ask: &Flock) -> Result<(), Errno> {
         self.set_record(fd, ask, By::File, None)
     }
 
-    /// As [`Task::ofd_setlk`], and waits until nobody is in the way; for ever, if who is waits for
-    /// this. Linux: fcntl(2) `F_OFD_SETLKW`.
+    /// As [`Task::ofd_setlk`], and waits until no lock is in the way. Two open files that wait for
+    /// each other wait for ever. Linux: fcntl(2) `F_OFD_SETLKW`.
     ///
     /// # Errors
     /// As [`Task::ofd_setlk`], but for `EAGAIN`: `EINTR` ([`crate::Interrupter`]).
@@ -143,8 +143,8 @@ impl Task {
         Ok((file, owner, range, kind))
     }
 
-    /// The table has a lock of a file, or waits for one. R1 of `lock`: who closed the
-    /// descriptor may have come too early to see it.
+    /// The table has a lock of a file, or waits for one. R1 of `lock`: a close of the descriptor
+    /// may have come too early to see it.
     ///
     /// # Errors
     /// `EBADF`: it is closed, and the lock ended.
@@ -256,7 +256,8 @@ impl Filp<'_> {
         };
         let set = match kind {
             Some(kind) => {
-                // What may fail is asked before a backend sets a lock that the core would not know.
+                // Steps that may fail come before a backend sets a lock that the core would not
+                // know.
                 let context = core.vfs.lock_context(inode, || Ok(self.mount()?.dev))?;
                 self.note_locks(owner);
                 Some((kind, context))
@@ -294,7 +295,7 @@ impl Filp<'_> {
         Ok(place.map(|place| (Arc::clone(context), place)))
     }
 
-    /// Has whoever closes it look for locks (R1 of `lock`).
+    /// Makes a close look for locks (R1 of `lock`).
     fn note_locks(&self, owner: LockOwner) {
         match owner {
             LockOwner::Table(_) => self.core.fds().note_locks(),

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of those behind a face: programs whose descriptor tables are not here, and of which a
-//! kernel, or whoever stands between, says who asks and when something is closed.
+//! Locks of owners behind a face: their descriptor tables are not here, and the face says which
+//! owner asks and when it closes a file.
 //!
 //! # Rules
-//! R1. An owner is a table: what it has of a file is one, its locks show the process that it names,
-//!     and a wait for itself is refused.
-//! R2. Nothing ends by itself but with the face: who closes a file there is said by it
-//!     ([`LockFace::end`]).
-//! R3. What is locked by flock(2) is the open file's, which a face has here: [`Task::flock`] and
-//!     [`Task::flock_later`] are for it.
+//! R1. An owner is a table: its locks of a file join, they show the process that it names, and a
+//!     wait for itself is refused.
+//! R2. Locks end by [`LockFace::end`] or with the face: the face reports each close.
+//! R3. flock(2) locks belong to the open file that the face has here; [`Task::flock`] and
+//!     [`Task::flock_later`] set them.
 
 use super::args;
 use super::later::LockWait;
@@ -23,9 +22,9 @@ use openpath_sync::Word;
 use std::fmt;
 use std::sync::Arc;
 
-/// Who locks in the name of others. Their locks end with it, but for those that a backend keeps
-/// ([`crate::InodeOps::lock`]), of which it has no list; what one is granted who waits still, when
-/// he waits no more.
+/// A face that locks files for its owners. Their locks end with it, and a grant to one of its
+/// waiters ends with the wait. Locks that a backend keeps ([`crate::InodeOps::lock`]) stay: the
+/// face has no list of them.
 ///
 /// ```
 /// # use openpath_abi::{Errno, Flock, fcntl::{O_CREAT, O_RDWR}, lock::{F_UNLCK, F_WRLCK}};
@@ -44,7 +43,7 @@ use std::sync::Arc;
 pub struct LockFace {
     vfs: Arc<Shared>,
     number: u32,
-    /// Not 0: it is gone, as those see who still wait for it.
+    /// Not 0: the face is gone; its waiters read this.
     gone: Arc<Word>,
 }
 
@@ -78,21 +77,21 @@ impl LockFace {
         file.test_for(self.owner(owner), ask, range, kind)
     }
 
-    /// As [`Task::fcntl_setlk`], for `owner`, by the process that `ask` names. Whether the
-    /// descriptor that it asked by is open still is for who asks to see.
+    /// As [`Task::fcntl_setlk`], for `owner`, by the process that `ask` names. The face itself
+    /// checks that the owner's descriptor is still open.
     ///
     /// # Errors
-    /// As there, but for what is said of a close meanwhile.
+    /// As there, except for a close meanwhile.
     pub fn setlk(&self, task: &Task, fd: Fd, owner: u64, ask: &Flock) -> Result<(), Errno> {
         let (file, lock) = self.meant(task, fd, owner, ask)?;
         file.ask_lock(&lock, Wish::Now).map(drop)
     }
 
-    /// As [`LockFace::setlk`], and waits until nobody is in the way: what waits, or nothing if
-    /// there is nothing to wait for.
+    /// As [`LockFace::setlk`], and waits until no lock is in the way: the wait, or `None` if it is
+    /// granted.
     ///
     /// # Errors
-    /// As [`Task::fcntl_setlkw_later`], but for what is said of a close meanwhile.
+    /// As [`Task::fcntl_setlkw_later`], except for a close meanwhile.
     pub fn setlkw(
         &self,
         task: &Task,
@@ -105,7 +104,7 @@ impl LockFace {
         Ok(line.map(|line| LockWait::new(line, file, None, Some(Arc::clone(&self.gone)))))
     }
 
-    /// A request as it is meant.
+    /// The range and kind of a request.
     fn meant<'t>(
         &self,
         task: &'t Task,
@@ -138,7 +137,7 @@ impl LockFace {
 }
 
 impl Drop for LockFace {
-    /// R2. What is granted from now on ends with who waited for it.
+    /// R2. A later grant ends with its wait.
     fn drop(&mut self) {
         self.gone.set(1);
         let is_mine = |owner| matches!(owner, LockOwner::Face(face, _) if face == self.number);

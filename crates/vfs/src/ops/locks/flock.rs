@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! flock(2): a lock of an open file on the whole of what it is open at.
+//! flock(2): a lock of an open file on its whole file.
 //!
 //! # Kernel analogue
 //! `sys_flock`, `flock_lock_inode`.
@@ -13,13 +13,13 @@ use openpath_abi::lock::{LOCK_EX, LOCK_MAND, LOCK_NB, LOCK_SH, LOCK_UN};
 
 impl Task {
     /// Sets the lock of the open file at `fd` (`LOCK_SH`, `LOCK_EX`), or ends it (`LOCK_UN`);
-    /// waits, unless `LOCK_NB` says not to. Whoever has a descriptor of the open file has the lock,
-    /// and the last close ends it. To get a lock of the other kind the file lets go of the one it
-    /// has: who is refused then, or interrupted, has none. Linux: flock(2).
+    /// waits, unless `LOCK_NB` says not to. All descriptors of the open file share the lock, and
+    /// the last close ends it. A change of kind ends the lock that the file has first: a refused or
+    /// interrupted change leaves none. Linux: flock(2).
     ///
     /// # Errors
     /// None with `LOCK_MAND`, which does nothing. `EINVAL` (no operation), `EBADF` (not open,
-    /// `O_PATH`; open for neither reading nor writing), `EAGAIN` (somebody is in the way), `EINTR`
+    /// `O_PATH`; open for neither reading nor writing), `EAGAIN` (a lock is in the way), `EINTR`
     /// ([`crate::Interrupter`]), `ENOLCK` (as many as the tenant may have).
     pub fn flock(&self, fd: Fd, op: u32) -> Result<(), Errno> {
         let Some(kind) = kind_of(op)? else {
@@ -49,7 +49,7 @@ pub(super) fn kind_of(op: u32) -> Result<Option<Option<LockKind>>, Errno> {
 }
 
 impl Filp<'_> {
-    /// Whose a lock of the whole file is, of that kind.
+    /// The owner of a lock of the whole file, of that kind.
     ///
     /// # Errors
     /// `EBADF`: it is open for neither reading nor writing, and not to end it.

@@ -5,14 +5,13 @@
 //! `FILE_LOCK_DEFERRED` and `lm_grant`, by which a server of NFS waits.
 //!
 //! # States
-//! In line -> answered, by who frees something: then its waker is called -> heard. It leaves the
-//! line when it is ended or dropped.
+//! In line -> answered by a release, which calls its waker -> read. It leaves the line when it is
+//! ended or dropped.
 //!
 //! # Rules
-//! R1. It costs its tenant a lock until its answer is heard, so that no more wait than may have
-//!     locks.
-//! R2. What is granted is a claim, and becomes a lock when it is heard of. What is dropped before
-//!     leaves what its owner has as it is.
+//! R1. It costs its tenant a lock until its answer is read, so that waits are limited as locks are.
+//! R2. A grant is a claim, and becomes a lock when the answer is read. A wait dropped before that
+//!     leaves its owner's locks as they are.
 //! R3. The file stays open while it is waited for.
 //!
 //! # Divergence: L86
@@ -32,12 +31,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// A request for a lock that waits in line, and no thread with it. What it was granted its owner
-/// has from the moment the answer is heard. Dropped before that, it is taken back, and nothing is
-/// changed.
+/// A request for a lock that waits in line without a thread. Its owner has the lock from the moment
+/// the answer is read. Dropped before that, it is taken back, and nothing is changed.
 ///
-/// Any thread may have it. Who waits by way of a [`Task`]'s calls asks by [`Task::lock_wait`] and
-/// ends it by [`Task::lock_end`]; a face asks it itself.
+/// Any thread may have it. A wait that began by a [`Task`]'s call is asked by [`Task::lock_wait`]
+/// and ended by [`Task::lock_end`]; a face asks it itself.
 #[must_use = "it waits for as long as this lives"]
 pub struct LockWait {
     vfs: Arc<Shared>,
@@ -45,7 +43,7 @@ pub struct LockWait {
     place: Place,
     /// Of a table's lock: the descriptor, which must be there still when it is granted.
     fd: Option<Fd>,
-    /// Of a face's: not 0 when that is gone, and nobody would end what it was granted.
+    /// Of a face's: not 0 when that is gone, and would not end a grant.
     gone: Option<Arc<Word>>,
     file: OpenFile,
 }
@@ -70,14 +68,14 @@ impl LockWait {
         }
     }
 
-    /// Whether it has its answer; else `waker` is called once when it has, by who frees the lock,
-    /// in whichever thread, and may take no lock that its caller could hold.
+    /// Whether it has its answer. If not, the release calls `waker` once, in whichever thread; it
+    /// may take no lock that its caller could hold.
     ///
     /// The answer is `EDEADLK` (it would wait for itself), `ENOLCK` (as many locks as the tenant
     /// may have), or that it is granted.
     ///
-    /// Of a lock of a [`Task`]'s table this is no more than a look: it is the task's by
-    /// [`Task::lock_wait`] or [`Task::lock_end`], which see whether its descriptor is still there.
+    /// Of a lock of a [`Task`]'s table this is no more than a look: it becomes the task's by
+    /// [`Task::lock_wait`] or [`Task::lock_end`], which check that its descriptor is still there.
     pub fn poll(&self, waker: &Waker) -> Poll<Result<(), Errno>> {
         match self.place.answer.poll(waker) {
             Some(told) => Poll::Ready(self.told(told)),
@@ -85,14 +83,14 @@ impl LockWait {
         }
     }
 
-    /// Waits no more: the answer, if it came before that. Of a lock of a [`Task`]'s table no more
+    /// Ends the wait: the answer, if it came before that. Of a lock of a [`Task`]'s table no more
     /// than a look, as [`LockWait::poll`].
     pub fn end(&self) -> Option<Result<(), Errno>> {
         self.context.leave(&self.vfs.locks, &self.place);
         self.place.answer.end().map(|told| self.told(told))
     }
 
-    /// What the answer is when it is heard; of a table's lock, without hearing it.
+    /// The answer once it is read; of a table's lock, without reading it.
     fn told(&self, told: Result<(), Errno>) -> Result<(), Errno> {
         match self.fd {
             Some(_) => told,
@@ -100,7 +98,7 @@ impl LockWait {
         }
     }
 
-    /// What the answer is when it is heard (R2): of what is no claim any more, what it was then.
+    /// The answer once it is read (R2); if the claim has ended, the answer that it left.
     fn hear(&self, told: Result<(), Errno>) -> Result<(), Errno> {
         let heard = self.context.hear(&self.vfs.locks, &self.place);
         heard.or_else(|| self.place.answer.get()).unwrap_or(told)
@@ -138,7 +136,7 @@ impl Task {
     /// let its = other.open(b"/file", O_RDWR, 0)?;
     /// let all = Flock::new(F_WRLCK, 0, 0);
     /// assert!(task.fcntl_setlkw_later(fd, &all)?.is_none(), "granted");
-    /// let wait = other.fcntl_setlkw_later(its, &all)?.expect("somebody is in the way");
+    /// let wait = other.fcntl_setlkw_later(its, &all)?.expect("a lock is in the way");
     /// assert!(other.lock_wait(&wait, Waker::noop()).is_pending());
     /// task.fcntl_setlk(fd, &Flock::new(F_UNLCK, 0, 0))?;
     /// assert_eq!(other.lock_wait(&wait, Waker::noop()), Poll::Ready(Ok(())));
@@ -148,7 +146,7 @@ impl Task {
     ///
     /// # Errors
     /// As [`Task::fcntl_setlkw`], but for `EINTR`. `ENOLCK` also where a back end keeps the locks
-    /// ([`crate::InodeOps::lock`]) and somebody is in the way: that wait takes a thread; and where
+    /// ([`crate::InodeOps::lock`]) and a lock is in the way: that wait takes a thread; and where
     /// the tenant may have no more locks than it has and waits for.
     pub fn fcntl_setlkw_later(&self, fd: Fd, ask: &Flock) -> Result<Option<LockWait>, Errno> {
         let (file, owner, range, kind) = self.record(fd, ask, By::Table)?;
@@ -222,7 +220,7 @@ impl Task {
     /// The file, if this task still has it where it was asked for a lock of its table.
     ///
     /// # Errors
-    /// `EBADF`: nobody would end the lock.
+    /// `EBADF`: no close would end the lock.
     fn asked_by(&self, wait: &LockWait, fd: Fd) -> Result<Filp<'_>, Errno> {
         let file = Filp::hold(&self.core, wait.file.lend(&self.core)?);
         let table = LockOwner::Table(self.core.fds().number());

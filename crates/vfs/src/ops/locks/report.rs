@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is locked, as a list: in a `Vfs`, and in one file.
+//! Reports of locks: of a `Vfs`, and of one file.
 
 use crate::file_ops::Fd;
 use crate::instance::Vfs;
@@ -8,12 +8,12 @@ use crate::task::Task;
 use openpath_abi::Errno;
 
 impl Vfs {
-    /// Every lock that is held or waited for, file by file; those who wait after what is held, in
-    /// the order they came. Linux: `/proc/locks`.
+    /// Every lock that is held or waited for, file by file; waiters after holders, in the order
+    /// they came. Linux: `/proc/locks`.
     ///
-    /// Locks that a backend keeps itself ([`crate::InodeOps::lock`]) are not among them. What was
-    /// granted to who waits without a thread, and was not heard of yet, is: such a lock may lie
-    /// over others of its owner.
+    /// Locks that a backend keeps itself ([`crate::InodeOps::lock`]) are not among them. A grant to
+    /// a waiter without a thread is, even if its answer was not read yet: such a lock may lie over
+    /// others of its owner.
     #[must_use]
     pub fn locks(&self) -> Vec<LockInfo> {
         self.locks_up_to(usize::MAX).0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mount is given rules of absent names: a call of the host, which no guest has.
+//! Sets a mount's rules of absent names: a call of the host, which no guest has.
 
 use crate::absent::AbsentRules;
 use crate::file::At;
@@ -9,10 +9,10 @@ use crate::walk::lflag;
 use openpath_abi::Errno;
 
 impl Task {
-    /// Gives the mount at `target` these rules in place of those it has; `None` takes them away.
+    /// Gives the mount at `target` these rules in place of those it has; `None` removes them.
     /// Divergence: L22.
     ///
-    /// It is for the host: nobody's capabilities are asked for, and no call of Linux leads here.
+    /// It is for the host: it checks no capabilities, and no call of Linux leads here.
     ///
     /// # Errors
     /// In this order: those of the walk; `EINVAL` (`target` is not the root of a mount, or its

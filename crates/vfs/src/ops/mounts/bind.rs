@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is in one place is shown in another: mount(2) with `MS_BIND` and `MS_MOVE`.
+//! Bind mounts and moves by mount(2) with `MS_BIND` and `MS_MOVE`.
 //!
 //! # Kernel analogue
 //! `do_loopback`, `do_move_mount_old`.
@@ -17,23 +17,26 @@ use openpath_abi::Errno;
 use openpath_abi::limits::PATH_MAX;
 
 impl Task {
-    /// Mounts on `target` what is at `source`, without what is mounted below it; the new mount has
-    /// the flags and the peers of the one it is taken from. Linux: mount(2) with `MS_BIND`.
+    /// Mounts on `target` the place `source`, without the mounts below it. The new mount has the
+    /// flags and the peers of the one it is taken from. Linux: mount(2) with `MS_BIND`.
     ///
     /// # Errors
-    /// In this order: `EINVAL` (`source` of 4096 bytes or more); those of the walk to `target`;
-    /// `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (empty `source`); those of the walk to `source`;
-    /// `ENOENT` (`target` was removed, or its mount detached); `EINVAL` (the mount of `source` is
-    /// unbindable; one of the two is in another namespace or detached); `ENOTDIR` (one is a
-    /// directory, the other is not); `ENOENT` (`source` was removed); `ENOSPC` (limit of mounts);
-    /// `ENOMEM`.
+    /// In this order:
+    /// * `EINVAL` (`source` of 4096 bytes or more);
+    /// * those of the walk to `target`; `EPERM` (without `CAP_SYS_ADMIN`);
+    /// * `EINVAL` (empty `source`); those of the walk to `source`;
+    /// * `ENOENT` (`target` was removed, or its mount detached);
+    /// * `EINVAL` (the mount of `source` is unbindable; one of the two is in another namespace or
+    ///   detached);
+    /// * `ENOTDIR` (one is a directory, the other is not);
+    /// * `ENOENT` (`source` was removed); `ENOSPC` (limit of mounts); `ENOMEM`.
     #[doc(alias = "MS_BIND")]
     pub fn bind(&self, source: &[u8], target: &[u8]) -> Result<(), Errno> {
         bind(&self.core, source, target, Depth::One)
     }
 
-    /// As [`Task::bind`], with all that is mounted below `source`. Linux: mount(2) with `MS_BIND`
-    /// and `MS_REC`.
+    /// As [`Task::bind`], with all mounts below `source`. Linux: mount(2) with `MS_BIND` and
+    /// `MS_REC`.
     ///
     /// # Errors
     /// As [`Task::bind`].
@@ -42,8 +45,8 @@ impl Task {
         bind(&self.core, source, target, Depth::Bindable)
     }
 
-    /// Takes the mount at `source`, with all that is mounted in it, off and puts it on `target`.
-    /// Linux: mount(2) with `MS_MOVE`.
+    /// Moves the mount at `source`, with all mounts in it, to `target`. Linux: mount(2) with
+    /// `MS_MOVE`.
     ///
     /// # Errors
     /// In this order: `EINVAL` (`source` of 4096 bytes or more); those of the walk to `target`;
@@ -57,7 +60,7 @@ impl Task {
     }
 }
 
-/// Where a call of mount(2) with two paths leads.
+/// The places of a call of mount(2) with two paths.
 fn both<'t>(core: &'t Core, source: &[u8], target: &[u8]) -> Result<(Held<'t>, Held<'t>), Errno> {
     // mount(2) copies the source as a string of its own, before it looks at any path.
     if source.len() >= PATH_MAX {
@@ -106,8 +109,8 @@ pub(super) fn check_source(topology: &Topology, source: &Held<'_>) -> Result<(),
 }
 
 impl Shared {
-    /// Grafts mounts that were made just now; without success all are freed. Held: the topology
-    /// lock, the names of what is at `at`.
+    /// Grafts mounts that were made just now; frees all of them on failure. Held: the topology
+    /// lock, the names of the file at `at`.
     ///
     /// # Errors
     /// As [`Shared::graft`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which mounts there are: `/proc/self/mountinfo`, statmount(2), listmount(2).
+//! Information on mounts: `/proc/self/mountinfo`, statmount(2), listmount(2).
 //!
 //! # Kernel analogue
 //! `show_mountinfo`, `do_statmount`, `do_listmount`, `get_dominating_id`.
@@ -11,7 +11,7 @@ use crate::path::Spot;
 use crate::task::{Core, Place, Task};
 use openpath_abi::{Errno, caps};
 
-/// In place of a mount in listmount(2): the root of who asks.
+/// In place of a mount in listmount(2): the root of the asking task.
 pub const LSMT_ROOT: u64 = u64::MAX;
 
 impl Task {
@@ -94,7 +94,7 @@ fn find(topology: &Topology, namespace: u64, id: u64) -> Result<u32, Errno> {
     found.ok_or(Errno::ENOENT)
 }
 
-/// The namespace meant, and what is its root for who asks.
+/// The namespace, and the asking task's root in it.
 fn place_of(core: &Core, topology: &Topology, namespace: u64) -> Result<(u64, Spot), Errno> {
     let own = core.namespace_id();
     if namespace == 0 || namespace == own {
@@ -122,7 +122,7 @@ fn root_of(core: &Core, mount: u32) -> Spot {
     Spot { mount, dentry }
 }
 
-/// What is to be said of a mount. Held: the topology lock.
+/// The information on a mount. Held: the topology lock.
 fn describe(core: &Core, topology: &Topology, mount: u32) -> Option<MountInfo> {
     let node = topology.nodes.get(&mount)?;
     let parent = core

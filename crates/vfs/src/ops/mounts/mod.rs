@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls that change which mounts there are, where, and for whom.
+//! Mount calls: they make, move, change and remove mounts.
 //!
 //! # Kernel analogue
 //! `fs/namespace.c`.
 //!
 //! # Locks
-//! The names of what is mounted on, so that it is not removed meanwhile; then the mounts' topology.
+//! The names of the covered directory, so that it is not removed meanwhile; then the mounts'
+//! topology.
 //!
 //! # Rules
-//! R1. Nobody frees a mount without the topology lock, so a mount known by its number stays what it
-//!     is from when the lock is taken, with a pin on it, until the lock is let go.
+//! R1. Mounts are freed only with the topology lock. So a mount with a known number stays the same
+//!     from when the lock is taken, with a pin on it, until the lock is released.
 //! R2. A place is let go only after the topology lock: that may be the end of a mount.
 
 mod absent;
@@ -74,8 +75,8 @@ impl Held<'_> {
     }
 }
 
-/// Runs `mount` with `target`, or the root of what was mounted on it since it was looked up, locked
-/// to be mounted on (`do_lock_mount`).
+/// Runs `mount` with `target` locked to be mounted on, or with the root of a mount that came on it
+/// since the lookup (`do_lock_mount`).
 ///
 /// # Errors
 /// `ENOENT` (removed, or its mount detached), those of `mount`.
@@ -105,7 +106,7 @@ fn on_top<'t, R>(
     }
 }
 
-/// Whether going down from `from` one can come to `to` (`is_path_reachable`).
+/// Whether `to` can be reached by going down from `from` (`is_path_reachable`).
 fn leads_to(core: &Core, from: Spot, to: Spot) -> bool {
     let mounts = &core.vfs.mounts;
     let mut at = to;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees are mounted: mount(2) of a file system.
+//! Mounts a new tree: mount(2) of a file system.
 //!
 //! # Kernel analogue
 //! `path_mount`, `do_add_mount`.
@@ -21,10 +21,13 @@ impl Task {
     /// A superblock that is read-only was made so, or is made so by [`Task::remount_sb`].
     ///
     /// # Errors
-    /// In this order: those of the walk; `EPERM` (without `CAP_SYS_ADMIN`); `ENOENT` (`target` was
-    /// removed, or its mount detached); `EINVAL` (`target` is in another namespace); `EBUSY`
-    /// (`target` is the root of a mount of the same tree); `ENOTDIR` (one is a directory, the other
-    /// is not); `EBUSY` (another `Vfs` has the tree); `ENOSPC` (limit of mounts); `ENOMEM`.
+    /// In this order:
+    /// * those of the walk; `EPERM` (without `CAP_SYS_ADMIN`);
+    /// * `ENOENT` (`target` was removed, or its mount detached);
+    /// * `EINVAL` (`target` is in another namespace);
+    /// * `EBUSY` (`target` is the root of a mount of the same tree);
+    /// * `ENOTDIR` (one is a directory, the other is not);
+    /// * `EBUSY` (another `Vfs` has the tree); `ENOSPC` (limit of mounts); `ENOMEM`.
     pub fn mount(
         &self,
         sb: Arc<SuperBlock>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts move: move_mount(2).
+//! Moves mounts: move_mount(2).
 //!
 //! # Kernel analogue
 //! `do_move_mount`, `can_move_mount_beneath`, `do_set_group`.
@@ -32,23 +32,27 @@ const FLAGS: MoveMountFlags = MoveMountFlags::union_of(&[
 ]);
 
 impl Task {
-    /// Takes the mount at `from`, with all that is mounted in it, and puts it on `to`; a tree of
-    /// mounts that [`Task::open_tree`] or [`Task::fsmount`] opened becomes visible that way. Linux:
+    /// Takes the mount at `from`, with all mounts in it, and puts it on `to`. This is how a tree of
+    /// mounts that [`Task::open_tree`] or [`Task::fsmount`] opened becomes visible. Linux:
     /// move_mount(2).
     ///
-    /// With `MOVE_MOUNT_BENEATH` it goes below what is mounted at `to`. With `MOVE_MOUNT_SET_GROUP`
+    /// With `MOVE_MOUNT_BENEATH` it goes below the mount at `to`. With `MOVE_MOUNT_SET_GROUP`
     /// nothing moves: the mount at `to` gets the peers and the master of the one at `from`.
     ///
     /// # Errors
-    /// In this order: `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (flags); those of the walks, to
-    /// `to` first; `EINVAL` (`from` is not the root of a mount; one is a directory, the other is
-    /// not); `ENOENT` (`to` was removed, or its mount detached); `EINVAL` (`from` is the lowest of
-    /// its namespace, in a shared mount, in another namespace, or a tree that holds `to`; `to` is
-    /// in another namespace; unbindable mounts would come into a shared one; beneath: what cannot
-    /// be covered from below); `ELOOP` (`to` is in what moves); `ENOSPC` (limit of mounts);
-    /// `ENOMEM`. With `MOVE_MOUNT_SET_GROUP` after the walks only `EINVAL`: one is not the root of
-    /// a mount, or was taken out of its namespace, whichever that is; `to` is not private, shows
-    /// another tree or more of it than `from`, or `from` has neither peers nor master.
+    /// In this order:
+    /// * `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (flags); those of the walks, to `to` first;
+    /// * `EINVAL` (`from` is not the root of a mount; one is a directory, the other is not);
+    /// * `ENOENT` (`to` was removed, or its mount detached);
+    /// * `EINVAL` (`from` is the lowest of its namespace, in a shared mount, in another namespace,
+    ///   or a tree that holds `to`);
+    /// * `EINVAL` (`to` is in another namespace; unbindable mounts would come into a shared one;
+    ///   beneath: a place that cannot be covered from below);
+    /// * `ELOOP` (`to` is in the tree that moves); `ENOSPC` (limit of mounts); `ENOMEM`.
+    ///
+    /// With `MOVE_MOUNT_SET_GROUP`, only `EINVAL` comes after the walks. Either one is not the root
+    /// of a mount, or was taken out of its namespace, whichever that is. Or `to` is not private,
+    /// shows another tree or more of it than `from`, or `from` has neither peers nor master.
     pub fn move_mount(
         &self,
         from_dirfd: Fd,
@@ -107,8 +111,8 @@ pub(super) fn carry_out(
     if beneath {
         let named = target.spot().mount;
         return beneath_top(core, target, |topology, place, over| {
-            // The first mount of a tree that is apart is its own parent: Linux takes it for what
-            // covers the place.
+            // The first mount of a detached tree is its own parent: Linux takes it for the cover of
+            // the place.
             let apart = named == place.mount && topology.is_anonymous_root(named);
             let over = if apart { named } else { over };
             let from = may_move(core, topology, source, place.mount)?;
@@ -122,7 +126,7 @@ pub(super) fn carry_out(
     })
 }
 
-/// Whether the mount at `source` may be put into `parent`; where it comes from.
+/// Whether the mount at `source` may be put into `parent`; its origin.
 fn may_move(
     core: &Core,
     topology: &Topology,
@@ -221,7 +225,7 @@ fn may_go_beneath(
     if covered || is_root || topology.is_ancestor(&vfs.mounts, over, old) {
         return Err(Errno::EINVAL);
     }
-    // A copy must not come on top of what is to cover it, nor on what moves.
+    // A copy must not come on top of the mount that will cover it, nor on the tree that moves.
     let heard = topology.receivers(place.mount);
     let itself = |mount: u32| mount == place.mount && topology.group_of(mount) != 0;
     let would_cover = |mount: u32| {
@@ -238,7 +242,7 @@ fn may_go_beneath(
 fn set_group(core: &Core, source: &Held<'_>, target: &Held<'_>) -> Result<(), Errno> {
     let topology = &mut *core.vfs.mounts.topology.lock();
     let (from, to) = (source.spot(), target.spot());
-    // Another namespace's as well, and detached trees (`may_change_propagation`).
+    // In other namespaces and detached trees too (`may_change_propagation`).
     let placed = |at: Spot| topology.namespace_of(at.mount) != 0;
     if !placed(from) || !placed(to) || !source.is_mount_root() || !target.is_mount_root() {
         return Err(Errno::EINVAL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A task gets a namespace of its own, or enters another: unshare(2), setns(2).
+//! Namespace calls: a task gets a namespace of its own, or enters another. unshare(2), setns(2).
 //!
 //! # Kernel analogue
 //! `copy_mnt_ns`, `mntns_install`.
@@ -18,9 +18,9 @@ impl Task {
         self.core.namespace()
     }
 
-    /// Gives the task a copy of its namespace: what it mounts from then on others see only where
-    /// mounts are shared. Root and working directory are the same places in the copy. Linux:
-    /// unshare(2) with `CLONE_NEWNS`.
+    /// Gives the task a copy of its namespace: other tasks see its later mounts only where mounts
+    /// are shared. Root and working directory are the same places in the copy. Linux: unshare(2)
+    /// with `CLONE_NEWNS`.
     ///
     /// ```no_run
     /// # use openpath_abi::Errno;
@@ -51,7 +51,7 @@ impl Task {
             };
             (id, copy_of(core.root.get()), copy_of(core.cwd.get()))
         };
-        // Dropped without use, it ends what was copied.
+        // Dropped without use, it ends the copies.
         let namespace = Namespace::hold(&core.vfs, id);
         let (root, cwd) = (root.transpose(), cwd.transpose());
         let (root, cwd) = match (root, cwd) {

@@ -57,9 +57,9 @@ impl Drop for Owner {
 }
 
 impl Task {
-    /// A descriptor of the place `path`, as `O_PATH` gives; with `OPEN_TREE_CLONE` of a copy of the
-    /// mount there, and with `AT_RECURSIVE` of what is mounted below, mounted nowhere. Linux:
-    /// open_tree(2).
+    /// A descriptor of the place `path`, as with `O_PATH`. With `OPEN_TREE_CLONE` it is of a copy
+    /// of the mount there, mounted nowhere; with `AT_RECURSIVE` the mounts below are copied too.
+    /// Linux: open_tree(2).
     ///
     /// # Errors
     /// In this order: `EINVAL` (flags; `AT_RECURSIVE` without `OPEN_TREE_CLONE`); `EPERM`
@@ -140,7 +140,8 @@ impl Task {
     }
 }
 
-/// A hold on the root of a new tree of mounts, and what takes it apart. Held: the topology lock.
+/// A pin of the root of a new tree of mounts, and the owner that takes the tree apart. Held: the
+/// topology lock.
 fn own(core: &Core, top: u32, namespace: u64) -> (Result<Pin, Errno>, Owner) {
     let root = core.vfs.mounts.at(top).root.get();
     let pin = core.pins.pin_now(top, root).ok_or(Errno::ENOMEM);
@@ -152,7 +153,7 @@ fn own(core: &Core, top: u32, namespace: u64) -> (Result<Pin, Errno>, Owner) {
     (pin, owner)
 }
 
-/// A descriptor of a place. What owns a tree takes it apart if that fails.
+/// A descriptor of a place. On failure, `owner` takes its tree apart.
 fn install(core: &Core, pin: Pin, owner: Option<Owner>, cloexec: bool) -> Result<Fd, Errno> {
     let making = Making {
         flags: O_PATH | O_CLOEXEC.only_if(cloexec),

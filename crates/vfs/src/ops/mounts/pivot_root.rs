@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The root of a namespace is exchanged: pivot_root(2).
+//! Exchanges the root of a namespace: pivot_root(2).
 //!
 //! # Kernel analogue
 //! `path_pivot_root`.
@@ -15,15 +15,19 @@ use crate::walk::lflag;
 use openpath_abi::Errno;
 
 impl Task {
-    /// Makes the mount at `new_root` the root and puts the old one on `put_old`, for all tasks that
-    /// stand at the old root. Linux: pivot_root(2).
+    /// Makes the mount at `new_root` the root and puts the old one on `put_old`, for all tasks at
+    /// the old root. Linux: pivot_root(2).
     ///
     /// # Errors
-    /// In this order: `EPERM` (without `CAP_SYS_ADMIN`); those of the walks; `ENOENT` (`put_old`
-    /// was removed); `EINVAL` (one of the mounts concerned is shared, or in another namespace);
-    /// `ENOENT` (`new_root` was removed); `EBUSY` (`new_root` or `put_old` is in the root's mount);
-    /// `EINVAL` (the root or `new_root` is not the root of a mount, or is the lowest of the
-    /// namespace; `put_old` is not below `new_root`, or `new_root` not below the root); `ENOMEM`.
+    /// In this order:
+    /// * `EPERM` (without `CAP_SYS_ADMIN`); those of the walks;
+    /// * `ENOENT` (`put_old` was removed);
+    /// * `EINVAL` (one of the mounts concerned is shared, or in another namespace);
+    /// * `ENOENT` (`new_root` was removed);
+    /// * `EBUSY` (`new_root` or `put_old` is in the root's mount);
+    /// * `EINVAL` (the root or `new_root` is not the root of a mount, or is the lowest of the
+    ///   namespace);
+    /// * `EINVAL` (`put_old` is not below `new_root`, or `new_root` not below the root); `ENOMEM`.
     pub fn pivot_root(&self, new_root: &[u8], put_old: &[u8]) -> Result<(), Errno> {
         let core = &self.core;
         may_mount(core)?;

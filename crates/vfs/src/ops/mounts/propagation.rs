@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who hears of a mount: mount(2) with `MS_SHARED` and its like.
+//! Propagation types of mounts: mount(2) with `MS_SHARED` and its like.
 //!
 //! # Kernel analogue
 //! `do_change_type`.
@@ -14,8 +14,8 @@ use openpath_abi::Errno;
 use openpath_abi::mount::{MS_REC, MS_SILENT};
 
 impl Task {
-    /// Makes the mount at `target`, and with `MS_REC` all that is mounted in it, one of
-    /// `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE` and `MS_UNBINDABLE`. Linux: mount(2).
+    /// Makes the mount at `target`, and with `MS_REC` all mounts in it, one of `MS_SHARED`,
+    /// `MS_SLAVE`, `MS_PRIVATE` and `MS_UNBINDABLE`. Linux: mount(2).
     ///
     /// # Errors
     /// In this order: those of the walk; `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (`target` is
@@ -32,7 +32,7 @@ impl Task {
             .ok_or(Errno::EINVAL)?;
         let topology = &mut *core.vfs.mounts.topology.lock();
         let top = target.spot().mount;
-        // Another namespace's as well (`may_change_propagation`).
+        // In other namespaces too (`may_change_propagation`).
         if topology.namespace_of(top) == 0 {
             return Err(Errno::EINVAL);
         }

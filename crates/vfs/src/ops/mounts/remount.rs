@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts and trees change their flags: mount(2) with `MS_REMOUNT`.
+//! Changes the flags of mounts and trees: mount(2) with `MS_REMOUNT`.
 //!
 //! # Kernel analogue
 //! `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`.
@@ -21,8 +21,8 @@ impl Task {
     ///
     /// # Errors
     /// In this order: those of the walk; `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (`target` is
-    /// not the root of a mount, or its mount is detached); `EBUSY` (read-only, while something is
-    /// written or open for writing through it).
+    /// not the root of a mount, or its mount is detached); `EBUSY` (read-only, during a write or
+    /// with a file open for writing).
     pub fn remount_bind(&self, target: &[u8], flags: MountFlags) -> Result<(), Errno> {
         let core = &self.core;
         let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
@@ -48,10 +48,11 @@ impl Task {
     /// Linux: mount(2) with `MS_REMOUNT`, as far as it concerns the superblock.
     ///
     /// # Errors
-    /// In this order: those of the walk; `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (`target` is
-    /// not the root of a mount, or its mount is detached); `EBUSY` (read-only, while something is
-    /// written or open for writing through any mount of the tree, or a file without a name is in
-    /// use).
+    /// In this order:
+    /// * those of the walk; `EPERM` (without `CAP_SYS_ADMIN`);
+    /// * `EINVAL` (`target` is not the root of a mount, or its mount is detached);
+    /// * `EBUSY` (read-only, during a write or with a file open for writing through any mount of
+    ///   the tree, or with a file without a name in use).
     pub fn remount_sb(&self, target: &[u8], read_only: bool) -> Result<(), Errno> {
         let core = &self.core;
         let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
@@ -75,7 +76,7 @@ fn check_root(topology: &Topology, target: &Held<'_>) -> Result<(), Errno> {
 /// # Errors
 /// `EINVAL`, `EBUSY`.
 pub(super) fn set_read_only(core: &Core, target: &Held<'_>, read_only: bool) -> Result<(), Errno> {
-    // What is found without a name after this is in use.
+    // An unlinked file that is still found after this is in use.
     core.vfs.dcache.collect();
     let topology = core.vfs.mounts.topology.lock();
     check_root(&topology, target)?;
@@ -102,7 +103,7 @@ fn mounts_of(topology: &Topology, sb: &Arc<SuperBlock>) -> Vec<(u32, Arc<MountDa
         .collect()
 }
 
-/// Whether some file of the tree has no name left and is kept by who uses it (`s_remove_count`).
+/// Whether a file of the tree is in use without a name (`s_remove_count`).
 fn nameless_in_use(core: &Core, sb: &SuperBlock) -> bool {
     let Some(number) = sb.seat.lock().as_ref().map(|seat| seat.number) else {
         return false;

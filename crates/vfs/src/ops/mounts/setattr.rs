@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes of mounts, of one or of a whole tree: mount_setattr(2).
+//! Attributes of a mount or of a whole tree of mounts: mount_setattr(2).
 //!
 //! # Kernel analogue
 //! `do_mount_setattr`, `build_mount_kattr`.
@@ -16,7 +16,7 @@ use openpath_abi::mount::{MOUNT_ATTR__ATIME, MOUNT_ATTR_IDMAP, MOUNT_ATTR_RELATI
 use openpath_abi::{AtFlags, Errno, MountAttrFlags};
 use std::sync::Arc;
 
-/// What mount_setattr(2) is to change (`struct mount_attr`).
+/// The changes of mount_setattr(2) (`struct mount_attr`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MountAttr {
     /// `MOUNT_ATTR_*` to set.
@@ -37,15 +37,18 @@ struct Change {
 }
 
 impl Task {
-    /// Changes the attributes of the mount at `path`, and with `AT_RECURSIVE` of all that is
-    /// mounted in it: all of them or none. Linux: mount_setattr(2).
+    /// Changes the attributes of the mount at `path`, and with `AT_RECURSIVE` of all mounts in it:
+    /// all of them or none. Linux: mount_setattr(2).
     ///
     /// # Errors
-    /// In this order: `EINVAL` (`at_flags`); `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL`
-    /// (`propagation`, attributes; `MOUNT_ATTR_IDMAP`, as there are no user namespaces); those of
-    /// the walk; `EINVAL` (`path` is not the root of a mount, or its mount is in another
-    /// namespace); `EBUSY` (read-only, while something is written or open for writing through one
-    /// of them). With nothing to change, `path` is not looked at.
+    /// In this order:
+    /// * `EINVAL` (`at_flags`); `EPERM` (without `CAP_SYS_ADMIN`);
+    /// * `EINVAL` (`propagation`, attributes; `MOUNT_ATTR_IDMAP`, as there are no user namespaces);
+    /// * those of the walk;
+    /// * `EINVAL` (`path` is not the root of a mount, or its mount is in another namespace);
+    /// * `EBUSY` (read-only, during a write or with a file open for writing through one of them).
+    ///
+    /// With nothing to change, `path` is not looked at.
     pub fn mount_setattr(
         &self,
         dirfd: Fd,
@@ -120,7 +123,7 @@ impl Change {
         let mut clear = MountFlags::from_attr(attr_clr & !MOUNT_ATTR__ATIME)?.0;
         clear &= !MountFlags::REL_ATIME.0;
         match attr_clr & MOUNT_ATTR__ATIME {
-            // How access times move is one choice of three: it is made anew or left alone.
+            // The update of access times is one choice of three: it is made anew or left alone.
             MOUNT_ATTR__ATIME => clear |= mflag::NO_ATIME | mflag::REL_ATIME,
             MOUNT_ATTR_RELATIME if !attr_set.intersects(MOUNT_ATTR__ATIME) => {
                 set &= !MountFlags::REL_ATIME.0;

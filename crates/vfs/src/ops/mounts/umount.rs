@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts go: umount2(2).
+//! Unmounts: umount2(2).
 //!
 //! # Kernel analogue
 //! `path_umount`, `can_umount`, `do_umount`, `umount_tree`.
@@ -16,20 +16,21 @@ use openpath_abi::{Errno, UmountFlags};
 impl Task {
     /// Takes the topmost mount off `target`. Linux: umount2(2).
     ///
-    /// With `MNT_DETACH` it and all mounts below it leave the namespace at once and are freed when
-    /// nobody uses them any more. `MNT_FORCE` is accepted: no backend has requests to give up. The
-    /// task's own root, not detached, only becomes read-only, tree and all.
+    /// With `MNT_DETACH` it and all mounts below it leave the namespace at once and are freed after
+    /// their last user. `MNT_FORCE` is accepted: no backend has requests to give up. The task's own
+    /// root, not detached, only becomes read-only, tree and all.
     ///
     /// # Errors
-    /// In this order: `EINVAL` (flags); those of the walk; `EPERM` (without `CAP_SYS_ADMIN`);
-    /// `EINVAL` (`target` is not the root of a mount; its mount is detached, in another namespace,
-    /// or the lowest of this one; `MNT_EXPIRE` with `MNT_FORCE` or `MNT_DETACH`, or of the task's
-    /// own root); `EBUSY` (in use, or something is mounted in it); `EAGAIN` (the first
-    /// `MNT_EXPIRE`).
+    /// In this order:
+    /// * `EINVAL` (flags); those of the walk; `EPERM` (without `CAP_SYS_ADMIN`);
+    /// * `EINVAL` (`target` is not the root of a mount; its mount is detached, in another
+    ///   namespace, or the lowest of this one);
+    /// * `EINVAL` (`MNT_EXPIRE` with `MNT_FORCE` or `MNT_DETACH`, or of the task's own root);
+    /// * `EBUSY` (in use, or with a mount in it); `EAGAIN` (the first `MNT_EXPIRE`).
     ///
     /// # Divergence
     /// `MNT_EXPIRE` does not notice uses that begin and end between its two calls: a use writes
-    /// nothing that others see.
+    /// nothing that other tasks see.
     #[doc(alias = "MNT_DETACH")]
     pub fn umount(&self, target: &[u8], flags: UmountFlags) -> Result<(), Errno> {
         if flags.intersects(!(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW)) {
@@ -75,8 +76,8 @@ fn take_off(core: &Core, target: Held<'_>, flags: UmountFlags) -> Result<(), Err
             return Err(Errno::EAGAIN);
         }
     }
-    // From here on it is the topology lock that keeps it. The pin is let go beneath it all the
-    // same, since with it the mount is in use; what waits for that is swept here.
+    // From here on the topology lock keeps it. Its pin is released under that lock all the same,
+    // since with the pin the mount is in use; work that waits for the release is swept here.
     drop(target);
     if flags.contains(MNT_DETACH) {
         vfs.uproot(&mut topology, mount, Uproot::Everywhere);

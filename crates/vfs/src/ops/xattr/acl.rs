@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists as extended attributes: setting, reading and removing them.
+//! Access control lists as extended attributes: sets, reads and removes them.
 //!
 //! # Kernel analogue
 //! `vfs_set_acl`, `vfs_get_acl`, `vfs_remove_acl`, `set_posix_acl`, `posix_acl_update_mode`.
 //!
 //! # Order of checks
 //! value (read only) -> immutable or append-only -> delegations -> tree or type without lists ->
-//! default list of what is no directory -> owner -> value (valid) -> backend.
+//! default list of a file that is no directory -> owner -> value (valid) -> backend.
 //!
 //! # Locks
 //! A change holds the inode's `InodeNames` lock; reading holds nothing.
@@ -23,7 +23,8 @@ impl Target<'_> {
     ///
     /// # Errors
     /// Those of [`Acl::parse`]; `EPERM` (immutable or append-only); `EOPNOTSUPP` (a link, a tree
-    /// without lists); `EACCES` (a default list of what is no directory); `EPERM` (not the owner);
+    /// without lists); `EACCES` (a default list of a file that is no directory); `EPERM` (not the
+    /// owner);
     /// `EINVAL` (no valid list); what the backend meets.
     pub(super) fn set_acl(&self, kind: AclKind, value: &[u8]) -> Result<(), Errno> {
         let acl = if value.is_empty() {
@@ -35,7 +36,7 @@ impl Target<'_> {
         self.core.past_delegations(set)
     }
 
-    /// As [`Target::set_acl`] of no list.
+    /// As [`Target::set_acl`] without a list.
     pub(super) fn remove_acl(&self, kind: AclKind) -> Result<(), Errno> {
         let remove = || self.set_acl_locked(kind, None);
         self.core.past_delegations(remove)
@@ -77,7 +78,7 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// The access list as it is kept, none if the mode says all of it, and that mode
+    /// The access list to be kept, none if the mode says all of it, and that mode
     /// (`posix_acl_update_mode`).
     fn update_mode<'a>(&self, acl: Option<&'a Arc<Acl>>) -> (Option<&'a Arc<Acl>>, Option<u32>) {
         let mut bits = self.inode.mode();
@@ -105,7 +106,7 @@ impl Target<'_> {
         Ok(acl.encode())
     }
 
-    /// The names of the lists there are, each with a NUL.
+    /// The names of the existing lists, each with a NUL.
     ///
     /// # Errors
     /// What the backend meets.

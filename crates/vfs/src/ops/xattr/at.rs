@@ -2,8 +2,8 @@
 //! Extended attributes by a descriptor and a path: setxattrat(2), getxattrat(2), listxattrat(2),
 //! removexattrat(2), of Linux 6.13.
 //!
-//! With an empty path and `AT_EMPTY_PATH` they are the file's at the descriptor, also of one that
-//! is open with `O_PATH`: what the older calls by a descriptor refuse.
+//! With an empty path and `AT_EMPTY_PATH` they act on the file at the descriptor, even one open
+//! with `O_PATH`, which the older calls by a descriptor refuse.
 
 use super::{check_name, check_set};
 use crate::file_ops::Fd;
@@ -23,7 +23,7 @@ fn check_at(at_flags: AtFlags) -> Result<(), Errno> {
 }
 
 impl Task {
-    /// Does something with what a path leads to.
+    /// Runs `work` on the file at a path.
     fn with_path<T>(
         &self,
         (dirfd, path, at_flags): (Fd, &[u8], AtFlags),

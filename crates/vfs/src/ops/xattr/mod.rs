@@ -2,11 +2,11 @@
 //! Extended attributes: setxattr(2), getxattr(2), listxattr(2), removexattr(2), their `l` and `f`
 //! forms.
 //!
-//! `rules` says who may do what; `values` knows the values that the kernel itself reads.
+//! `rules` has the permissions for each name space; `values` knows the values that the kernel
+//! itself reads.
 //!
 //! # Limits
-//! * Values and lists come whole: who has a buffer compares its size (`ERANGE`, `E2BIG`).
-//! * No access control list can be set (`EOPNOTSUPP`); taking one away works, there is none.
+//! * Values and lists come whole: a caller with a buffer compares its size (`ERANGE`, `E2BIG`).
 
 mod acl;
 mod at;
@@ -33,7 +33,7 @@ fn check_name(name: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// What setxattr(2) asks of its arguments.
+/// Checks the arguments of setxattr(2).
 ///
 /// # Errors
 /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value).
@@ -53,11 +53,15 @@ impl Task {
     /// setxattr(2).
     ///
     /// # Errors
-    /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value), `ENOENT` (empty path), `ENAMETOOLONG`,
-    /// those of the walk, `EROFS`, `EINVAL` (no file capabilities), `EPERM` (capabilities without
-    /// `CAP_SETFCAP`; immutable or append-only; `trusted.` and `security.` without `CAP_SYS_ADMIN`;
-    /// `user.` of what is neither file nor directory, or of another's sticky directory), `EACCES`,
-    /// what the backend meets (`EOPNOTSUPP`, `EEXIST`, `ENODATA`, `ENOSPC`).
+    /// In this order:
+    /// * `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value);
+    /// * `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`, `EINVAL` (no file
+    ///   capabilities);
+    /// * `EPERM` (capabilities without `CAP_SETFCAP`; immutable or append-only; `trusted.` and
+    ///   `security.` without `CAP_SYS_ADMIN`);
+    /// * `EPERM` (`user.` of a special file or link, or in another user's sticky directory),
+    ///   `EACCES`;
+    /// * what the backend meets (`EOPNOTSUPP`, `EEXIST`, `ENODATA`, `ENOSPC`).
     pub fn setxattr(
         &self,
         path: &[u8],
@@ -68,7 +72,7 @@ impl Task {
         self.set(path, lflag::FOLLOW, (name, value, flags))
     }
 
-    /// As [`Task::setxattr`], but a link in the last place is the file itself. Linux: lsetxattr(2).
+    /// As [`Task::setxattr`], but a link in the last place is not followed. Linux: lsetxattr(2).
     ///
     /// # Errors
     /// As [`Task::setxattr`].
@@ -93,14 +97,13 @@ impl Task {
     ///
     /// # Errors
     /// `ERANGE` (name), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `ENODATA`
-    /// (`trusted.` without `CAP_SYS_ADMIN`; `user.` of what is neither file nor directory),
-    /// `EACCES`, what the backend meets (`EOPNOTSUPP`, `ENODATA`), `EINVAL` (broken file
-    /// capabilities).
+    /// (`trusted.` without `CAP_SYS_ADMIN`; `user.` of a special file or link), `EACCES`, what the
+    /// backend meets (`EOPNOTSUPP`, `ENODATA`), `EINVAL` (broken file capabilities).
     pub fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>, Errno> {
         self.get(path, lflag::FOLLOW, name)
     }
 
-    /// As [`Task::getxattr`], but a link in the last place is the file itself. Linux: lgetxattr(2).
+    /// As [`Task::getxattr`], but a link in the last place is not followed. Linux: lgetxattr(2).
     ///
     /// # Errors
     /// As [`Task::getxattr`].
@@ -124,8 +127,7 @@ impl Task {
         held.target()?.listxattr()
     }
 
-    /// As [`Task::listxattr`], but a link in the last place is the file itself. Linux:
-    /// llistxattr(2).
+    /// As [`Task::listxattr`], but a link in the last place is not followed. Linux: llistxattr(2).
     ///
     /// # Errors
     /// As [`Task::listxattr`].
@@ -143,7 +145,7 @@ impl Task {
         self.remove(path, lflag::FOLLOW, name)
     }
 
-    /// As [`Task::removexattr`], but a link in the last place is the file itself. Linux:
+    /// As [`Task::removexattr`], but a link in the last place is not followed. Linux:
     /// lremovexattr(2).
     ///
     /// # Errors
@@ -160,7 +162,7 @@ impl Task {
 }
 
 impl Task {
-    /// Does something with what `fd` is open on. As in Linux since 6.13, setting and getting take
+    /// Runs `work` on the open file at `fd`. As in Linux since 6.13, setting and getting take
     /// `AT_FDCWD` for the working directory; listing and removing do not.
     fn with_fd<T>(
         &self,
@@ -173,7 +175,8 @@ impl Task {
         work(&self.core.fdget_full(fd)?.target()?)
     }
 
-    /// Sets the attribute `name` of the file at `fd`, however it is open. Linux: fsetxattr(2).
+    /// Sets the attribute `name` of the file at `fd`, in whatever mode it is open. Linux:
+    /// fsetxattr(2).
     ///
     /// # Errors
     /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value), `EBADF` (not open, `O_PATH`), then as

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may read and change which extended attribute, by its name space.
+//! Permissions to read and change extended attributes, by their name space.
 //!
 //! # Kernel analogue
 //! `vfs_setxattr`, `vfs_getxattr`, `vfs_removexattr`, `xattr_permission`,

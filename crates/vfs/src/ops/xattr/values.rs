@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The value that the kernel reads itself: file capabilities.
+//! File capabilities: the one extended attribute that the kernel reads itself.
 
 use std::borrow::Cow;
 

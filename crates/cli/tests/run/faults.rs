@@ -34,7 +34,7 @@ fn a_full_directory_is_said_and_hurts_nobody() {
     // What is kept back is said to have no room when it is closed, at which a shell does not look.
     let ways: [(&[&str], _, _); 2] = [
         (&[], "long 1\n3000000\n", ""),
-        (&["--write-back"], "long 0\n3000002\n", "had no room"),
+        (&["--write-back"], "long 0\n3000002\n", "late writes were lost"),
     ];
     for (options, of_long, summary) in ways {
         full_directory(options, of_long, summary);

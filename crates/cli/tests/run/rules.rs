@@ -289,7 +289,7 @@ fn rules_that_hold_nothing_are_refused() {
             (&["--hide", "missing"], "--hide-try"),
             (&["--ro", "missing"], "--ro-try"),
             (&["--rw", "missing"], "--rw"),
-            (&["--rw", "a/open"], "no directory"),
+            (&["--rw", "a/open"], "not a directory"),
             (&["--pass", "missing"], "--pass"),
             (&["--mount", "missing=mem"], "--mount"),
             (&["--mount", "a=host:missing"], "--mount"),

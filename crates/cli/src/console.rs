@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this program writes to its standard output and standard error.
+//! Writes to the standard output and the standard error of this program.
 //!
 //! # Rules
-//! R1. A reader that closed its end has read enough: that is no error and no panic.
-//! R2. Colours go to terminals alone.
+//! R1. A reader that closed its end has read enough: `EPIPE` is neither an error nor a panic.
+//! R2. Only terminals get colours.
 
 use openpath_run::Refusal;
 use std::io::{self, ErrorKind, Write as _};
@@ -21,10 +21,10 @@ pub(crate) fn put(text: &str) -> io::Result<()> {
     }
 }
 
-/// How much of a long text is written at once.
+/// How many bytes of a long text are collected before they are written.
 const PIECE: usize = 1 << 16;
 
-/// Standard output for what is long, and written piece by piece (R1, R2).
+/// Standard output for a long text, which is written piece by piece (R1, R2).
 pub(crate) struct Pieces {
     held: String,
     is_open: bool,
@@ -38,10 +38,10 @@ impl Pieces {
         }
     }
 
-    /// Adds to the text; whether there is a reader for more.
+    /// Adds to the text; `false` if the reader has closed its end.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The text cannot be written.
     pub(crate) fn put(&mut self, text: &str) -> Result<bool, Refusal> {
         self.held.push_str(text);
         if self.held.len() >= PIECE {
@@ -53,7 +53,7 @@ impl Pieces {
     /// Writes the rest.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The text cannot be written.
     pub(crate) fn end(mut self) -> Result<(), Refusal> {
         self.write()
     }
@@ -69,7 +69,7 @@ impl Pieces {
     }
 }
 
-/// Writes a line to standard error, whether or not anything reads it.
+/// Writes a line to standard error, and ignores errors.
 pub(crate) fn warn(line: &str) {
     writeln!(io::stderr(), "{line}").ok();
 }

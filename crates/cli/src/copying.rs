@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the copying of large files is that are about to be changed: a bar on a terminal, while
-//! who wants to change them waits. When he is killed the copy ends.
+//! Shows the progress of copy-up as a bar on a terminal, while the program that changes a large
+//! file waits for its copy. If that program is killed, the copy ends.
 //!
 //! # Rules
-//! R1. What takes a moment shows nothing, and what was shown is gone when all is copied.
-//! R2. A program that has the terminal to itself (an editor, which takes keys one by one) is not
-//!     drawn upon.
+//! R1. A short copy shows no bar, and the bar disappears when all files are copied.
+//! R2. No bar is drawn over a program that reads keys one by one, such as an editor.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use openpath_overlay::CopyUpObserver;
@@ -13,17 +12,17 @@ use rustix::termios::{LocalModes, tcgetattr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A copy that takes less shows nothing.
+/// A copy that takes less time shows no bar.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// The bar, of all that is being copied.
+/// The bar for all running copies.
 pub(crate) struct Bar {
     patience: Duration,
     may_draw: fn() -> bool,
     state: Mutex<State>,
 }
 
-/// What is on its way, since there was nothing last.
+/// The copies since the last moment without any.
 #[derive(Default)]
 struct State {
     files: usize,
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_of_all_files_and_goes_with_the_last() {
+    fn bar_counts_all_files_and_disappears_with_the_last() {
         let bar = bar(Duration::ZERO, || true);
         bar.begin(100);
         bar.begin(50);
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_not_to_be_drawn_upon_shows_nothing() {
+    fn short_copy_and_busy_terminal_show_no_bar() {
         for bar in [bar(PATIENCE, || true), bar(Duration::ZERO, || false)] {
             bar.begin(100);
             bar.moved(30);

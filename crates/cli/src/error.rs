@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a verb could not be run.
+//! The error of a verb.
 
 use std::fmt;
 use std::io;
 
-/// Why a verb could not be run.
+/// Why a verb failed.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// A step failed: the whole sentence.
+    /// A step failed: the whole message.
     Setup(String),
     /// The results could not be written.
     Output(io::Error),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `openpath` command: one file per verb under `cmd`.
+//! Parses the command line of `openpath` and runs its verb; each verb has a file under `cmd`.
 //!
-//! Exit status: 0 done; 1 a check found a shortfall; 2 it could not be run. `run` and `exec` end as
-//! the command does, and with 125 where it could not be started.
+//! Exit status: 0 success; 1 `doctor` or `commit` found a problem; 2 any other failure. `run` and
+//! `exec` end as their command does, and with 125 if it could not be started.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -19,17 +19,16 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// Run a command on a copy-on-write view of the file tree, and keep what you like of its changes.
+/// Run a command on a copy-on-write view of the file tree, and keep the changes that you want.
 #[derive(Debug, Parser)]
 #[command(name = "openpath", version, arg_required_else_help = true)]
-#[command(after_help = "Exit status: 0 done, 1 a check found a shortfall, 2 it could not be run.")]
+#[command(after_help = STATUS)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
 }
 
-/// `openpath run` by itself. The other verbs have many options, and a run does not wait for the
-/// parser of them.
+/// The command line of `openpath run` alone: building the parser of all verbs would delay the run.
 #[derive(Debug, Parser)]
 #[command(name = "openpath", version)]
 struct Run {
@@ -39,7 +38,7 @@ struct Run {
 
 #[derive(Debug, Subcommand)]
 enum Start {
-    /// Run a command on a copy-on-write view of the real tree, and say what it changed.
+    /// Run a command on a copy-on-write view of the real tree, and list what it changed.
     Run(Box<cmd::run::Args>),
 }
 
@@ -47,56 +46,59 @@ enum Start {
 enum Verb {
     #[command(flatten)]
     Start(Start),
-    /// Run a further command in a view that runs.
+    /// Run another command in a running view.
     Exec(cmd::exec::Args),
-    /// Show what a kept view changed, as unified diffs to read; `commit` applies the changes.
+    /// Show the changes of a kept view as unified diffs to read; `commit` applies the changes.
     Diff(cmd::diff::Args),
-    /// Apply what a kept view changed to the real tree, all of it or a part.
+    /// Apply the changes of a kept view to the real tree, all of them or those at some paths.
     Commit(cmd::commit::Args),
-    /// Remove views, with all that their commands changed.
+    /// Remove views with all their changes.
     Discard(cmd::views::Discard),
-    /// List the views that run, and those that runs have kept.
+    /// List the running views and the kept ones.
     List(cmd::views::List),
     /// Check whether a run is possible here, and say what to do if it is not.
     Doctor(cmd::doctor::Args),
-    /// Show what running mounts and views are asked to do, and what they hold in memory.
+    /// Show the requests to running mounts and views, and what they hold in memory.
     Stats(cmd::stats::Args),
-    /// List the file locks in running mounts and views, their owners and waiters.
+    /// List the file locks in running mounts and views, with their owners and waiters.
     Locks(cmd::locks::Args),
-    /// Mount a tree where any program can use it.
+    /// Mount a tree at a directory, where any program can use it.
     Mount(cmd::mount::Args),
-    /// Take a mount away.
+    /// Unmount a tree.
     Umount(cmd::mount::UmountArgs),
-    /// Explain a call step by step, in a tree described in text.
+    /// Explain step by step what a call does in a tree that is described in text.
     Explain(cmd::explain::Args),
     /// Open a file through a ring, first not cached and then cached, and print what the ring did.
     Ring(cmd::ring::Args),
-    /// Measure openpath by `openpath-bench`, where that is installed beside this program.
+    /// Run the benchmarks: `openpath-bench`, if it is installed beside this program.
     Bench(cmd::bench::Args),
-    /// Print completions of this command for a shell.
+    /// Print the completion script of this command for a shell.
     Completions(cmd::completions::Args),
-    /// Write the manual pages into a directory.
+    /// Write the manual pages to a directory.
     Man(cmd::man::Args),
     /// Print the version.
     Version,
-    /// Become a further command in another user's view.
+    /// Become another command in another user's view.
     #[command(hide = true, name = openpath_run::JOIN)]
     RunJoin(cmd::exec::Args),
 }
 
-/// How a verb ended, unless it could not be run.
+/// How a verb ended, unless it failed.
 enum Outcome {
     Done,
     Shortfall,
     Status(ExitCode),
 }
 
-/// The exit status of `run` and `exec` for what keeps the command from being started.
+/// The exit statuses, for the help.
+const STATUS: &str = "Exit status: 0 success; 1 `doctor` or `commit` found a problem; 2 any other \
+    failure. `run` and `exec` end as their command does.";
+/// The exit status of `run` and `exec` if the command cannot be started.
 const NOT_RUN: u8 = 125;
 
-/// Says what is wrong with the arguments, or what was asked about them.
+/// Prints what is wrong with the arguments, or the help that they ask for; the exit status.
 fn misused(why: &clap::Error) -> ExitCode {
-    // Whether or not it is read.
+    // The status is the same if nothing reads it.
     why.print().ok();
     let verb = std::env::args_os().nth(1);
     let starts = verb.is_some_and(|verb| verb == "run" || verb == "exec");

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenes: a tree in memory, described in text.
+//! Builds a scene: a tree in memory that is described in text.
 //!
 //! # Format
-//! A line an entry: kind, path, then `key=value` words; `#` begins a comment. A space or a byte
-//! beyond ASCII is `\xHH`, a backslash `\\`. Directories on the way are made, of root with mode
-//! 0755. Lines are done in order, but flags and rules of mounts take effect when all is there.
+//! Each line is an entry: kind, path, then `key=value` words; `#` begins a comment. A space or a
+//! byte beyond ASCII is `\xHH`, a backslash `\\`. Missing parent directories are made, with owner
+//! root and mode 0755. Lines are read in order, but flags and rules of mounts take effect after all
+//! entries are made.
 //!
 //! | kind | keys besides `mode`, `uid`, `gid` |
 //! |---|---|
@@ -15,9 +16,9 @@
 //! | `char`, `block` | `dev=MAJOR:MINOR` |
 //! | `mount` | `flags`: `ro`, `nosuid`, `nodev`, `noexec`, `noatime`, `nosymfollow`, with commas |
 //! | `bind` | `from` |
-//! | `hide` | `name` (a pattern, `AbsentRules`), `path`, as often as wanted; `deny` |
+//! | `hide` | `name` (a pattern, `AbsentRules`) and `path`, each repeated as needed; `deny` |
 //!
-//! The path of `hide` is a mount's.
+//! The path of `hide` is the root of a mount.
 
 use openpath_abi::mode::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFMT, S_IFSOCK};
 use openpath_abi::{Errno, stat};
@@ -29,14 +30,14 @@ pub(crate) struct Scene {
     vfs: Vfs,
 }
 
-/// What takes effect when all is there, with the paths of the mounts.
+/// What takes effect after all entries are made, with the paths of the mounts.
 #[derive(Default)]
 struct Later {
     flags: Vec<(Vec<u8>, MountFlags)>,
     rules: Vec<(Vec<u8>, AbsentRules)>,
 }
 
-/// One line, taken apart.
+/// One line, parsed.
 struct Line<'l> {
     kind: &'l str,
     path: Vec<u8>,
@@ -47,7 +48,7 @@ impl Scene {
     /// Builds a scene from its text.
     ///
     /// # Errors
-    /// A text with the number of the line.
+    /// A message with the number of the line.
     pub(crate) fn build<'l>(lines: impl Iterator<Item = &'l str>) -> Result<Self, String> {
         let named = |errno: Errno| errno.name().to_owned();
         let root = MemFs::new(MemOptions {
@@ -76,7 +77,7 @@ impl Scene {
         Ok(Self { vfs })
     }
 
-    /// Someone in it.
+    /// A task with these credentials in the scene.
     ///
     /// # Errors
     /// The name of the error.
@@ -85,10 +86,10 @@ impl Scene {
     }
 }
 
-/// Bytes written with escapes.
+/// The bytes of a text with escapes.
 ///
 /// # Errors
-/// A text.
+/// A message.
 pub(crate) fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -103,9 +104,9 @@ pub(crate) fn unescape(text: &str) -> Result<Vec<u8>, String> {
             Some(b'n') => b'\n',
             Some(b'x') => match (digit(rest.next()), digit(rest.next())) {
                 (Some(high), Some(low)) => (high << 4 | low) as u8,
-                _ => return Err("`\\x` wants two digits".to_owned()),
+                _ => return Err("`\\x` needs two hexadecimal digits after it".to_owned()),
             },
-            _ => return Err("`\\` wants `\\`, `n` or `x`".to_owned()),
+            _ => return Err("`\\` needs `\\`, `n` or `x` after it".to_owned()),
         });
     }
     Ok(bytes)
@@ -115,7 +116,7 @@ impl<'l> Line<'l> {
     fn read(text: &'l str) -> Result<Self, String> {
         let mut words = text.split_whitespace();
         let (Some(kind), Some(path)) = (words.next(), words.next()) else {
-            return Err("a kind and a path are needed".to_owned());
+            return Err("the line must begin with a kind and a path".to_owned());
         };
         let path = unescape(path)?;
         if path.first() != Some(&b'/') {
@@ -140,7 +141,7 @@ impl<'l> Line<'l> {
         let keys = self.keys()?;
         let odd = self.words.iter().find(|(key, _)| !keys.contains(key));
         if let Some((key, _)) = odd {
-            return Err(format!("`{key}=` means nothing here"));
+            return Err(format!("`{}` has no key `{key}=`", self.kind));
         }
         self.make_parents(task).map_err(named)?;
         let path = &self.path;
@@ -178,7 +179,7 @@ impl<'l> Line<'l> {
         self.set_attributes(task).map_err(named)?
     }
 
-    /// The keys of its kind.
+    /// The keys that its kind has.
     fn keys(&self) -> Result<&'static [&'static str], String> {
         Ok(match self.kind {
             "dir" | "fifo" | "socket" => &["mode", "uid", "gid"],
@@ -205,7 +206,7 @@ impl<'l> Line<'l> {
             let text = self.get(key);
             text.map(|text| {
                 let number = u32::from_str_radix(text, radix);
-                number.map_err(|_| format!("`{key}={text}` is no number"))
+                number.map_err(|_| format!("`{key}={text}` is not a number"))
             })
             .transpose()
         };
@@ -264,7 +265,7 @@ impl<'l> Line<'l> {
     }
 }
 
-/// Makes a directory unless there is one.
+/// Makes a directory unless it exists.
 fn make_dir(task: &Task, path: &[u8]) -> Result<(), Errno> {
     match task.mkdir(path, 0o755) {
         Err(Errno::EEXIST) if task.stat(path)?.mode & S_IFMT == S_IFDIR => Ok(()),
@@ -277,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scene_is_what_its_lines_say() {
+    fn scene_has_the_entries_that_its_lines_describe() {
         let text = "# a comment\n\
              file /a/b/f mode=0640 uid=7 gid=8 text=x\\x20y\n\
              link /l to=a/b\n\
@@ -301,17 +302,17 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named() {
+    fn error_names_the_wrong_line() {
         for (text, why) in [
-            ("dir", "line 1: a kind and a path"),
+            ("dir", "line 1: the line must begin with a kind"),
             ("dir a", "line 1: the path must begin"),
             ("\nnode /a", "line 2: no such kind"),
-            ("dir /a text=x", "line 1: `text=` means nothing"),
+            ("dir /a text=x", "line 1: `dir` has no key `text=`"),
             ("link /l", "line 1: `to=` is needed"),
-            ("dir /a mode=9", "line 1: `mode=9` is no number"),
+            ("dir /a mode=9", "line 1: `mode=9` is not a number"),
             ("file /a\nfile /a/b", "line 2: EEXIST"),
             ("mount /m flags=rw", "line 1: no such flag"),
-            ("file /\\q", "line 1: `\\` wants"),
+            ("file /\\q", "line 1: `\\` needs"),
         ] {
             let wrong = Scene::build(text.lines()).err().unwrap_or_default();
             assert!(wrong.starts_with(why), "{text}: {wrong}");

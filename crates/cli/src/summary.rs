@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run changed, for people and for programs.
+//! Formats the changes of a run as text for people and as JSON for programs.
 
 use anstyle::{AnsiColor, Style};
 use openpath_run::live::{Label, LiveKind};
@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// The most lines of a summary; programs get all.
+/// The most lines of a summary; JSON has all changes.
 const LINES_MAX: usize = 50;
 
-/// What serves, by kind, process, name and directory, as in `run 17 name /directory`.
+/// A server by kind, process, name and directory, as in `run 17 name /directory`.
 pub(crate) fn name_of(label: &Label) -> String {
     let kind = match label.kind {
         LiveKind::Run => "run",
@@ -46,7 +46,7 @@ pub(crate) fn write_json(ended: &Ended, out: &mut dyn io::Write) -> io::Result<(
     writeln!(out, "],{}", rest.trim_start_matches('{'))
 }
 
-/// A change as data.
+/// A change as JSON.
 pub(crate) fn change_json(change: &Change) -> Value {
     let (_, word) = sign(&change.kind);
     let mode = |mode| format!("{mode:04o}");
@@ -90,7 +90,7 @@ pub(crate) fn change_json(change: &Change) -> Value {
     object
 }
 
-/// Which attributes differ, for programs.
+/// The names of the attributes that differ, for programs.
 fn attributes(differs: &Differs) -> Vec<String> {
     let words = [
         ("mode", differs.mode),
@@ -114,9 +114,9 @@ fn list_word(lists: Lists) -> &'static str {
     }
 }
 
-/// What a run did besides its changes in the view, and where these are kept.
+/// What a summary does not cover, and the view that keeps the changes.
 pub(crate) struct Scope {
-    /// The options by which changes go to real files, which no summary shows.
+    /// The options that let changes go to real files, which no summary shows.
     direct: Vec<&'static str>,
     view: Option<String>,
 }
@@ -165,8 +165,8 @@ pub(crate) fn as_text(ended: &Ended, scope: &Scope) -> String {
     text
 }
 
-/// Writes changes, a line each, and says where the `rest` of a long list is; how many there are.
-/// What is in a new directory is counted with it.
+/// Writes one line for each change, and says where the `rest` of a long list is; returns how many
+/// changes there are. Entries of a new directory are counted with it.
 pub(crate) fn list(text: &mut String, changes: impl Iterator<Item = Change>, rest: &str) -> String {
     let lines = Lines::new(changes);
     for line in &lines.first {
@@ -182,14 +182,14 @@ pub(crate) fn list(text: &mut String, changes: impl Iterator<Item = Change>, res
     }
 }
 
-/// A change, and those below it that it stands for.
+/// A change, with the number and the size of the changes below that its line includes.
 struct Line {
     change: Change,
     below: u64,
     bytes: u64,
 }
 
-/// The first lines, and how many there are.
+/// The first lines, and the number of all.
 #[derive(Default)]
 struct Lines {
     first: Vec<Line>,
@@ -197,10 +197,10 @@ struct Lines {
 }
 
 impl Lines {
-    /// Directories that came stand for all that came in them.
+    /// A new directory includes all new entries below it.
     fn new(changes: impl Iterator<Item = Change>) -> Lines {
         let mut lines = Lines::default();
-        // The new directory, and which line it is.
+        // The new directory, and the index of its line.
         let mut top: Option<(PathBytes, usize)> = None;
         for change in changes {
             let bytes = change.size.max(change.size_before);
@@ -246,7 +246,7 @@ impl Line {
     }
 }
 
-/// The name of a change, with the one before.
+/// The path of a change, after the old path if it was renamed.
 pub(crate) fn path_text(change: &Change) -> String {
     let path = text_of(change.path.path());
     let slash = match change.what {
@@ -259,8 +259,8 @@ pub(crate) fn path_text(change: &Change) -> String {
     }
 }
 
-/// What there is to say of a change beside its name; `below` names of so many `bytes` came with a
-/// new directory or went with one that is gone.
+/// The facts about a change besides its path. A new or deleted directory has `below` names with
+/// `size` bytes in all.
 pub(crate) fn facts(change: &Change, below: u64, size: u64) -> Vec<String> {
     let mut facts = Vec::new();
     let is_new_dir = change.what == What::Directory;
@@ -307,7 +307,7 @@ pub(crate) fn facts(change: &Change, below: u64, size: u64) -> Vec<String> {
     facts
 }
 
-/// The attributes that differ, for people.
+/// The attributes that differ, as text for people.
 pub(crate) fn differences(change: &Change) -> Vec<String> {
     let differs = &change.differs;
     let mut all = Vec::new();
@@ -330,7 +330,7 @@ pub(crate) fn differences(change: &Change) -> Vec<String> {
     all
 }
 
-/// The word for what a name is.
+/// The word for a type of file.
 pub(crate) fn noun(what: What) -> &'static str {
     match what {
         What::File => "file",
@@ -340,7 +340,7 @@ pub(crate) fn noun(what: What) -> &'static str {
     }
 }
 
-/// So many of something.
+/// A number with its noun, in the singular or the plural.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
@@ -348,7 +348,7 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     }
 }
 
-/// A number with commas.
+/// A number with a comma for each thousand.
 fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -386,13 +386,13 @@ fn style(kind: &Kind) -> Style {
     colour.on_default()
 }
 
-/// A path for a reader.
+/// A path as text that is safe to print.
 pub(crate) fn text_of(path: &Path) -> String {
     openpath_run::text_of(path.as_os_str().as_bytes())
 }
 
-/// How long ago a time was, in seconds since 1970; 0 if it is still to come. Another process says
-/// it, and may say anything.
+/// How many seconds ago `time` was, which is in seconds since 1970; 0 if it is in the future.
+/// Another process sends it, and can send any number.
 pub(crate) fn seconds_since(time: u64) -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.unwrap_or_default().as_secs().saturating_sub(time)
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_new_directory_is_counted_with_it() {
+    fn entries_of_a_new_directory_are_counted_with_it() {
         let from = Path::new("/x").into();
         let changes = [
             change("/a", Kind::Added, What::Directory),
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_words_of_one_or_many() {
+    fn counted_noun_is_singular_for_one() {
         assert_eq!(counted(1, "name"), "1 name");
         assert_eq!(counted(0, "name"), "0 names");
         assert_eq!(counted(10_000, "name"), "10,000 names");
@@ -477,19 +477,19 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_give_orders_to_a_terminal() {
+    fn control_characters_in_names_are_escaped() {
         assert_eq!(text_of(Path::new("a\x1b[31m\nb")), r"a\x1b[31m\x0ab");
     }
 
     #[test]
-    fn sizes_are_short() {
+    fn sizes_have_one_decimal_and_a_binary_unit() {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(u64::MAX), "15.9 EiB");
     }
 
     #[test]
-    fn time_of_another_process_may_be_any_number() {
+    fn seconds_since_any_time_do_not_overflow() {
         assert_eq!(seconds_since(u64::MAX), 0);
         assert!(seconds_since(0) > 1_700_000_000);
     }

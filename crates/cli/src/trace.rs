@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What rings tell, as lines: a listener of `tracing` for one target, in the shape of the kernel's
-//! own trace of `io_uring`.
+//! Prints the events of rings as lines: a `tracing` subscriber for one target, in the format of the
+//! kernel's own trace of `io_uring`.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -10,14 +10,14 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Prints each event of a ring on standard error, with the seconds since it was made.
+/// Prints each event of a ring on standard error, with the seconds since this value was made.
 pub(crate) struct Lines(Instant);
 
 impl Lines {
     /// Prints from now on, in every thread.
     ///
     /// # Errors
-    /// Someone else listens already.
+    /// There is a global subscriber already.
     pub(crate) fn listen() -> Result<(), tracing::subscriber::SetGlobalDefaultError> {
         tracing::subscriber::set_global_default(Self(Instant::now()))
     }
@@ -76,7 +76,7 @@ impl Subscriber for Lines {
         event.record(&mut line);
         let (seconds, micros) = (time.as_secs(), time.subsec_micros());
         let fields = line.fields.trim_start_matches(", ");
-        // Who no longer listens misses nothing.
+        // A trace that nobody can read is dropped.
         let _written = writeln!(
             std::io::stderr(),
             "{seconds}.{micros:06}: openpath_ring_{}: {fields}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the command's exit status says.
+//! Tests the exit statuses, the help and the manual pages of `openpath`.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
@@ -53,12 +53,12 @@ fn output_without_a_reader_changes_no_status_and_is_no_panic() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said_and_is_2() {
+fn unknown_verb_ends_with_2() {
     assert_eq!(status(&["walk"]), 2);
 }
 
 #[test]
-fn bench_is_the_program_beside_this_one_or_says_how_to_run_it() {
+fn bench_runs_the_program_beside_this_one_or_says_how_to_run_it() {
     let dir = std::env::temp_dir().join(format!("openpath-beside-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let openpath = dir.join("openpath");
@@ -89,7 +89,7 @@ fn bench_is_the_program_beside_this_one_or_says_how_to_run_it() {
 }
 
 #[test]
-fn wrong_arguments_of_run_and_exec_are_125_and_of_others_2() {
+fn wrong_arguments_end_run_and_exec_with_125_and_others_with_2() {
     for args in [
         &["run"][..],
         &["run", "--no-such", "true"],
@@ -112,7 +112,7 @@ fn wrong_arguments_of_run_and_exec_are_125_and_of_others_2() {
 }
 
 #[test]
-fn failures_are_one_sentence_whether_or_not_it_can_be_written() {
+fn failure_is_one_sentence_and_ends_with_2_even_if_it_cannot_be_written() {
     let none = "no-such-view-anywhere";
     for args in [
         &["diff", none][..],
@@ -137,7 +137,7 @@ fn failures_are_one_sentence_whether_or_not_it_can_be_written() {
     }
 }
 
-/// The verbs that the help lists.
+/// The verbs in the help.
 fn verbs() -> Vec<String> {
     let help = String::from_utf8(openpath(&["--help"]).stdout).unwrap();
     let list = help.split("Commands:\n").nth(1).unwrap();
@@ -149,7 +149,7 @@ fn verbs() -> Vec<String> {
 }
 
 #[test]
-fn each_verb_has_a_page() {
+fn each_verb_has_a_manual_page() {
     let dir = std::env::temp_dir().join(format!("openpath-man-{}", std::process::id()));
     assert_eq!(status(&["man", dir.to_str().unwrap()]), 0);
     let text = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();

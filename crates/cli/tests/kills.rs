@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kills at random moments of a run; `cargo xtask kills` plays more of them.
+//! Tests runs that are killed at random moments; `cargo xtask kills` kills more of them.
 
 use openpath_testkit::kills::{self, Plan};
 use std::time::Duration;
 
 #[test]
-fn twenty_kills_hang_nobody_and_lose_nothing() {
+fn twenty_kills_hang_no_process_and_lose_no_change() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: this is for root");
         return;
@@ -23,7 +23,7 @@ fn twenty_kills_hang_nobody_and_lose_nothing() {
 }
 
 #[test]
-fn killed_commits_and_discards_leave_nothing_half_done() {
+fn killed_commits_and_discards_are_done_or_undone() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: this is for root");
         return;

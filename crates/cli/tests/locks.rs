@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath locks` and servers that do not say what is locked.
+//! Tests `openpath locks` with servers that do not list their locks.
 
 use serde_json::json;
 use std::fs;
@@ -9,17 +9,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a server does when it is asked what is locked.
+/// What a server does when it is asked for its locks.
 #[derive(Clone, Copy)]
 enum Asked {
     Refuses,
-    /// It does not know the question, and hangs up.
+    /// It does not know the request, and hangs up.
     HangsUp,
-    /// It has ended before.
+    /// It has ended before the request.
     HasEnded,
 }
 
-/// A directory for sockets of this test's own, gone with it.
+/// A directory for the sockets of this test, removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -39,12 +39,12 @@ impl Drop for Scratch {
     }
 }
 
-/// A server that only says what it is.
+/// A server that answers only what it is.
 fn serve(at: PathBuf, pid: u32, asked: Asked) {
     let listener = UnixListener::bind(&at).expect("a socket");
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            // Who looks whether it is there says nothing.
+            // A client that only checks for the server sends nothing.
             let _hung_up = answer(stream.expect("a stream"), &at, pid, asked);
         }
     });
@@ -73,7 +73,7 @@ fn answer(mut stream: UnixStream, at: &Path, pid: u32, asked: Asked) -> std::io:
     stream.write_all(told.as_bytes())
 }
 
-/// What is said when such a server runs.
+/// The status and the output of `openpath locks` when such a server runs.
 fn locks(name: &str, asked: Asked, args: &[&str]) -> (Option<i32>, String, String) {
     let place = Scratch::new(name);
     let pid = std::process::id();
@@ -90,7 +90,7 @@ fn locks(name: &str, asked: Asked, args: &[&str]) -> (Option<i32>, String, Strin
         .output()
         .expect("run");
     let [out, err] = [stdout, stderr].map(|text| String::from_utf8(text).expect("text"));
-    // The superuser is told of those of others too, which may run beside this.
+    // Root also sees the servers of other users, which may run beside this test.
     let mine = |text: String| {
         let lines = text.lines().filter(|line| line.contains(&pid.to_string()));
         lines.map(|line| format!("{line}\n")).collect::<String>()
@@ -99,7 +99,7 @@ fn locks(name: &str, asked: Asked, args: &[&str]) -> (Option<i32>, String, Strin
 }
 
 #[test]
-fn who_does_not_say_what_is_locked_is_named() {
+fn server_that_does_not_list_its_locks_is_named() {
     let pid = std::process::id();
     let its = |why: &str| format!("openpath: mount {pid} /its/place: {why}\n");
     let refused = locks("refuses", Asked::Refuses, &[]);
@@ -111,7 +111,7 @@ fn who_does_not_say_what_is_locked_is_named() {
 }
 
 #[test]
-fn who_has_ended_meanwhile_has_no_locks() {
+fn server_that_has_ended_meanwhile_has_no_locks() {
     let ended = locks("ended", Asked::HasEnded, &[]);
     assert_eq!(ended, (Some(0), String::new(), String::new()));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath mount` and `openpath umount`: as a daemon, killed, and by an ordinary user in
-//! namespaces of his own.
+//! Tests `openpath mount` and `openpath umount`: as a daemon, killed, and by an ordinary user in
+//! new namespaces.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a machine under load; who is not done by then hangs.
+/// A process that is not done after this time hangs, even on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn openpath(args: &[&str]) -> Command {
@@ -22,22 +22,22 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// Why a mount cannot be tested here, if it cannot.
+/// Why a mount cannot be tested here; `None` if it can.
 fn lacks() -> Option<&'static str> {
     let device = fs::OpenOptions::new()
         .read(true)
         .write(true)
         .open("/dev/fuse");
     if device.is_err() {
-        return Some("skipped: /dev/fuse is not there, or not for this user");
+        return Some("skipped: this user cannot open /dev/fuse");
     }
     if !rustix::process::geteuid().is_root() {
-        return Some("skipped: mounting takes root");
+        return Some("skipped: mounting needs root");
     }
     None
 }
 
-/// A directory of this test's own, gone with it.
+/// A directory of this test, removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -62,7 +62,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Waits for a process to end; whether it did.
+/// Waits for a process to end; returns whether it did.
 fn ends(child: &mut Child) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -74,8 +74,8 @@ fn ends(child: &mut Child) -> bool {
     false
 }
 
-/// Takes a mount away that nobody uses. A process that another test begins may have an open file
-/// for a moment, until it runs its program.
+/// Unmounts a tree that no process uses. A process that another test starts may have an open file
+/// of it for a moment, until it runs its program.
 fn unmount(place: &Scratch) {
     let begun = Instant::now();
     loop {
@@ -89,7 +89,7 @@ fn unmount(place: &Scratch) {
 }
 
 #[test]
-fn a_daemon_returns_when_it_has_mounted_and_ends_with_the_mount() {
+fn daemon_returns_when_it_has_mounted_and_ends_with_the_mount() {
     if let Some(why) = lacks() {
         return eprintln!("{why}");
     }
@@ -147,7 +147,7 @@ fn tree_in_memory_without_a_size_has_half_of_the_memory() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_said_in_a_sentence() {
+fn failed_mount_says_why_in_one_sentence() {
     if let Some(why) = lacks() {
         return eprintln!("{why}");
     }
@@ -165,7 +165,7 @@ fn what_cannot_be_mounted_is_said_in_a_sentence() {
     }
 }
 
-/// Serves in the foreground; the server, once it has mounted.
+/// Starts a server in the foreground; returns when it has mounted.
 fn serve(place: &Path, options: &[&str]) -> Child {
     let mut server = openpath(&["mount", "mem", place.to_str().expect("text")])
         .args(options)
@@ -180,7 +180,7 @@ fn serve(place: &Path, options: &[&str]) -> Child {
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_nobody_waiting() {
+fn killed_server_leaves_no_caller_waiting() {
     if let Some(why) = lacks() {
         return eprintln!("{why}");
     }
@@ -206,18 +206,18 @@ fn a_server_that_is_killed_leaves_nobody_waiting() {
             assert!(ends(user), "round {round}: a user hangs");
         }
         let after = fs::write(place.0.join("new"), "");
-        assert!(after.is_err(), "round {round}: who served it?");
+        assert!(after.is_err(), "round {round}: the killed server answered");
         unmount(&place);
     }
 }
 
 #[test]
-fn an_ordinary_user_mounts_in_namespaces_of_his_own() {
+fn ordinary_user_mounts_in_own_namespaces() {
     if let Some(why) = lacks() {
         return eprintln!("{why}");
     }
     let place = Scratch::new("user");
-    // The machine's own device may be root's alone; this one is anybody's, in a place of ours.
+    // The device of the machine may be open to root only; this one is open to all users.
     let work = "set -e; cd \"$1\"; chmod 755 .; mknod -m 666 fuse c 10 229; mkdir d; \
         chown 1000:1000 d; cp \"$2\" ./program; exec setpriv --reuid=1000 --regid=1000 \
         --clear-groups unshare -Urm sh -e -c ' \
@@ -266,7 +266,7 @@ fn each_write_is_a_request_unless_writes_are_kept_back() {
 }
 
 #[test]
-fn a_mount_tells_what_it_was_asked() {
+fn stats_count_the_requests_to_a_mount() {
     if let Some(why) = lacks() {
         eprintln!("{why}");
         return;
@@ -290,7 +290,7 @@ fn a_mount_tells_what_it_was_asked() {
     assert_eq!(creates(&told), Some(0));
     fs::write(place.0.join("a"), "").expect("written");
     assert_eq!(creates(&ask()), Some(1));
-    // It can be asked by its process as well, and is gone with the mount.
+    // `stats` finds the mount by its process too, and no longer after the mount.
     let pid = told["pid"].as_u64().expect("a number").to_string();
     assert!(text(&openpath(&["stats", &pid]).output().expect("run")).contains(place.path()));
     let entered = openpath(&["exec", &pid, "true"]).output().expect("run");
@@ -307,7 +307,7 @@ fn a_mount_tells_what_it_was_asked() {
     }
 }
 
-/// Locks the file `f`, says so, and waits to be killed.
+/// Locks the file `f`, prints that, and waits to be killed.
 fn locks(place: &Scratch, line: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let script = "
 import fcntl, sys, time
@@ -336,7 +336,7 @@ fn heard(said: &mut BufReader<std::process::ChildStdout>) -> String {
     line.trim_end().to_owned()
 }
 
-/// What is said to be locked there, once it is so many lines.
+/// The listed locks, once there are so many lines.
 fn listed(place: &Scratch, count: usize) -> Vec<String> {
     let begun = Instant::now();
     loop {
@@ -351,7 +351,7 @@ fn listed(place: &Scratch, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn what_is_locked_is_listed_and_a_server_that_is_killed_leaves_nobody_waiting_for_it() {
+fn locks_of_a_mount_are_listed_and_a_killed_server_leaves_no_waiter() {
     if let Some(why) = lacks() {
         return eprintln!("{why}");
     }
@@ -371,7 +371,7 @@ fn what_is_locked_is_listed_and_a_server_that_is_killed_leaves_nobody_waiting_fo
     let told = told.expect("run").stdout;
     let told = serde_json::from_slice::<serde_json::Value>(&told).expect("JSON");
     assert_eq!(told["answered"], true);
-    // The device is the tree's, and not that which the host gave the mount.
+    // The device is that of the tree, and not that of the mount on the host.
     let dev = told["locks"][0]["dev"].as_u64().expect("a number");
     let file = format!("{:02x}:{:02x}:{ino}", dev >> 8, dev & 0xff);
     let want = [
@@ -400,16 +400,16 @@ fn what_is_locked_is_listed_and_a_server_that_is_killed_leaves_nobody_waiting_fo
         gone.iter().any(|one| one.raw_os_error() == errno),
         "{errno}"
     );
-    assert!(ends(&mut waiter), "who waited hangs");
+    assert!(ends(&mut waiter), "the waiter hangs");
     for child in [&mut holder, &mut other] {
         child.kill().expect("killed");
-        assert!(ends(child), "who held it hangs");
+        assert!(ends(child), "the holder hangs");
     }
     unmount(&place);
 }
 
 #[test]
-fn without_the_option_a_mount_says_that_the_kernel_keeps_locks() {
+fn mount_without_locks_option_says_that_the_kernel_keeps_them() {
     if let Some(why) = lacks() {
         return eprintln!("{why}");
     }
@@ -428,7 +428,7 @@ fn without_the_option_a_mount_says_that_the_kernel_keeps_locks() {
     assert_eq!(none.status.code(), Some(2));
 }
 
-/// An ext4 file system in a file, mounted at a directory; gone with the value.
+/// An ext4 file system in a file, mounted at a directory; unmounted when it is dropped.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -474,7 +474,7 @@ fn new_file_with_the_inode_number_of_an_open_one_is_read() {
     assert!(mounted.status.success(), "{}", text(&mounted));
     fs::write(disk.0.join("a"), "first").expect("written");
     let number = fs::metadata(disk.0.join("a")).expect("there").ino();
-    // Open and not read: the server has no descriptor of it, which would keep the number in use.
+    // Open but not read: the server has no descriptor of it, which would keep the number in use.
     let held = fs::File::open(shown.0.join("a")).expect("opened");
     fs::remove_file(disk.0.join("a")).expect("removed");
     let mut reused = false;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench`: runs `openpath-bench`, a program of its own, where it is installed beside this
-//! one.
+//! `openpath bench`: runs `openpath-bench`, a separate program, if it is installed beside this one.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,7 +15,7 @@ const PROGRAM: &str = "openpath-bench";
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// What `openpath-bench` is given.
+    /// Arguments for `openpath-bench`.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -30,7 +29,8 @@ pub(crate) struct Args {
 /// # Errors
 /// The program is not beside this one, or cannot be started.
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
-    let own = std::env::current_exe().map_err(|why| Error::setup("find this program", why))?;
+    let own = std::env::current_exe();
+    let own = own.map_err(|why| Error::setup("cannot find this program", why))?;
     let program = own.with_file_name(PROGRAM);
     let why = Command::new(&program).args(&args.args).exec();
     if why.kind() == io::ErrorKind::NotFound {

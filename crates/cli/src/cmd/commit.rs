@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath commit`: what a kept view changed, brought to the real tree.
+//! `openpath commit`: applies the changes of a kept view to the real tree, or undoes that.
 
 mod bars;
 
@@ -21,54 +21,55 @@ use std::path::{Path, PathBuf};
 /// Files that are longer are not compared line by line.
 const TEXT_MAX: usize = 4 << 20;
 
-/// How a commit ends.
-const STATUS: &str = "Exit status: 0 done, or there was nothing to do; 1 others changed the same, \
-    and nothing was done; 2 it could not be done. A commit that is done ends with 0 also if its \
-    list cannot be written; a line on standard error says so.";
+/// The exit statuses.
+const STATUS: &str = "Exit status: 0 done, or there was nothing to do; 1 nothing was done, because \
+    others changed the same paths; 2 any other failure. A commit that is done ends with 0 even if \
+    its list cannot be written; a line on standard error says so.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Args {
-    /// Name of a view, or its directory.
+    /// The name or the directory of a view.
     view: String,
-    /// Only these paths, what is below them, and the new directories above them. Without any, all
-    /// that the view changed, wherever it is; `.` is what is below the working directory.
+    /// Commit only these paths, all below them, and new directories above them. Without paths, all
+    /// changes of the view are committed, wherever they are; `.` is all below the working
+    /// directory.
     paths: Vec<PathBuf>,
-    /// Say what a commit would do, and do nothing.
+    /// Print what the commit would do, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Overwrite what others changed as well; files whose owner cannot be kept become yours.
+    /// Overwrite what others changed too, and make files yours if their owner cannot be kept.
     #[arg(long)]
     force: bool,
-    /// Undo the last commit, and no commit before it; the view has its changes again.
+    /// Undo the last commit, but no commit before it; the view has its changes again.
     #[arg(long, conflicts_with_all = ["paths", "dry_run", "go_on", "abort"])]
     undo: bool,
-    /// Finish a commit that was interrupted, or its undoing.
+    /// Finish an interrupted commit or an interrupted undo.
     #[arg(long = "continue", conflicts_with_all = ["paths", "dry_run", "force", "abort"])]
     go_on: bool,
-    /// Roll back a commit that was interrupted. If others changed since what it had committed, that
-    /// is listed and nothing is done; with --force it is overwritten.
+    /// Roll back an interrupted commit. If others changed committed paths since, these are listed
+    /// and nothing is done; with --force they are overwritten.
     #[arg(long, conflicts_with_all = ["paths", "dry_run"])]
     abort: bool,
 }
 
-/// What is told.
+/// What is printed.
 struct Told {
     changes: Vec<Change>,
     conflicts: Vec<Both>,
-    /// What was done, in a word.
+    /// The result, in a word.
     done: &'static str,
-    /// It was about the undoing of a commit, which was interrupted.
+    /// The interrupted operation was an undo.
     of_undo: bool,
 }
 
-/// What was changed on both sides.
+/// A path that both sides changed.
 struct Both {
     conflict: Conflict,
-    /// What the view did, or its commit.
+    /// What the view or its commit did.
     what: &'static str,
     diff: Option<String>,
 }
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     };
     let is_refused = is_refused(&told);
     match console::put(&text) {
-        // What is done is done.
+        // A finished commit is a success even if its list is lost.
         Err(why) if told.done != "possible" => console::warn(&format!(
             "openpath: {}; the list cannot be written: {why}",
             line(&told)
@@ -128,7 +129,7 @@ fn attempt(args: &Args) -> Result<Told, Refusal> {
     commit(args, &kept, &mut bars)
 }
 
-/// What going back came to: the first word if it was refused, else the second.
+/// The result of an undo or an abort: the first word if it was refused, else the second.
 fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told {
     let is_refused = !force && !undone.conflicts.is_empty();
     let of_undo = undone.of_undo;
@@ -140,7 +141,7 @@ fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told
     Told {
         changes: undone.changes,
         conflicts: conflicts.collect(),
-        // An undo that is taken back to its end is one that is finished.
+        // The abort of an interrupted undo finishes the undo.
         done: match (is_refused, of_undo) {
             (true, _) => refused,
             (false, true) => "undone",
@@ -165,9 +166,9 @@ fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
             conflict: conflict.clone(),
             what: match change.map(|change| sign(&change.kind).1) {
                 None => "deleted",
-                // What others removed was there when the view changed it.
+                // A path that others removed existed when the view changed it.
                 Some("added") if conflict.did == Did::Removed => "changed",
-                // A directory that both sides made.
+                // Both sides made the directory.
                 Some("modified") if conflict.did == Did::Made && change.is_some_and(is_dir) => {
                     "added"
                 }
@@ -197,10 +198,10 @@ fn is_dir(change: &Change) -> bool {
     change.what == What::Directory
 }
 
-/// The real tree's file and the view's as a unified diff, if both are text.
+/// A unified diff from the file of the real tree to that of the view, if both are text.
 fn difference(commit: &Commit, conflict: &Conflict) -> Option<String> {
     let read = |side, path: &PathBytes| -> Option<String> {
-        // What is not there, or no file, has no text.
+        // A missing path and a path that is not a file have no text.
         let data = commit.data(side, path, TEXT_MAX).ok().flatten()?;
         String::from_utf8(data)
             .ok()
@@ -299,12 +300,12 @@ fn as_text(told: &Told) -> String {
     text
 }
 
-/// Lists the changes, and counts the lines.
+/// Lists the changes; returns their number with its noun.
 fn lines(text: &mut String, told: &Told) -> String {
     list(text, told.changes.iter().cloned(), "`--json` lists them")
 }
 
-/// What it came to, in a line.
+/// The result, in a line.
 fn line(told: &Told) -> String {
     let count = lines(&mut String::new(), told);
     let paths = match told.conflicts.len() {
@@ -316,13 +317,13 @@ fn line(told: &Told) -> String {
             let unseen = told.conflicts.iter().any(|both| both.conflict.unseen);
             let remedy = match unseen {
                 true => "move away what the view never saw, or name other paths",
-                false => "see `--force`",
+                false => "name other paths, or overwrite them with `--force`",
             };
-            format!("nothing was done: {paths} changed on both sides: {remedy}")
+            format!("nothing was done, because {paths} changed on both sides: {remedy}")
         }
         ("not undone" | "not aborted", _) => {
             let remedy = remedy(told);
-            format!("nothing was done: {paths} changed since the commit: {remedy}")
+            format!("nothing was done, because {paths} changed since the commit: {remedy}")
         }
         ("committed" | "possible", true) => "nothing to commit".to_owned(),
         ("possible", _) => format!("{count} can be committed"),
@@ -335,7 +336,7 @@ fn line(told: &Told) -> String {
     }
 }
 
-/// What to do where going back was refused.
+/// What to do if an undo or an abort was refused.
 fn remedy(told: &Told) -> &'static str {
     let in_view = |both: &&Both| both.conflict.in_view;
     let by_view = told.conflicts.iter().filter(in_view).count();
@@ -347,12 +348,12 @@ fn remedy(told: &Told) -> &'static str {
             "copy your versions elsewhere, then `--abort --force` finishes the undo over them"
         }
         ("not aborted", false) => {
-            "`--continue` finishes the commit and keeps that, `--abort --force` goes back over it"
+            "`--continue` finishes the commit and keeps them, `--abort --force` overwrites them"
         }
         _ if by_view == told.conflicts.len() => "`--undo --force` keeps the view's version",
         _ if by_view > 0 => {
-            "`--undo --force` goes over what others changed, and keeps what the view changed"
+            "`--undo --force` overwrites what others changed, and keeps what the view changed"
         }
-        _ => "`--undo --force` goes over that",
+        _ => "`--undo --force` overwrites them",
     }
 }

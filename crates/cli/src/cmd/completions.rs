@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath completions`: from the definition of the command, so that they are never behind it.
+//! `openpath completions`: prints a completion script, made from the definition of the command.
 
 use crate::error::Error;
 use crate::{Outcome, console};
@@ -14,7 +14,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, command: clap::Command) -> Result<Outcome, Error> {
-    // Only of verbs that help lists: the generator would offer the others too.
+    // The generator would also offer hidden verbs.
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     let mut command = clap::Command::new("openpath").subcommands(verbs.cloned());
     let mut script = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath diff`: what a kept view changed, as unified diffs to read, and not as a patch.
+//! `openpath diff`: prints the changes of a kept view as unified diffs to read, not as a patch.
 
 use crate::Outcome;
 use crate::console::Pieces;
@@ -17,19 +17,19 @@ const TEXT_MAX: usize = 4 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Name of a view, or its directory.
+    /// The name or the directory of a view.
     view: String,
-    /// Only these paths, and what is below them.
+    /// Show only these paths and all below them.
     paths: Vec<PathBuf>,
-    /// A line for each change, with the number of lines that came and went.
+    /// Print one line for each change, with the numbers of added and removed lines.
     #[arg(long)]
     stat: bool,
-    /// One JSON object, with the number of lines that came and went.
+    /// Print one JSON object, with the numbers of added and removed lines.
     #[arg(long)]
     json: bool,
 }
 
-/// The data of a change before and now, if both are text.
+/// The text of a file before the change and now.
 pub(crate) struct Text {
     pub(crate) before: String,
     pub(crate) now: String,
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// Prints each change as soon as it is known, and holds no more than the two files of one.
+/// Prints each change as soon as it is read, and holds the files of one change at a time.
 fn attempt(args: &Args) -> Result<(), Refusal> {
     let cwd = std::env::current_dir()
         .map_err(|why| Refusal::step("there is no working directory", why))?;
@@ -80,8 +80,8 @@ fn attempt(args: &Args) -> Result<(), Refusal> {
     out.end()
 }
 
-/// The changes at some paths and below; without any, all. If the view has no change at a path,
-/// symbolic links in its directories are followed, as `commit` does.
+/// The changes at these paths and below; all changes if there are no paths. If the view has no
+/// change at a path, symbolic links in its directories are followed, as `commit` does.
 fn chosen(
     mut changes: Vec<Change>,
     only: &[PathBytes],
@@ -92,7 +92,7 @@ fn chosen(
     let mut known = Vec::new();
     for only in only {
         let real = || openpath_run::without_links(only).filter(is_known);
-        // A link in the view is one of its names.
+        // A link in the view is a name of the view, so it is tried first.
         let Some(path) = Some(only.clone()).filter(is_known).or_else(real) else {
             return Err(Refusal::new(format!(
                 "the view has no change at {}: see `openpath diff {} --stat`",
@@ -113,8 +113,8 @@ fn has_data(what: What) -> bool {
     matches!(what, What::File | What::Link)
 }
 
-/// What is to be compared; `None` if one of both is no text, or neither has data, or it is the
-/// same.
+/// The texts to compare; `None` if one of them is not text, if neither has data, or if they are
+/// equal.
 fn texts(inspect: &Inspect, change: &Change) -> Result<Option<Text>, Refusal> {
     let is_same = match change.kind {
         Kind::Attributes => true,
@@ -145,7 +145,7 @@ fn texts(inspect: &Inspect, change: &Change) -> Result<Option<Text>, Refusal> {
     Ok(before.zip(now).map(|(before, now)| Text { before, now }))
 }
 
-/// Lines that came and went.
+/// The numbers of added and removed lines.
 fn count(both: &Text) -> (usize, usize) {
     let diff = TextDiff::from_lines(&both.before, &both.now);
     let all = |tag| diff.iter_all_changes().filter(|c| c.tag() == tag).count();
@@ -161,7 +161,7 @@ fn stat(text: &mut String, change: &Change, both: Option<&Text>) {
         write!(text, "  {green}+{added}{green:#} {red}-{removed}{red:#}").ok();
     }
     let facts = facts(change, change.below, change.size.max(change.size_before));
-    // The lines say how much that is.
+    // The counts of lines replace the size.
     let is_size = both.is_some() && change.what == change.what_before && facts.len() == 1;
     if !facts.is_empty() && !is_size {
         write!(text, "  {}", facts.join(", ")).ok();
@@ -198,7 +198,7 @@ fn unified(text: &mut String, change: &Change, both: Option<&Text>) {
     }
 }
 
-/// What became of a name, but for its data.
+/// The lines about a change, except for its data.
 fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
     let mode = change.mode;
     let names = match change.below {
@@ -218,7 +218,7 @@ fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
             writeln!(text, "new {} mode {mode:04o}", noun(change.what))
         }
         Kind::Modified if change.what == What::Directory => {
-            writeln!(text, "another directory of this name")
+            writeln!(text, "replaced by another directory")
         }
         Kind::Attributes if change.differs == Differs::default() => {
             writeln!(text, "replaced by a copy")
@@ -241,7 +241,7 @@ fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
     }
 }
 
-/// The lines of a unified diff; those of the files cannot give orders to a terminal.
+/// The lines of a unified diff, without control characters of the files.
 pub(crate) fn lines(text: &mut String, both: &Text, (from, to): (&str, &str)) {
     let diff = TextDiff::from_lines(&both.before, &both.now);
     let unified = diff.unified_diff().header(from, to).to_string();
@@ -257,7 +257,7 @@ pub(crate) fn lines(text: &mut String, both: &Text, (from, to): (&str, &str)) {
     }
 }
 
-/// A line of a file without what a terminal might obey, or a reader not see.
+/// A line of a file without control characters and invisible characters.
 fn plain(line: &str) -> String {
     let mut text = String::new();
     for letter in line.chars() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath doctor`: whether `openpath run` is possible here, and what to do if it is not.
+//! `openpath doctor`: checks whether `openpath run` is possible here, and says what to do if not.
 
 use crate::Outcome;
 use crate::console;
@@ -10,12 +10,12 @@ use serde_json::json;
 /// What the verdicts mean.
 const VERDICTS: &str = "Verdicts: good; partly: a run is possible, but lacks what the line says; \
     bad: no run is possible; skipped: not checked, because another check failed. \
-    Exit status: 0 a run is possible, 1 it is not.";
+    Exit status: 0 a run is possible, 1 no run is possible.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = VERDICTS)]
 pub(crate) struct Args {
-    /// One JSON array of checks.
+    /// Print one JSON array of checks.
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath exec`: a further command in a view that runs.
+//! `openpath exec`: runs another command in a running view.
 
 use crate::Outcome;
 use openpath_run::Refusal;
@@ -7,17 +7,17 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// How it ends, beside the exit statuses of the command itself.
-const STATUS: &str = "Exit status: the command's, and if it died of a signal so does this; \
-    125 the view cannot be entered, 126 the command \
-    cannot be executed, 127 there is no such command. When the first command of the view ends, \
-    all others in it are asked to end, and killed two seconds later.";
+/// The exit statuses besides those of the command itself.
+const STATUS: &str = "Exit status: that of the command, and if a signal killed the command, the \
+    same signal kills this program; 125 the view cannot be entered, 126 the command cannot be \
+    executed, 127 there is no such command. When the first command of the view ends, all others \
+    in it are asked to end, and killed two seconds later.";
 
 /// Options of `exec`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Args {
-    /// The name of a view that runs, its directory, or its process, as `openpath list` shows it.
+    /// A running view: its name, its directory, or its process ID, as `openpath list` shows it.
     view: String,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     end(openpath_run::exec(&args.view, &args.command))
 }
 
-/// The same on a terminal of its own, for another user's view.
+/// Runs the command on a terminal of its own, for another user's view.
 pub(crate) fn join(args: &Args) -> Outcome {
     end(openpath_run::exec_relayed(&args.view, &args.command))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath explain`: what an open, a stat or an access would do in a scene, step by step.
+//! `openpath explain`: prints step by step what an open, a stat or an access does in a scene.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
@@ -16,45 +16,46 @@ use crate::scene::{Scene, unescape};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The path, with `\xHH` for odd bytes.
+    /// The path, with `\xHH` for a byte that is not printable.
     path: String,
-    /// The tree, its lines parted by `;`, as in a file for --scene.
+    /// The tree, in the format of a --scene file, with `;` between the lines.
     #[arg(long, value_name = "LINES", required_unless_present = "scene")]
     tree: Option<String>,
-    /// A file that describes the tree, a line an entry; `-`: standard input.
+    /// A file that describes the tree, one entry per line; `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "tree")]
     scene: Option<PathBuf>,
-    /// Which call.
+    /// The call to explain.
     #[arg(long, value_enum, default_value = "open")]
     call: Call,
-    /// Flags of the open, parted by `|`.
+    /// Flags of the open, separated by `|`.
     #[arg(long, default_value = "O_RDONLY", value_parser = open_flags)]
     flags: u64,
-    /// Mode of a new file.
+    /// Mode of a new file, in octal.
     #[arg(long, default_value = "0644", value_parser = octal)]
     mode: u64,
-    /// `RESOLVE_*` of openat2, parted by `|`.
+    /// `RESOLVE_*` flags of openat2(2), separated by `|`.
     #[arg(long, default_value = "0", value_parser = resolve_flags)]
     resolve: u64,
-    /// What access is asked for: letters of `rwx`.
+    /// The access to check with `--call access`: letters of `rwx`.
     #[arg(long, default_value = "r", value_parser = wanted)]
     want: u32,
-    /// Who asks; without it root with all capabilities.
+    /// User ID of the caller. Without --uid, --gid and --groups, the caller is root with all
+    /// capabilities.
     #[arg(long)]
     uid: Option<u32>,
-    /// In which group; without it that of the user's number.
+    /// Group ID of the caller; the same as the user ID if it is not given.
     #[arg(long)]
     gid: Option<u32>,
-    /// In which other groups.
+    /// Other groups of the caller, separated by commas.
     #[arg(long, value_delimiter = ',')]
     groups: Vec<u32>,
-    /// From which directory.
+    /// Working directory of the caller.
     #[arg(long, default_value = "/")]
     cwd: String,
-    /// Explain it so many times, the later ones with what is cached then.
+    /// Explain the call this many times; the later ones use what the earlier ones cached.
     #[arg(long, default_value_t = 1)]
     times: u32,
-    /// One JSON object a call.
+    /// Print one JSON object per call.
     #[arg(long)]
     json: bool,
 }
@@ -113,7 +114,7 @@ fn resolve_flags(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Names parted by `|`, with or without their prefix; a number stands for itself.
+/// The bits of names separated by `|`, with or without their prefix; a number is its own bits.
 fn named(text: &str, prefix: &str, of: impl Fn(&str) -> Option<u64>) -> Result<u64, String> {
     text.split('|').try_fold(0, |all, word| {
         let name = word.trim();

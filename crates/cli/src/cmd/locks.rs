@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath locks`: what is locked in the mounts and views that run now, by whom, and who waits
-//! for whom.
+//! `openpath locks`: lists the file locks in running mounts and views, with owners and waiters.
 //!
-//! Those that were begun without `--locks` leave it to the kernel, which says so in `/proc/locks`.
+//! Without `--locks`, the kernel handles the locks of a mount or view, and lists them in
+//! `/proc/locks`.
 
 use crate::Outcome;
 use crate::console;
@@ -17,11 +17,11 @@ use std::process::ExitCode;
 /// Options of `locks`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The name of a view that runs, a directory that is mounted, or the process of either, as
-    /// `openpath list` shows it. Without one, all.
+    /// The name of a running view (see `openpath list`), the directory of a mount, or the process
+    /// ID of either; all of them if it is not given.
     #[arg(value_name = "VIEW")]
     which: Option<String>,
-    /// One JSON object a line, for each view or mount.
+    /// Print one line with a JSON object for each view or mount.
     #[arg(long)]
     json: bool,
 }
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
             for live in Live::all() {
                 match live.locks() {
                     Ok(locks) => all.push((live.label().clone(), locks)),
-                    // What goes while it is asked has no locks.
+                    // A server that ends meanwhile has no locks any more.
                     Err(_) if live.has_ended() => {}
                     Err(why) => {
                         console::warn(&format!("openpath: {}: {why}", name_of(live.label())));
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         }
     };
     match tell(args, &all) {
-        // Who reads it has enough.
+        // The reader closed its end: it has read enough.
         Err(why) if why.kind() == io::ErrorKind::BrokenPipe => {}
         told => told?,
     }
@@ -79,7 +79,7 @@ fn tell(args: &Args, all: &[(Label, Locks)]) -> io::Result<()> {
     out.flush()
 }
 
-/// The lines of one, below its name where there may be others.
+/// Prints the locks of one server, below its name if there may be others.
 fn table(out: &mut impl Write, named: bool, label: &Label, locks: &Locks) -> io::Result<()> {
     if named {
         writeln!(out, "{}:", name_of(label))?;
@@ -87,7 +87,7 @@ fn table(out: &mut impl Write, named: bool, label: &Label, locks: &Locks) -> io:
     if !locks.answered && locks.locks.is_empty() {
         writeln!(
             out,
-            "the kernel keeps its locks: see /proc/locks, or begin it with --locks"
+            "the kernel keeps its locks: see /proc/locks, or start it with --locks"
         )?;
     }
     for lock in &locks.locks {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath man`: a page for the command and one for each verb, from its definition.
+//! `openpath man`: writes a manual page for the command and for each verb, from their definition.
 
 use crate::Outcome;
 use crate::error::Error;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Then: man -l DIR/openpath-run.1")]
 pub(crate) struct Args {
-    /// Where to; made if it is not there.
+    /// The directory for the pages; made if it does not exist.
     dir: PathBuf,
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Args, command: clap::Command) -> Result<Outcome, Error>
     Ok(Outcome::Done)
 }
 
-/// Writes the page of a command, and those of the commands in it.
+/// Writes the page of a command, and the pages of its subcommands.
 fn write_pages(mut command: clap::Command, dir: &Path) -> io::Result<()> {
     for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         write_pages(inner.clone(), dir)?;
@@ -36,7 +36,7 @@ fn write_pages(mut command: clap::Command, dir: &Path) -> io::Result<()> {
     std::fs::write(dir.join(page.get_filename()), with_usage(&roff, usage))
 }
 
-/// A page with the usage in its synopsis, which has all arguments.
+/// The page with `usage` as its synopsis, which has all arguments.
 fn with_usage(roff: &str, usage: &str) -> String {
     let mut text = String::new();
     let mut lines = roff.lines();

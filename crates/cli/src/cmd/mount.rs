@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath mount` and `openpath umount`: a tree as a mount of the host.
+//! `openpath mount` and `openpath umount`: mount a tree on the host, and unmount it.
 //!
-//! In the foreground it serves until it is told to end (`SIGINT`, `SIGTERM`, `SIGHUP`) or the mount
-//! is taken away. As a daemon it starts itself once more in a session of its own, and ends when
-//! that says that it has mounted.
+//! In the foreground the program serves until a signal ends it (`SIGINT`, `SIGTERM`, `SIGHUP`) or
+//! the tree is unmounted. With `--daemon` it starts itself again in a new session, and ends when
+//! that process reports that the tree is mounted.
 
 mod holders;
 mod spec;
@@ -29,66 +29,66 @@ use spec::Spec;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What: `mem[:size=64m,inodes=N,mode=0755,uid=N,gid=N]`,
+    /// The tree: `mem[:size=64m,inodes=N,mode=0755,uid=N,gid=N]`,
     /// `host:PATH[,policy=exclusive|notify|revalidate|none,handles=N,watches=N]`, or
-    /// `overlay:lower=PATH[,lower=PATH...][,upper=PATH|memory][,policy=...]`; with
-    /// `,null-devices` it can have character devices 0:0, which hide nothing.
+    /// `overlay:lower=PATH[,lower=PATH...][,upper=PATH|memory][,policy=...]`, topmost layer first;
+    /// with `,null-devices` it can have character devices 0:0, which then are no whiteouts.
     #[arg(value_parser = clap::value_parser!(Spec))]
     spec: Spec,
-    /// Where: a directory.
+    /// The directory to mount it at.
     dir: PathBuf,
-    /// Return as soon as it is mounted, and serve in the background.
+    /// Return as soon as the tree is mounted, and serve it in the background.
     #[arg(long)]
     daemon: bool,
-    /// Nothing can be changed through the mount.
+    /// Refuse all changes through the mount.
     #[arg(long)]
     read_only: bool,
-    /// Other users may use it too.
+    /// Let other users use the mount too.
     #[arg(long)]
     allow_other: bool,
-    /// Set-id bits and device nodes take effect.
+    /// Let set-ID bits and device nodes take effect.
     #[arg(long)]
     trusted: bool,
-    /// Ask the tree at each open and close.
+    /// Send each open and close to the tree; without this, the kernel answers them from its caches.
     #[arg(long)]
     each_open: bool,
-    /// The kernel keeps writes back, as of a disk: faster for many small writes, slower for reading
-    /// many files, and `ENOSPC` appears only at close. Not of a tree that others may change.
+    /// Let the kernel keep writes back, as for a disk: many small writes are faster, reading many
+    /// files is slower, and `ENOSPC` appears only at close. Ignored if others may change the tree.
     #[arg(long)]
     write_back: bool,
-    /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. It asks at
-    /// each open and close too.
+    /// Handle file locks in this program instead of in the kernel, so that `openpath locks` shows
+    /// them. Each open and close is sent to the tree too.
     #[arg(long)]
     locks: bool,
-    /// Read the kernel's requests one by one, also where it offers rings.
+    /// Read requests from `/dev/fuse` even where the kernel offers rings for them.
     #[arg(long)]
     no_rings: bool,
-    /// Threads that answer requests.
+    /// Number of threads that answer requests.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Files that the kernel may know at once.
+    /// The most files that the kernel may know at once.
     #[arg(long)]
     nodes_max: Option<usize>,
-    /// Print the counts of requests at the end.
+    /// Print the counts of requests when the mount ends.
     #[arg(long)]
     stats: bool,
-    /// Started by `--daemon`: says that it has mounted.
+    /// Set by `--daemon`: report on standard output that the tree is mounted.
     #[arg(long, hide = true)]
     say_ready: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct UmountArgs {
-    /// The directory that it is mounted at.
+    /// The directory where the tree is mounted.
     dir: PathBuf,
-    /// Take it out of sight at once, and end when nobody uses it any more.
+    /// Detach the mount at once; its server ends when no process uses it any more.
     #[arg(long)]
     lazy: bool,
 }
 
-/// What is said when it has mounted.
+/// The line that reports that the tree is mounted.
 const READY: &str = "ready";
-/// Descriptors that are left to the program beside those of the tree.
+/// Descriptors that stay free for other uses than the tree.
 const KEEP: u64 = 4;
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
@@ -96,25 +96,26 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         return daemon();
     }
     if args.say_ready {
-        rustix::process::setsid().map_err(|e| setup("no session of its own", e.into()))?;
+        rustix::process::setsid().map_err(|e| setup("cannot start a session", e.into()))?;
     }
-    // Before any thread is made, so that none is ended by one.
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|e| setup("signals cannot be waited for", e))?;
+    // Before the first thread starts, so that a signal cannot end any thread.
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| setup("cannot wait for signals", e))?;
     raise_limit();
     let label = label(args);
     let taken = args.spec.take();
     let taken = taken.map_err(|why| Error::Setup(why.to_string()))?;
     let (session, sources) = start(args, taken.as_ref())?;
     let dir = args.dir.clone();
-    // A mount that nobody can ask is a mount.
+    // The mount works without `openpath stats` too.
     let beacon = Beacon::light(label, sources).ok();
     if args.say_ready {
-        console::put(&format!("{READY}\n")).map_err(|e| setup("cannot say so", e))?;
+        let said = console::put(&format!("{READY}\n"));
+        said.map_err(|e| setup("cannot report that the tree is mounted", e))?;
     } else {
         let dir = dir.display();
         console::warn(&format!(
-            "mounted at {dir}; end with ^C or `openpath umount`"
+            "mounted at {dir}; end it with Ctrl-C or `openpath umount`"
         ));
     }
     let handle = session.handle();
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     });
     drop(beacon);
     drop(taken);
-    ended.map_err(|e| setup("the mount ended", e))?;
+    ended.map_err(|e| setup("the mount failed", e))?;
     let stats = handle.stats();
     if args.stats {
         for (kind, n) in &stats.requests {
@@ -152,14 +153,14 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<Outcome, Error> {
         let help = match why.kind() {
             io::ErrorKind::ResourceBusy => format!(": {}", holders::of(&args.dir)),
             io::ErrorKind::InvalidInput => ": nothing is mounted there".to_owned(),
-            io::ErrorKind::PermissionDenied => ": run as the user who mounted it".to_owned(),
+            io::ErrorKind::PermissionDenied => ": only its user can unmount it".to_owned(),
             _ => String::new(),
         };
         Error::Setup(format!("{why}{help}"))
     })
 }
 
-/// What the mount is known by.
+/// How the mount is listed.
 fn label(args: &Args) -> Label {
     let mut label = Label::new(LiveKind::Mount, std::process::id(), args.spec.source());
     let dir = args.dir.canonicalize();
@@ -167,17 +168,20 @@ fn label(args: &Args) -> Label {
     label
 }
 
-/// Makes the tree and mounts it; the session, and what figures are read from.
+/// Makes the tree and mounts it; returns the session and the sources of its figures.
 fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Error> {
     let shown = !args.say_ready && io::stderr().is_terminal();
     let tree = args.spec.make(&Arc::new(Bar::new(shown)), taken);
-    let tree = tree.map_err(|e| Error::Setup(format!("no tree `{}`: {e}", args.spec.source())))?;
-    let clock = KernelClock::new().map_err(|e| Error::Setup(format!("no clock: {e}")))?;
+    let tree = tree.map_err(|e| {
+        let text = format!("cannot open the tree `{}`", args.spec.source());
+        Error::setup(&text, e)
+    })?;
+    let clock = KernelClock::new().map_err(|e| Error::setup("cannot start the clock", e))?;
     let vfs = Vfs::builder().clock(Box::new(clock));
     let vfs = vfs.build(Arc::clone(&tree));
-    let vfs = vfs.map_err(|e| Error::Setup(format!("no instance: {e}")))?;
+    let vfs = vfs.map_err(|e| Error::setup("cannot start the VFS", e))?;
     let task = vfs.task(Cred::root());
-    let task = task.map_err(|e| Error::Setup(format!("no task: {e}")))?;
+    let task = task.map_err(|e| Error::setup("cannot make a task", e))?;
     let mut options = Options {
         source: args.spec.source(),
         read_only: args.read_only,
@@ -204,7 +208,7 @@ fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Er
         options.writeback = false;
     }
     let server = Server::new(&task, options);
-    let mut server = server.map_err(|e| Error::Setup(format!("no server: {e}")))?;
+    let mut server = server.map_err(|e| Error::setup("cannot start the server", e))?;
     if args.spec.tells() {
         server.subscribe(&tree);
     }
@@ -214,14 +218,14 @@ fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Er
     Ok((session, Sources { handle, vfs, tree }))
 }
 
-/// Why there is no mount, and what helps.
+/// Why the tree cannot be mounted, and what to do.
 fn refusal(why: &io::Error) -> String {
     let help = match why.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; mounting takes root, or namespaces of one's own: `unshare -Urm openpath mount ...`"
+            "; mount as root, or in new namespaces: `unshare -Urm openpath mount ...`"
         }
         io::ErrorKind::NotFound if why.to_string().contains("/dev/fuse") => {
-            "; load the module `fuse`"
+            "; load the kernel module `fuse`"
         }
         _ => "",
     };
@@ -232,7 +236,7 @@ fn setup(what: &str, why: io::Error) -> Error {
     Error::Setup(format!("{what}: {why}"))
 }
 
-/// Takes as many descriptors as may be had: a tree of the host needs them.
+/// Raises the limit on descriptors to its maximum: a tree of the host needs them.
 fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -240,16 +244,17 @@ fn raise_limit() {
         current: limit.maximum.map(|most| most.max(KEEP)),
         ..limit
     };
-    // With fewer it works as well.
+    // Fewer descriptors work too.
     let _more = setrlimit(Resource::Nofile, more);
 }
 
-/// Starts this program once more without `--daemon`, and waits for its word.
+/// Starts this program again without `--daemon`, and waits until it reports that it has mounted.
 fn daemon() -> Result<Outcome, Error> {
-    let program = std::env::current_exe().map_err(|e| setup("who am I", e))?;
+    let program = std::env::current_exe().map_err(|e| setup("cannot find this program", e))?;
     let arguments = std::env::args_os().skip(1).filter(|a| a != "--daemon");
-    let (heard, said) = io::pipe().map_err(|e| setup("no pipe", e))?;
-    let words = said.try_clone().map_err(|e| setup("no pipe", e))?;
+    let (heard, said) = io::pipe().map_err(|e| setup("cannot make a pipe", e))?;
+    let words = said.try_clone();
+    let words = words.map_err(|e| setup("cannot duplicate a pipe", e))?;
     Command::new(program)
         .args(arguments)
         .arg("--say-ready")
@@ -257,10 +262,10 @@ fn daemon() -> Result<Outcome, Error> {
         .stdout(said)
         .stderr(words)
         .spawn()
-        .map_err(|e| setup("cannot start", e))?;
+        .map_err(|e| setup("cannot start the background process", e))?;
     let mut said = String::new();
     for line in io::BufReader::new(heard).lines() {
-        let line = line.map_err(|e| setup("cannot hear it", e))?;
+        let line = line.map_err(|e| setup("cannot read from the background process", e))?;
         if line == READY {
             return Ok(Outcome::Done);
         }

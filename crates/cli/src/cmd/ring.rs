@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath ring`: the same open through a ring, first not cached and then cached.
+//! `openpath ring`: opens a file through a ring, first not cached and then cached.
 
 use std::io::Write as _;
 
@@ -15,19 +15,19 @@ use crate::trace::Lines;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print what the ring does, as it does it, on standard error.
+    /// Print each step of the ring on standard error.
     #[arg(long)]
     trace: bool,
-    /// Leave every open to a worker.
+    /// Let a worker do every open.
     #[arg(long)]
     offload: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     if args.trace {
-        Lines::listen().map_err(|why| Error::setup("the trace", why))?;
+        Lines::listen().map_err(|why| Error::setup("cannot start the trace", why))?;
     }
-    let opened = demo(args).map_err(|errno| Error::setup("the ring", errno))?;
+    let opened = demo(args).map_err(|errno| Error::setup("the ring failed", errno))?;
     let mut out = std::io::stdout().lock();
     for (what, result, worker) in opened {
         let answer = result.map_or_else(|errno| errno.to_string(), |fd| format!("descriptor {fd}"));
@@ -37,10 +37,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// What was opened, what came of it, and whether a worker was asked.
+/// What was opened, the result, and whether a worker did it.
 type Opened = (&'static str, Result<u64, Errno>, bool);
 
-/// Opens a file that was forgotten, and again.
+/// Opens a file that is not cached, and opens it again.
 fn demo(args: &Args) -> Result<Vec<Opened>, Errno> {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()))?;
     let task = vfs.task(Cred::root())?;

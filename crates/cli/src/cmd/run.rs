@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath run`: a command on a copy-on-write view of the real tree.
+//! `openpath run`: runs a command on a copy-on-write view of the real tree.
 
 mod argv;
 mod config;
@@ -25,110 +25,114 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// How a run ends, beside the exit statuses of the command itself.
-const STATUS: &str = "Exit status: the command's, and if it died of a signal so does this; \
-    124 a limit on time ended it, 125 the run failed, \
-    126 the command cannot be executed, 127 there is no such command; \
-    134 a WebAssembly guest trapped.";
+/// The exit statuses besides those of the command itself.
+const STATUS: &str = "Exit status: that of the command, and if a signal killed the command, the \
+    same signal kills this program; 124 a limit on time ended it, 125 the run failed, 126 the \
+    command cannot be executed, 127 there is no such command, 134 a WebAssembly guest trapped.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Args {
-    /// Changes below this directory go to the disk. Locks of files there hold within the view:
-    /// what processes outside lock too, a database or a package cache, needs --pass.
+    /// Write changes below this directory to the real tree at once. File locks there hold only
+    /// within the view: use --pass for files that processes outside lock too, such as a database or
+    /// a package cache.
     #[arg(long, value_name = "PATH")]
     rw: Vec<PathBuf>,
-    /// Nothing below this path can be changed, except what --rw, --pass or --mount names in it: the
+    /// Refuse changes below this path, except where --rw, --pass or --mount names a path in it: the
     /// innermost rule wins.
     #[arg(long, value_name = "PATH")]
     ro: Vec<PathBuf>,
-    /// As --ro, and the path need not exist: then nothing can be made there.
+    /// Like --ro, but the path need not exist: if it does not, nothing can be made there.
     #[arg(long, value_name = "PATH")]
     ro_try: Vec<PathBuf>,
-    /// This path is not there, and cannot be made. A symbolic link is hidden with what it leads to.
+    /// Hide this path: the command does not find it and cannot make it. A symbolic link is hidden
+    /// with its target.
     #[arg(long, value_name = "PATH")]
     hide: Vec<PathBuf>,
-    /// As --hide, and the path need not exist: it cannot be made either way.
+    /// Like --hide, but the path need not exist: the command cannot make it in either case.
     #[arg(long, value_name = "PATH")]
     hide_try: Vec<PathBuf>,
-    /// Names like this are not there, and cannot be made. With a slash, paths like this, from the
-    /// working directory, or from the root if the slash is in front. `*`, `?`, `[a-z]` and `[!a]`
-    /// stay within a name; `**` between slashes is any number of directories; `{a,b}` is either;
-    /// `\` makes the next character mean itself. Does not hold in what passes.
+    /// Hide all names that match this pattern: the command does not find them and cannot make them.
+    /// A pattern with a slash matches paths, relative to the working directory, or to the root if
+    /// it begins with a slash. `*`, `?`, `[a-z]` and `[!a]` match within a name; `**` between
+    /// slashes matches any number of directories; `{a,b}` matches either; `\` makes the next
+    /// character literal. The pattern does not hold in what passes (see --pass).
     #[arg(long, value_name = "GLOB")]
     absent: Vec<String>,
-    /// This path is as the host has it, sockets and mounts included; rules for paths in it are
-    /// refused.
+    /// Pass this path through from the host, with its sockets and mounts: changes there are real.
+    /// Rules for paths in it are refused.
     #[arg(long, value_name = "PATH")]
     pass: Vec<PathBuf>,
-    /// Another tree at a directory: `DIR=mem,size=64M`, `DIR=host:PATH,ro` or
-    /// `DIR=overlay,lower=PATH,lower=PATH,upper=UPPER`, topmost first, with UPPER as in --upper.
+    /// Mount another tree at a directory: `DIR=mem,size=64M`, `DIR=host:PATH,ro` or
+    /// `DIR=overlay,lower=PATH,lower=PATH,upper=UPPER`, topmost layer first, with UPPER as in
+    /// --upper.
     #[arg(long, value_name = "SPEC", value_parser = Mount::parse)]
     mount: Vec<Mount>,
-    /// What takes the changes: `memory`, `memory:SIZE` or a directory, which is as a view's name.
-    /// Not together with --name, on the command line or in the file of --config.
+    /// Where to keep the changes: `memory`, `memory:SIZE`, or a directory, which keeps the view as
+    /// with --name. Excludes --name, on the command line and in the file of --config.
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
-    /// The kernel keeps writes back, as of a disk: quicker for who writes little by little, slower
-    /// for who reads many files, and a full view is told to who closes. Not with --rw, nor with
-    /// another directory of the host that can be written to.
+    /// Let the kernel keep writes back, as for a disk: many small writes are faster, reading many
+    /// files is slower, and close(2) instead of write(2) reports a full view. Refused with --rw and
+    /// with any other writable directory of the host.
     #[arg(long)]
     write_back: bool,
-    /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. Each open is
-    /// slower for it.
+    /// Handle file locks in the server of the view instead of in the kernel, so that `openpath
+    /// locks` shows them. Each open is slower.
     #[arg(long)]
     locks: bool,
-    /// Read the kernel's requests, also where it has rings for them.
+    /// Read requests from `/dev/fuse` even where the kernel offers rings for them.
     #[arg(long)]
     no_rings: bool,
     /// Share a resource of the host with the command instead of giving it one of its own: `pid`
     /// (processes and /proc), `ipc` (System V IPC and message queues), `shm` (/dev/shm), `abstract`
-    /// (abstract UNIX sockets), `keyring` (keys, and the session keyring). Repeated, or separated
-    /// by commas.
+    /// (abstract UNIX sockets), `keyring` (keys, and the session keyring). Can be repeated or
+    /// separated by commas.
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     share: Vec<Share>,
-    /// The network of the command: `host`, or `none` for a loopback device and nothing else.
+    /// The network of the command: `host`, or `none` for nothing but a loopback device.
     #[arg(long, value_name = "NET")]
     net: Option<Net>,
-    /// Leave this descriptor open to the command, whatever it is. Sockets, directories and most
-    /// kernel objects are closed otherwise, because all of the real tree can be reached by them.
+    /// Leave this descriptor open to the command, whatever it refers to. Other sockets, directories
+    /// and most kernel objects are closed, because the command could reach all of the real tree
+    /// through them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     keep_fd: Vec<i32>,
-    /// Limit what all processes of the view use together: `memory=SIZE` (as 512M), `cpu=CORES` (as
-    /// 0.5), `pids=N` processes and threads, `time=DURATION` (as 90s, 10m or 2h) until they are
-    /// ended, with exit status 124. Repeated, or separated by commas; of two limits on one resource
-    /// the smaller holds. Memory and cpu need a delegated control group.
+    /// Limit what all processes of the view use together: `memory=SIZE` (such as 512M), `cpu=CORES`
+    /// (such as 0.5), `pids=N` processes and threads, or `time=DURATION` (such as 90s, 10m or 2h),
+    /// after which they are ended with exit status 124. Can be repeated or separated by commas; of
+    /// two limits on one resource the smaller holds. Memory and cpu need a delegated control group.
     #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
     limit: Vec<Limit>,
-    /// Keep the changes and the rules, under this name or in this directory; go on with them if
-    /// there are some. Rules that are given add to those that are kept.
+    /// Keep the changes and the rules as a view, under this name or in this directory; if the view
+    /// exists, go on with it. New rules add to the kept ones.
     #[arg(long, value_name = "VIEW")]
     name: Option<String>,
-    /// Forget the rules that are kept with the view, and keep those that are given.
+    /// Replace the rules that are kept with the view by the rules of this run.
     #[arg(long)]
     replace_rules: bool,
-    /// A file (TOML) that says all this. Its paths and patterns start at the directory of the file,
-    /// those of options at the working directory. Rules of options add to its rules, of two limits
-    /// the smaller holds, and --net, --upper and --name replace its `net`, `upper` and `name`.
-    /// Refused where the command could change it.
+    /// Read options from this TOML file. Its paths and patterns are relative to the directory of
+    /// the file, those of options to the working directory. Rules of options add to its rules, of
+    /// two limits the smaller holds, and --net, --upper and --name replace its `net`, `upper` and
+    /// `name`. Refused if the command could change the file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print what the run would be, as such a file, and do not run.
+    /// Print the run as a file for --config, and do not run the command.
     #[arg(long)]
     dry_run: bool,
-    /// The summary as one JSON object.
+    /// Write the summary as one JSON object.
     #[arg(long)]
     json: bool,
-    /// The summary goes to this file, and not to standard error. It is opened before the command
-    /// starts, and what it holds is replaced after the command has ended.
+    /// Write the summary to this file instead of standard error. The file is opened before the
+    /// command starts, and its content is replaced after the command has ended.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Every open that is refused, or goes elsewhere than the command thinks, as a line in this
-    /// file (`-` for standard error), with the reason: as text, or as JSON with `--json` or if the
-    /// name ends in `.jsonl`. The command is slower for it.
+    /// Log every open that is refused, or that leads elsewhere than the command expects, with the
+    /// reason, as a line in this file (`-` for standard error). The lines are text, or JSON with
+    /// --json or if the name ends in `.jsonl`. The command runs slower.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// No summary on standard error; what was lost is still said. A file of --report is written.
+    /// Print no summary on standard error, except what was lost. A file of --report is written.
     #[arg(long, short)]
     quiet: bool,
     #[cfg(feature = "wasi")]
@@ -140,7 +144,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What the log is written to.
+    /// The open file of the log.
     fn log_file(&self) -> Result<Option<LogFile>, Refusal> {
         let Some(path) = &self.log else {
             return Ok(None);
@@ -155,7 +159,7 @@ impl Args {
         Ok(Some(LogFile { file, json }))
     }
 
-    /// Whether how far long work is may be shown.
+    /// Whether a progress bar may be shown.
     fn shows_progress(&self) -> bool {
         !self.quiet && std::io::stderr().is_terminal()
     }
@@ -209,7 +213,7 @@ impl Args {
     /// Refuses `--quiet --json` where nothing is written as JSON.
     fn check_quiet(&self) -> Result<(), Refusal> {
         if self.quiet && self.json && self.report.is_none() && self.log.is_none() {
-            let text = "--quiet --json writes nothing: add --report FILE, or leave one out";
+            let text = "--quiet --json writes nothing: add --report FILE, or leave one of both out";
             return Err(Refusal::new(text));
         }
         Ok(())
@@ -239,8 +243,8 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     done
 }
 
-/// Runs the command in the view that keeps its changes, if one does; its exit status. `named` are
-/// the directories that were named, by their options.
+/// Runs the command, in a kept view if there is one; returns its exit status. `named` are the
+/// directories that options name, with those options.
 fn run_in(
     args: &Args,
     mut config: Config,
@@ -260,8 +264,8 @@ fn run_in(
         config.add_kept(view.name(), rules)?;
         if args.net == Some(Net::Host) && config.net == Net::None {
             return Err(Refusal::new(format!(
-                "--net host: `--net none` is kept with the view {}: say all rules anew with \
-                 --replace-rules",
+                "--net host loosens `--net none`, which is kept with the view {}: give all rules \
+                 again with --replace-rules",
                 view.name()
             )));
         }
@@ -295,9 +299,9 @@ fn run_in(
 
 /// The view that a run keeps its changes in.
 enum View {
-    /// It is there, and held.
+    /// It exists, and is locked.
     Made(Kept),
-    /// It may not exist, and is not to be made.
+    /// It may not exist, and must not be made.
     Named(String),
 }
 
@@ -318,7 +322,7 @@ fn view_of(args: &Args, config: &Config, cwd: &Path) -> Result<Option<View>, Ref
         (Some(name), _) => name.clone(),
         (None, Some(Upper::Directory(dir))) => format!("{}/", dir.path().display()),
         (None, _) if args.replace_rules => {
-            let why = "--replace-rules is for a view that is kept: give it with --name";
+            let why = "--replace-rules needs a kept view: name it with --name";
             return Err(Refusal::new(why));
         }
         (None, _) => return Ok(None),
@@ -330,7 +334,7 @@ fn view_of(args: &Args, config: &Config, cwd: &Path) -> Result<Option<View>, Ref
     Kept::make(&name, &args.command).map(|kept| Some(View::Made(kept)))
 }
 
-/// Prints what the run would be.
+/// Prints the run as a configuration file.
 fn dry_run(
     #[cfg_attr(
         not(feature = "wasi"),
@@ -341,7 +345,7 @@ fn dry_run(
 ) -> Result<u8, Refusal> {
     #[cfg(feature = "wasi")]
     if let Some(option) = args.wasm.said() {
-        let why = "is for a guest that runs, and --dry-run runs none";
+        let why = "has no effect with --dry-run: leave one of both out";
         return Err(Refusal::new(format!("{option} {why}")));
     }
     config.check_paths_are_text()?;
@@ -351,9 +355,9 @@ fn dry_run(
     Ok(0)
 }
 
-/// Runs the command on the view of this plan; its exit status.
+/// Runs the command on the view of this plan; returns its exit status.
 fn start(args: &Args, plan: &Plan, cwd: &Path) -> Result<u8, Refusal> {
-    // Nothing that the user names is opened once the command may have touched it.
+    // Files that the user names are opened before the command can replace them.
     let mut report = args.report.as_deref().map(Report::open).transpose()?;
     if let Some(code) = in_process(args, plan, cwd, &mut report)? {
         return Ok(code);
@@ -366,7 +370,7 @@ fn start(args: &Args, plan: &Plan, cwd: &Path) -> Result<u8, Refusal> {
     end(args, plan, ended, report)
 }
 
-/// Runs the command in this process if that is how it is run; its exit status.
+/// Runs the command in this process if it is WebAssembly; returns its exit status.
 #[cfg(feature = "wasi")]
 fn in_process(
     args: &Args,
@@ -374,7 +378,7 @@ fn in_process(
     cwd: &Path,
     report: &mut Option<Report>,
 ) -> Result<Option<u8>, Refusal> {
-    let refused = |option, why| Refusal::new(format!("{option} is for {why}"));
+    let refused = |option, why| Refusal::new(format!("{option} is for {why}: leave it out"));
     let native = [
         ("--locks", args.locks),
         ("--log", args.log.is_some()),
@@ -387,17 +391,21 @@ fn in_process(
         native.iter().find(|(_, is_said)| *is_said),
     ) {
         (Some(_), Some((option, _))) => {
-            Err(refused(*option, "native programs, and this is WebAssembly"))
+            let why = "native programs, but the command is WebAssembly";
+            Err(refused(*option, why))
         }
         (Some(guest), None) => wasm::run(args, plan, guest, cwd, report.take()).map(Some),
         (None, _) => match args.wasm.said() {
-            Some(option) => Err(refused(option, "WebAssembly guests, and this is none")),
+            Some(option) => Err(refused(
+                option,
+                "WebAssembly guests, but the command is none",
+            )),
             None => Ok(None),
         },
     }
 }
 
-/// Refuses what is not run in this process as it was built.
+/// Refuses WebAssembly, for which this program was not built.
 #[cfg(not(feature = "wasi"))]
 fn in_process(
     args: &Args,
@@ -408,20 +416,20 @@ fn in_process(
     let command = &args.command[0];
     match magic::find(command, cwd, magic::file) {
         Some((_, magic::What::Module | magic::What::Component)) => {
-            let why = "WebAssembly, for which this openpath was not built: build it with \
-                `--features wasi`";
+            let why = "it is WebAssembly, for which this openpath was not built: build openpath \
+                with `--features wasi`";
             Err(Refusal::not_executable(command, why))
         }
         _ => Ok(None),
     }
 }
 
-/// A line on standard error, whoever reads it.
+/// Writes a line to standard error, and ignores errors.
 fn say(what: impl std::fmt::Display) {
     writeln!(std::io::stderr(), "openpath: {what}").ok();
 }
 
-/// Says what there is to say of a run, and ends as it ended.
+/// Writes the messages and the summary of a run, and returns the exit status of the command.
 fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result<u8, Refusal> {
     if ended.unlogged > 0 {
         say(format_args!(
@@ -433,7 +441,7 @@ fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result
     if let Some(why) = &ended.untold {
         let text = format!("what changed is not known: {why}");
         say(&text);
-        // A report of an earlier run must not be taken for this one's.
+        // The report of an earlier run must not be taken for that of this run.
         let told = report.take().map(|report| {
             let json = serde_json::json!({ "unknown": why.to_string() });
             let text = if args.json { json.to_string() } else { text };
@@ -452,8 +460,8 @@ fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result
         }
     }
     if ended.lost > 0 {
-        let why = "had no room, or no disk, when they came; files are not whole";
-        say(format_args!("{} late writes {why}", ended.lost));
+        let why = "because the view was full or the disk failed, so files are incomplete";
+        say(format_args!("{} late writes were lost, {why}", ended.lost));
     }
     let is_read = !args.quiet || report.is_some();
     if is_read && ended.untold.is_none() {
@@ -475,20 +483,20 @@ fn tell(
         if report.write(|out| write(&mut output::Plain::new(out)))? == Written::Kept {
             return Ok(());
         }
-        say("the file of --report was removed while the command ran; this was to be in it:");
+        say("the file of --report was removed while the command ran; its content follows:");
     }
-    // Colours go where a terminal is. The command ended as it did, whether or not this is read.
+    // Only a terminal gets colours. The exit status is the same if nothing reads this.
     let stderr = anstream::AutoStream::auto(std::io::stderr());
     let mut stderr = std::io::BufWriter::new(stderr);
     write(&mut stderr).and_then(|()| stderr.flush()).ok();
     Ok(())
 }
 
-/// What this program is as one of the processes of a run. They start with every run, and need no
-/// parser of options.
+/// Becomes one of the internal processes of a run, if the arguments ask for one. These start with
+/// every run, and need no parser of options.
 pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let verb = args.next()?;
-    // Those of a command come after `--`.
+    // The arguments of a command come after `--`.
     let command = |args: &mut dyn Iterator<Item = OsString>| args.skip(1).collect::<Vec<_>>();
     let done = match verb.to_str()? {
         openpath_run::SERVE => {

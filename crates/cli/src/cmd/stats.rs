@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath stats`: what the mounts and views that run now were asked, and what they keep.
+//! `openpath stats`: prints the requests to running mounts and views, and what they keep in memory.
 //!
-//! Opens that the kernel answers from its own cache are nobody's to count: a server is not asked.
+//! Opens that the kernel answers from its own cache are not counted: they send no request.
 
 use crate::Outcome;
 use crate::error::Error;
@@ -15,17 +15,17 @@ use std::time::Duration;
 /// Options of `stats`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The name of a view that runs, a directory that is mounted, or the process of either, as
-    /// `openpath list` shows it. Without one, all.
+    /// The name of a running view (see `openpath list`), the directory of a mount, or the process
+    /// ID of either; all of them if it is not given.
     #[arg(value_name = "VIEW")]
     which: Option<String>,
-    /// One JSON object a line, for each view or mount.
+    /// Print one line with a JSON object for each view or mount.
     #[arg(long)]
     json: bool,
-    /// The text format of Prometheus.
+    /// Print the text format of Prometheus.
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     prometheus: bool,
-    /// Print them again each so many seconds, until the view ends.
+    /// Print again after this many seconds, repeatedly until the view ends.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<Duration>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok();
     let seconds = seconds.filter(|seconds| (0.01..=86_400.0).contains(seconds));
-    let seconds = seconds.ok_or("a number of seconds is needed, 0.01 at least")?;
+    let seconds = seconds.ok_or("the number of seconds must be between 0.01 and 86400")?;
     Ok(Duration::from_secs_f64(seconds))
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     loop {
         let figures: Vec<Figures> = all.iter().map(|live| live.figures.clone()).collect();
         match tell(args, &figures, &before) {
-            // Who reads it has enough.
+            // The reader closed its end: it has read enough.
             Err(why) if why.kind() == io::ErrorKind::BrokenPipe => return Ok(Outcome::Done),
             done => done?,
         }
@@ -83,7 +83,7 @@ fn tell(args: &Args, all: &[Figures], before: &BTreeMap<u32, Figures>) -> io::Re
     out.flush()
 }
 
-/// What is told of one, a line each; what is 0 is left out, and what came since `before` beside it.
+/// Prints each figure that is not 0 on a line, with its increase since `before`.
 fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> io::Result<()> {
     let label = &figures.label;
     let age = seconds_since(label.begun);
@@ -112,7 +112,7 @@ fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> i
     Ok(())
 }
 
-/// All figures by name, in the order to be printed.
+/// All figures by name, in the order in which they are printed.
 fn rows(figures: &Figures) -> Vec<(String, u64)> {
     let requests = figures.requests.iter();
     let requests = requests.map(|(kind, n)| (text_of(kind.as_ref()), *n));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath version`.
+//! `openpath version`: prints the version.
 
 use crate::error::Error;
 use crate::{Outcome, console};

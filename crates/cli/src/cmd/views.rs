@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath list` and `openpath discard`: views that run, and those that runs have kept.
+//! `openpath list` and `openpath discard`: list running and kept views, and remove kept ones.
 
 use crate::Outcome;
 use crate::console;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// Options of `list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// One JSON array of views.
+    /// Print one JSON array of views.
     #[arg(long)]
     json: bool,
 }
@@ -23,12 +23,12 @@ pub(crate) struct List {
 /// Options of `discard`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Discard {
-    /// Names of views, or their directories.
+    /// Names or directories of views.
     #[arg(required = true, value_name = "VIEW")]
     views: Vec<String>,
 }
 
-/// A line of the list: a view that is kept, or runs, or both.
+/// A line of the list: a view that is kept, running, or both.
 struct Row {
     name: Option<String>,
     directory: Option<String>,
@@ -37,11 +37,11 @@ struct Row {
     used: bool,
     pid: Option<u32>,
     commit: Committed,
-    /// What is wrong with it, and what helps.
+    /// What is wrong with the view, and what to do.
     damaged: Option<String>,
 }
 
-/// Those that are kept by name, then others that run by process.
+/// The kept views in the order of their names, then other running ones by process.
 fn rows() -> Result<Vec<Row>, Error> {
     let all = Kept::all().map_err(|why| Error::Setup(why.to_string()))?;
     let mut live = Live::all();
@@ -166,7 +166,7 @@ pub(crate) fn discard(args: &Discard) -> Result<Outcome, Error> {
     })
 }
 
-/// How long ago that was, in words.
+/// The age of a view made at this time, in words.
 fn age(made: u64) -> String {
     let seconds = seconds_since(made);
     match seconds {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists of the real tree hold inside: what they deny is denied, what they grant is
-//! granted, and new files get what their directory gives.
+//! Tests that access control lists of the real tree hold in a run: they deny and grant the same,
+//! and new files inherit the default list of their directory.
 //!
 //! # Judgement
-//! R1. A line says the same in a run as without one, and what is expected of it: lists that the
-//!     file system of the tests cannot keep fail the test.
+//! R1. A line prints the same in a run as without one, and both are as expected: a file system
+//!     that cannot keep the lists fails the test.
 
 use crate::place::{GROUP, Place, Who, err, out};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -19,7 +19,7 @@ pub(crate) const OTHER: u16 = 32;
 pub(crate) const ACCESS: &str = "system.posix_acl_access";
 pub(crate) const DEFAULT: &str = "system.posix_acl_default";
 
-/// The ordinary user.
+/// The ordinary user's ID.
 const USER: u32 = 1000;
 
 /// Gives a file a list: tags and permissions, a named user being [`USER`].
@@ -35,7 +35,7 @@ pub(crate) fn give(path: &Path, name: &str, entries: &[(u16, u16)]) {
     rustix::fs::setxattr(path, name, &value, flags).unwrap();
 }
 
-/// A file of root's with a mode and the group that the user is in.
+/// A file of root with a mode and a group of the user.
 fn file(place: &Place, name: &str, mode: u32) {
     let path = place.dir.join(name);
     std::fs::write(&path, "words\n").unwrap();
@@ -43,7 +43,7 @@ fn file(place: &Place, name: &str, mode: u32) {
     chown(&path, Some(0), Some(GROUP)).unwrap();
 }
 
-/// Files that a list denies or grants to the user, each against what the mode alone says.
+/// Files that a list denies or grants to the user, each contrary to the mode alone.
 fn tree(place: &Place) {
     for (name, mode) in [("denied", 0o644), ("masked", 0o640), ("granted", 0o600)] {
         file(place, name, mode);
@@ -76,7 +76,7 @@ fn tree(place: &Place) {
     give(&at("ajar"), ACCESS, &ajar);
 }
 
-/// What may be read and written, as opens and access(2) say.
+/// Prints what may be read and written, by open(2) and access(2).
 const TRY: &str = "for f in denied masked granted shut/inner ajar/inner; do echo $f \
     $(cat $f >/dev/null && echo reads) $( (: >>$f) && echo writes) \
     $([ -r $f ] && echo may-read) $([ -w $f ] && echo may-write); done 2>/dev/null";
@@ -84,7 +84,7 @@ const TRY: &str = "for f in denied masked granted shut/inner ajar/inner; do echo
 const EXPECTED: &str = "denied\nmasked\ngranted reads writes may-read may-write\nshut/inner\n\
     ajar/inner reads may-read\n";
 
-/// The line as the ordinary user, started by who may become him.
+/// The line for the ordinary user, started by a user with the right to become that user.
 fn as_user(line: &str) -> String {
     let line = line.replace('\'', "'\\''");
     format!("setpriv --reuid {USER} --regid {USER} --groups {GROUP} -- sh -c '{line}'")
@@ -94,7 +94,7 @@ fn as_user(line: &str) -> String {
 const WAYS: [&[&str]; 3] = [&[], &["--upper", "memory:16m"], &["--rw", "."]];
 
 #[test]
-fn what_a_list_denies_and_grants_holds_for_a_user_in_a_run_of_root() {
+fn list_denies_and_grants_a_user_in_a_run_of_root() {
     let Some(place) = Place::new("acl-root", Who::Caller) else {
         return;
     };
@@ -105,7 +105,7 @@ fn what_a_list_denies_and_grants_holds_for_a_user_in_a_run_of_root() {
         let run = place.run(options, &line);
         assert_eq!(out(&run), EXPECTED, "{options:?} {}", err(&run));
     }
-    // What was copied up keeps its lists.
+    // A copied-up file keeps its lists.
     let line = format!("chmod o-x ajar; touch denied masked granted shut ajar; {line}");
     for options in &WAYS[..2] {
         let run = place.run(options, &line);
@@ -114,7 +114,7 @@ fn what_a_list_denies_and_grants_holds_for_a_user_in_a_run_of_root() {
 }
 
 #[test]
-fn what_a_list_grants_an_ordinary_user_stays_granted_and_what_it_denies_denied() {
+fn list_denies_and_grants_the_same_in_a_run_of_an_ordinary_user() {
     let Some(place) = Place::new("acl-user", Who::Ordinary) else {
         return;
     };
@@ -124,7 +124,7 @@ fn what_a_list_grants_an_ordinary_user_stays_granted_and_what_it_denies_denied()
         let run = place.run(options, TRY);
         assert_eq!(out(&run), EXPECTED, "{options:?} {}", err(&run));
     }
-    // Also of a copy.
+    // The same for a copy.
     let line = "echo more >> granted; cat granted; echo even >> granted; tail -n 1 granted";
     for options in &WAYS[..2] {
         let run = place.run(options, line);
@@ -138,7 +138,7 @@ fn what_a_list_grants_an_ordinary_user_stays_granted_and_what_it_denies_denied()
 }
 
 #[test]
-fn list_that_is_set_or_changed_inside_decides_at_once() {
+fn list_set_or_changed_inside_decides_at_once() {
     let Some(place) = Place::new("acl-set", Who::Caller) else {
         return;
     };
@@ -153,14 +153,14 @@ fn list_that_is_set_or_changed_inside_decides_at_once() {
     );
     for options in [&[][..], &["--rw", "."]] {
         let run = place.run(options, &line);
-        // Without group bits no list is asked, and the user is in the group.
+        // Without group bits the kernel asks no list, and the user is in the group.
         let said = "words\nno\nno\nno\n664\nwords\n";
         assert_eq!(out(&run), said, "{options:?} {}", err(&run));
     }
 }
 
 #[test]
-fn new_files_get_what_a_default_list_gives() {
+fn new_files_inherit_a_default_list() {
     for place in Place::all("acl-default") {
         for dir in ["outside", "inside", "through"] {
             let path = place.dir.join(dir);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists of files that are committed: each file ends with the lists that the view
-//! shows, whatever its directory would give it.
+//! Tests access control lists of committed files: each file ends with the lists that the view
+//! shows, whatever default list its directory has.
 //!
 //! # Judgement
-//! R1. The expected lists are those of a directory beside, where the same line ran without a view.
+//! R1. The expected lists are those of another directory, where the same line ran without a view.
 
 use crate::acl::{ACCESS, DEFAULT, GROUP_OBJ, MASK, NAMED_USER, OTHER, USER_OBJ, give};
 use crate::place::{Place, Who, err, out};
@@ -36,7 +36,7 @@ const DIR: [(u16, u16); 5] = [
     (OTHER, 5),
 ];
 
-/// Files with lists, in a directory of the place.
+/// Makes files with lists in a directory of the place.
 fn furnish(place: &Place, dir: &str) {
     let line = format!(
         "mkdir {dir} && cd {dir} && mkdir gives plain && for f in mode data gone same; \
@@ -50,12 +50,12 @@ fn furnish(place: &Place, dir: &str) {
     give(&at("gives"), DEFAULT, &DIR);
 }
 
-/// Changes a mode and so a mask, data, and makes what inherits a list.
+/// Changes a mode and so a mask, changes data, and makes files that inherit a list.
 const CHANGE: &str = "chmod 640 mode; echo more >> data; rm gone; touch -r data -- same; \
     umask 077; echo new > gives/f; mkdir gives/d; echo new > gives/d/g; mkfifo gives/p; \
     umask 022; echo new > plain/f; mkdir plain/d; echo new > plain/d/g; mkfifo plain/p";
 
-/// Mode and lists of all that is in a directory.
+/// The modes and lists of all entries of a directory.
 fn lists(place: &Place, dir: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut todo = vec![place.dir.join(dir)];
@@ -83,7 +83,7 @@ fn lists(place: &Place, dir: &str) -> Vec<String> {
 }
 
 #[test]
-fn committed_files_have_the_lists_that_the_view_shows() {
+fn committed_files_have_the_lists_of_the_view() {
     for place in Place::all("acl-commit") {
         for across in [false, true] {
             done(&place.plain("rm -rf tree beside state; mkdir state"));
@@ -121,7 +121,7 @@ fn committed_files_have_the_lists_that_the_view_shows() {
     }
 }
 
-/// Sets and removes lists, by raw values of the attributes.
+/// Sets and removes lists by raw attribute values.
 const SET: &str = "python3 -c \"
 import os, struct
 def pack(*all): return struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *e) for e in all)
@@ -190,11 +190,11 @@ fn copied_file_with_its_lists_as_they_were_is_no_change() {
 }
 
 #[test]
-fn list_that_the_file_system_cannot_keep_is_refused_before_anything_is_done() {
+fn list_that_the_file_system_cannot_keep_is_refused_before_any_change() {
     let Some(place) = Place::new("acl-ramfs", Who::Caller) else {
         return;
     };
-    // A ramfs has no access control lists; it is seen by these commands alone.
+    // A ramfs has no access control lists; only these commands see this one.
     let set = SET.replace("'bare'", "'f'");
     let set = set.split("os.removexattr").next().unwrap();
     let script = format!(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--limit`: what all processes of a view may use together, as root and as an ordinary user.
+//! Tests `--limit`, which limits all processes of a view together, as root and as an ordinary user.
 
 use crate::place::{Place, Who, err, out};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Forks until it cannot; says how many processes there are with this one.
+/// Forks until fork(2) fails; prints how many processes there are with this one.
 const FORKS: &str = r#"
 import errno, os
 count = 1
@@ -26,7 +26,7 @@ for _ in range(2000):
 print(count, why)
 "#;
 
-/// The same with threads.
+/// Does the same with threads.
 const THREADS: &str = r#"
 import threading, time
 count = 1
@@ -41,7 +41,7 @@ import os
 os._exit(0)
 "#;
 
-/// Whether this machine can hold a limit on processes, as `doctor` says; else a word.
+/// Whether this machine can hold a limit on processes, as `doctor` says; prints a line if not.
 fn can_limit_pids(place: &Place) -> bool {
     let doctor = out(&place.openpath(["doctor"]).output().unwrap());
     let line = doctor.lines().find(|line| line.contains("limits"));
@@ -67,7 +67,7 @@ fn no_sleeper(argument: &str) -> bool {
 }
 
 #[test]
-fn time_limit_ends_a_command_that_ignores_it_and_what_it_detached() {
+fn time_limit_ends_a_command_that_ignores_signals_and_its_detached_processes() {
     for place in Place::all("bound-time") {
         let who = u8::from(place.dir.to_string_lossy().contains("Ordinary"));
         let long = format!("4321.{}{who}", std::process::id());
@@ -87,7 +87,7 @@ fn time_limit_ends_a_command_that_ignores_it_and_what_it_detached() {
 fn time_limit_holds_for_a_command_that_stops_itself() {
     for place in Place::all("bound-stopped") {
         let run = place.openpath(["run", "--json", "--limit", "time=300ms", "--", "sh", "-c"]);
-        // Nobody lets it go on: it has no terminal.
+        // Nothing continues it: it has no terminal.
         let mut alone = Command::new("setsid");
         alone
             .arg("--wait")
@@ -123,11 +123,11 @@ fn processes_and_threads_of_a_view_are_bounded_together() {
         place.write("forks.py", FORKS);
         place.write("threads.py", THREADS);
         let run = |limit: &str, line: &str| place.run(&["-q", "--limit", limit], line);
-        // The numbers are used again, once given back.
+        // Freed numbers are used again.
         let line = "python3 threads.py & wait; python3 threads.py; exec python3 forks.py";
         let ended = run("pids=40", line);
         assert_eq!(out(&ended), "39\n39\n40 EAGAIN\n", "{}", err(&ended));
-        // What is made inside has no numbers of its own.
+        // A pid namespace made inside has no numbers of its own.
         let line = "unshare --user --map-root-user --pid --fork --mount-proc sh -c \
             'echo 4000000 > /proc/sys/kernel/pid_max; python3 forks.py'";
         let nested = out(&run("pids=40", line));
@@ -178,7 +178,7 @@ fn command_that_enters_a_view_counts_against_its_limits() {
         while !ended.status.success() && begun.elapsed() < Duration::from_secs(20) {
             ended = enter("exec python3 forks.py");
         }
-        // The shell and its sleep(1), which comes and goes.
+        // The shell, and its sleep(1) that starts again and again.
         let said = out(&ended);
         assert!(
             ["28 EAGAIN\n", "29 EAGAIN\n"].contains(&said.as_str()),
@@ -190,7 +190,7 @@ fn command_that_enters_a_view_counts_against_its_limits() {
 }
 
 #[test]
-fn limits_are_kept_with_a_view_and_loosened_only_when_it_is_said() {
+fn limits_are_kept_with_a_view_and_loosened_only_on_request() {
     for place in Place::all("bound-kept") {
         let view = place.path("view");
         let run = |options: &[&str], line: &str| {
@@ -206,7 +206,7 @@ fn limits_are_kept_with_a_view_and_loosened_only_when_it_is_said() {
             said.contains("--limit time=31s: `time=30s` is kept"),
             "{said}"
         );
-        // A smaller one is kept from then on.
+        // A smaller limit is kept from then on.
         let tighter = run(&["--limit", "time=0.2s"], "exec sleep 60");
         assert_eq!(tighter.status.code(), Some(124), "{}", err(&tighter));
         assert_eq!(run(&[], "exec sleep 60").status.code(), Some(124));
@@ -216,7 +216,7 @@ fn limits_are_kept_with_a_view_and_loosened_only_when_it_is_said() {
 }
 
 #[test]
-fn limits_that_are_wrong_or_cannot_hold_are_refused() {
+fn wrong_and_impossible_limits_are_refused() {
     for place in Place::all("bound-refused") {
         place.write("limits.toml", "limit = [\"time=5s\", \"pids=50\"]\n");
         let read = place.run(&["--config", "limits.toml", "--dry-run"], "true");
@@ -246,7 +246,7 @@ fn limits_that_are_wrong_or_cannot_hold_are_refused() {
     }
 }
 
-/// A control group of the host that belongs to who runs the command, with a process in it.
+/// A control group of the host that belongs to the user of the command, with a process in it.
 struct Group {
     mount: String,
     dir: String,
@@ -254,7 +254,7 @@ struct Group {
 }
 
 impl Group {
-    /// `None`, and a word, where none can be made.
+    /// `None`, with a printed line, if no group can be made.
     fn new(place: &Place) -> Option<Group> {
         let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
         let mut mounts = mounts

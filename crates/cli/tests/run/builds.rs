@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds and installs of real projects under `run`, by an ordinary user, beside the same without.
+//! Tests builds and installs of real projects by an ordinary user, in a run and without one.
 
 use crate::place::{Place, Who, out};
 use crate::programs::{have, same_at};
@@ -38,7 +38,7 @@ with zipfile.ZipFile('demo-1.0-py3-none-any.whl', 'w') as wheel:
         return;
     }
     if let Some(place) = Place::new("pip", Who::Ordinary) {
-        // The number of a process, or a time, in what is told of the installation.
+        // A process ID or a time in the output of the installation.
         same_at(&place, "-name nothing", &script);
     }
 }
@@ -69,7 +69,7 @@ fn cargo_builds_a_crate_without_a_network() {
     same_at(&place, apart, &format!("{script}; true"));
 }
 
-/// The sources of zstd, which a crate brings along.
+/// The sources of zstd, from a crate that contains them.
 fn zstd() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")))?;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `run`, `diff` and `commit --dry-run` say of each kind of change: all of it, and nothing
-//! that is not so.
+//! Tests what `run`, `diff` and `commit --dry-run` list for each kind of change: everything that
+//! changed, and nothing else.
 
 use crate::place::{Place, err, out};
 use serde_json::Value;
 
-/// Runs a line on the view `v`, and gives its summary without the path of the place.
+/// Runs a line on the view `v`; returns its summary without the path of the place.
 fn summary(place: &Place, line: &str) -> String {
     let output = place.run(&["--name", "v"], line);
     assert!(output.status.success(), "{}", err(&output));
     err(&output).replace(&format!("{}/", place.dir.display()), "")
 }
 
-/// What a further verb says of the view, without the path of the place.
+/// The output of another verb on the view, without the path of the place.
 fn verb(place: &Place, args: &[&str]) -> String {
     let output = place.openpath(args).output().unwrap();
     assert!(output.status.success(), "{}{}", out(&output), err(&output));
@@ -25,7 +25,7 @@ fn verb(place: &Place, args: &[&str]) -> String {
         .replace(path.trim_start_matches('/'), "")
 }
 
-/// A change as data, by the end of its path.
+/// The JSON of the change with this end of its path.
 fn data(place: &Place, name: &str) -> Value {
     let json: Value = serde_json::from_str(&verb(place, &["diff", "v", "--json"])).unwrap();
     let all = json["changes"].as_array().unwrap();
@@ -42,7 +42,7 @@ fn with_source(name: &str) -> impl Iterator<Item = Place> {
 }
 
 #[test]
-fn names_that_a_new_directory_hides_are_listed_as_deleted() {
+fn names_hidden_by_a_new_directory_are_listed_as_deleted() {
     for place in with_source("hidden-names") {
         let line = "rm -r src; mkdir src; echo q > src/1; cp -p /dev/null src/new";
         let said = summary(&place, line);
@@ -69,7 +69,7 @@ fn names_that_a_new_directory_hides_are_listed_as_deleted() {
 }
 
 #[test]
-fn copy_in_the_place_of_a_directory_lists_what_it_lacks() {
+fn copy_in_place_of_a_directory_lists_missing_names_as_deleted() {
     for place in with_source("copied-over") {
         let line = "cp -rp src new; rm -r src; mv new src; rm src/2";
         let said = summary(&place, line);
@@ -83,7 +83,7 @@ fn copy_in_the_place_of_a_directory_lists_what_it_lacks() {
 }
 
 #[test]
-fn names_that_a_renamed_directory_replaces_are_listed_as_deleted() {
+fn names_replaced_by_a_renamed_directory_are_listed_as_deleted() {
     for place in with_source("renamed-over") {
         let line = "mkdir build; echo 1 > build/1; echo n > build/n";
         assert!(place.plain(line).status.success());
@@ -102,7 +102,7 @@ fn names_that_a_renamed_directory_replaces_are_listed_as_deleted() {
 }
 
 #[test]
-fn type_of_a_file_that_changes_is_told() {
+fn change_of_a_files_type_is_listed() {
     for place in with_source("types") {
         let line = "echo text > file; echo long > long; ln -s old link; chmod 755 src";
         assert!(place.plain(line).status.success());
@@ -164,7 +164,7 @@ fn names_of_a_deleted_tree_are_counted() {
 }
 
 #[test]
-fn file_that_was_renamed_and_changed_says_both() {
+fn renamed_and_changed_file_is_listed_with_both() {
     for place in Place::all("renamed-changed") {
         place.write("f", "1\n");
         place.write("g", "2\n");
@@ -214,7 +214,7 @@ fn attributes_that_differ_are_named() {
 }
 
 #[test]
-fn members_of_what_was_not_there_are_null() {
+fn json_members_of_a_missing_side_are_null() {
     for place in Place::all("null") {
         place.write("gone", "1");
         summary(&place, "rm gone; echo 2 > new");
@@ -274,7 +274,7 @@ fn characters_that_are_not_seen_are_escaped() {
 const FILES: &str = "for at in range(40):\n    \
     open(f'f{at}', 'w').write(('y' * 99 + '\\n') * 40000)\n";
 
-/// Runs `diff v` by its first argument, and prints how many KiB that took.
+/// Runs `diff v` with its first argument as the program, and prints its peak memory in KiB.
 const MEASURE: &str = "import resource, subprocess, sys\n\
     subprocess.run([sys.argv[1], 'diff', 'v'], stdout=open('text', 'w'), check=True)\n\
     print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n";
@@ -282,7 +282,7 @@ const MEASURE: &str = "import resource, subprocess, sys\n\
 #[test]
 fn diff_prints_a_change_before_it_reads_the_next() {
     for place in Place::all("streamed") {
-        // 40 files of 4 MB, of which one is held at once.
+        // 40 files of 4 MB, of which `diff` holds one at a time.
         place.write("files.py", FILES);
         place.write("measure.py", MEASURE);
         let made = place.run(&["-q", "--name", "v"], "python3 files.py");
@@ -302,7 +302,7 @@ fn diff_prints_a_change_before_it_reads_the_next() {
 }
 
 #[test]
-fn tree_of_two_thousand_levels_is_told() {
+fn tree_of_two_thousand_levels_is_listed() {
     const DEEP: &str = "import os, sys\n\
         for _ in range(2300):\n    os.mkdir('d' * 250); os.chdir('d' * 250)\n";
     for place in Place::all("deepest") {
@@ -316,7 +316,7 @@ fn tree_of_two_thousand_levels_is_told() {
 }
 
 #[test]
-fn one_change_that_was_undone_is_in_the_singular() {
+fn undo_of_one_change_is_reported_in_the_singular() {
     for place in Place::all("undone-one") {
         assert!(summary(&place, "mkdir d; touch d/f").contains("1 change\n"));
         verb(&place, &["commit", "v"]);

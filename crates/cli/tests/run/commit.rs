@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kept views committed to the real tree, as root and as an ordinary user.
+//! Tests commits of kept views to the real tree, as root and as an ordinary user.
 
 use crate::place::{GROUP, Place, Who, err, out};
 use serde_json::Value;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
 use std::process::{Command, Output, Stdio};
 
-/// `openpath` with the view first among what is given to a verb.
+/// Runs a verb of `openpath` with the view as its first argument.
 fn verb(place: &Place, verb: &str, rest: &[&str]) -> Output {
     let args = [verb, "view"].into_iter().chain(rest.iter().copied());
     place.openpath(args).output().unwrap()
@@ -17,7 +17,7 @@ fn run(place: &Place, line: &str) {
     assert!(output.status.success(), "{}", err(&output));
 }
 
-/// All of the place but the views, as find(1) and sums see it.
+/// All files of the place except the views, as find(1) and sha256sum(1) list them.
 const LOOK: &str = "find . -mindepth 1 -path ./state -prune -o \
     -printf '%p %M %U %G %l %T@\\n' | sort; \
     find . -mindepth 1 -path ./state -prune -o -type f -exec sha256sum {} + | sort";
@@ -36,7 +36,7 @@ const CHANGE: &str = "echo changed > file && chmod 751 mode && mv dir moved && \
     chmod 500 made/in";
 
 #[test]
-fn a_view_is_committed_and_undone() {
+fn view_is_committed_and_undone() {
     for place in Place::all("commit") {
         place.plain(FURNISH);
         let before = look(&place);
@@ -82,7 +82,7 @@ fn a_view_is_committed_and_undone() {
 }
 
 #[test]
-fn both_sides_are_shown_where_others_changed_the_same() {
+fn conflict_shows_both_sides() {
     for place in Place::all("both") {
         place.write("file", "base\n");
         place.write("other", "base\n");
@@ -119,7 +119,7 @@ fn both_sides_are_shown_where_others_changed_the_same() {
 }
 
 #[test]
-fn files_of_others_do_not_become_the_users() {
+fn file_of_another_owner_is_refused_without_force() {
     let Some(place) = Place::new("foreign", Who::Ordinary) else {
         return;
     };
@@ -152,11 +152,11 @@ fn files_of_others_do_not_become_the_users() {
 }
 
 #[test]
-fn what_cannot_be_done_is_found_before_anything_is() {
+fn impossible_commit_is_refused_before_any_change() {
     let Some(place) = Place::new("rights", Who::Ordinary) else {
         return;
     };
-    // The file is the user's, the directory another's.
+    // The file belongs to the user, the directory to another user.
     std::fs::create_dir(place.dir.join("closed")).unwrap();
     place.plain("echo base > mine; echo base > file");
     std::fs::rename(place.dir.join("mine"), place.dir.join("closed/file")).unwrap();
@@ -174,7 +174,7 @@ fn what_cannot_be_done_is_found_before_anything_is() {
 }
 
 #[test]
-fn a_directory_of_anothers_that_cannot_be_kept_is_refused() {
+fn directory_of_another_owner_is_not_removed() {
     let Some(place) = Place::new("keep", Who::Ordinary) else {
         return;
     };
@@ -190,7 +190,7 @@ fn a_directory_of_anothers_that_cannot_be_kept_is_refused() {
         assert!(!place.dir.join("state/openpath/views/view/next").exists());
     }
     assert_eq!(place.read("file"), "base\n");
-    // The user's own goes, though it may not be written, and comes back.
+    // The user's own read-only directory is removed, and the undo restores it.
     let done = verb(&place, "commit", &["shut", "file"]);
     assert!(done.status.success(), "{}", err(&done));
     assert!(!place.dir.join("shut").exists());
@@ -200,7 +200,7 @@ fn a_directory_of_anothers_that_cannot_be_kept_is_refused() {
 }
 
 #[test]
-fn a_view_on_another_file_system_is_committed_and_undone() {
+fn view_on_another_file_system_is_committed_and_undone() {
     for place in Place::all("across") {
         let shared = format!("/dev/shm/openpath-commit-{}", std::process::id());
         let _old = std::fs::remove_dir_all(&shared);
@@ -226,7 +226,7 @@ fn a_view_on_another_file_system_is_committed_and_undone() {
 }
 
 #[test]
-fn a_commit_that_is_killed_goes_on_or_back() {
+fn killed_commit_can_be_continued_or_aborted() {
     for place in Place::all("killed") {
         place.plain("mkdir state tree; for i in $(seq 300); do echo base $i > tree/$i; done");
         let before = look(&place);
@@ -234,7 +234,7 @@ fn a_commit_that_is_killed_goes_on_or_back() {
         run(&place, line);
         let shown = out(&place.run(&["--name", "view", "--quiet"], LOOK));
         let mut interrupted = 0;
-        // Twelve moments; others between them where none of those interrupted anything.
+        // Twelve moments, and others between them if none of those interrupted a commit.
         for turn in 0..60_u64 {
             if turn >= 12 && interrupted > 0 {
                 break;
@@ -259,7 +259,7 @@ fn a_commit_that_is_killed_goes_on_or_back() {
                 assert!(done.status.success(), "{}", err(&done));
                 assert_eq!(&look(&place), want, "{option}");
             }
-            // And back to where it began.
+            // And back to the beginning.
             if look(&place) != before {
                 assert_eq!(look(&place), shown);
                 let undone = verb(&place, "commit", &["--undo"]);
@@ -271,9 +271,9 @@ fn a_commit_that_is_killed_goes_on_or_back() {
     }
 }
 
-/// The moment is that in which a directory that its user may not write is opened for the work.
+/// The kill comes while a directory that its user may not write is made writable for the work.
 #[test]
-fn an_undo_that_is_killed_when_it_opens_a_directory_can_go_on() {
+fn undo_killed_while_it_opens_a_directory_can_be_continued() {
     let Some(place) = Place::new("opened", Who::Ordinary) else {
         return;
     };
@@ -304,7 +304,7 @@ fn an_undo_that_is_killed_when_it_opens_a_directory_can_go_on() {
     assert_ne!(caught, 0);
 }
 
-/// Kills a process and what it started.
+/// Kills a process and its children.
 fn kill_tree(pid: u32) {
     let line = format!("kill -9 {pid} $(cat /proc/{pid}/task/{pid}/children) 2> /dev/null");
     Command::new("sh").args(["-c", &line]).status().unwrap();
@@ -401,9 +401,9 @@ fn read_only_directories_of_the_user_are_committed_and_undone() {
     }
 }
 
-/// The directory above the changes is one in which others make names all the time, as `/tmp`.
+/// Others make names all the time in the directory above the changes, as in `/tmp`.
 #[test]
-fn names_that_others_make_beside_a_commit_do_not_stop_it() {
+fn names_made_by_others_beside_a_commit_do_not_stop_it() {
     for place in Place::all("beside") {
         let noise = place.dir.with_extension("noise");
         std::thread::scope(|scope| {
@@ -465,7 +465,7 @@ fn change_of_others_between_two_replacements_in_one_run_is_a_conflict() {
                 "{second}: {said}"
             );
             assert_eq!(place.read("file"), "theirs\n", "{second}");
-            // What the view took before others changed nothing else is committed without a word.
+            // A path that only the view changed is committed without a conflict.
             run_around(
                 &place,
                 "echo one > calm; rm -f calm",
@@ -486,7 +486,7 @@ fn change_of_others_between_two_replacements_in_one_run_is_a_conflict() {
 }
 
 #[test]
-fn what_both_sides_made_and_the_view_removed_in_one_run_stays() {
+fn paths_made_by_both_sides_and_removed_by_the_view_stay() {
     for place in Place::all("both-made") {
         run_around(
             &place,
@@ -509,7 +509,7 @@ fn what_both_sides_made_and_the_view_removed_in_one_run_stays() {
 }
 
 #[test]
-fn name_with_an_escape_sequence_reaches_no_terminal_raw() {
+fn escape_sequence_in_a_name_is_not_printed_raw() {
     for place in Place::all("escapes") {
         place.plain("echo base > x; mkdir d");
         run(
@@ -532,7 +532,7 @@ fn name_with_an_escape_sequence_reaches_no_terminal_raw() {
 }
 
 #[test]
-fn file_that_cannot_be_read_does_not_keep_others_from_diff() {
+fn unreadable_file_does_not_keep_others_from_diff() {
     let Some(place) = Place::new("unread", Who::Ordinary) else {
         return;
     };

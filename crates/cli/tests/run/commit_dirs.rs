@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes of directories in a commit: those that the view did not change stay as others set
-//! them, whatever else changes in the directory.
+//! Tests attributes of directories in a commit: those that the view did not change stay as others
+//! set them, whatever else changes in the directory.
 
 use crate::acl::{ACCESS, GROUP_OBJ, MASK, NAMED_USER, OTHER, USER_OBJ, give};
 use crate::place::{Place, err, out};
@@ -29,7 +29,7 @@ const LIST: [(u16, u16); 5] = [
     (OTHER, 5),
 ];
 
-/// Mode, access control list and an attribute of `d`.
+/// The mode, access control list and an extended attribute of `d`.
 fn attributes(place: &Place) -> (u32, Option<Vec<u8>>, Option<Vec<u8>>) {
     let path = place.dir.join("d");
     let value = |name: &str| {
@@ -41,7 +41,7 @@ fn attributes(place: &Place) -> (u32, Option<Vec<u8>>, Option<Vec<u8>>) {
     (mode & 0o7777, value(ACCESS), value("user.a"))
 }
 
-/// Changes an attribute of `d` as somebody outside the view does.
+/// Changes an attribute of `d` from outside the view.
 fn change(place: &Place, how: &str) {
     let dir = place.dir.join("d");
     match how {
@@ -52,7 +52,7 @@ fn change(place: &Place, how: &str) {
 }
 
 #[test]
-fn attributes_that_others_gave_to_a_directory_stay() {
+fn directory_attributes_set_by_others_stay() {
     for place in Place::all("dirs") {
         for how in ["mode", "list", "attribute"] {
             for name_made in [true, false] {
@@ -82,7 +82,7 @@ fn attributes_that_others_gave_to_a_directory_stay() {
 }
 
 #[test]
-fn attributes_that_both_sides_gave_to_a_directory_are_a_conflict() {
+fn directory_attributes_set_by_both_sides_are_a_conflict() {
     for place in Place::all("dirs-both") {
         done(&place.plain("mkdir d state; chmod 755 d"));
         run(&place, "chmod 750 d; echo n > d/new");
@@ -98,7 +98,7 @@ fn attributes_that_both_sides_gave_to_a_directory_are_a_conflict() {
         assert_eq!(attributes(&place).0, 0o700);
         done(&verb(&place, "commit", &["--force"]));
         assert_eq!(attributes(&place).0, 0o750);
-        // A change after the commit, with a name made later, is not undone either.
+        // The undo also refuses to overwrite a later change of others, with a new name there.
         std::thread::sleep(std::time::Duration::from_millis(20));
         done(&place.plain("chmod 711 d; echo 2 > d/later"));
         let refused = verb(&place, "commit", &["--undo"]);
@@ -110,7 +110,7 @@ fn attributes_that_both_sides_gave_to_a_directory_are_a_conflict() {
 }
 
 #[test]
-fn attributes_that_the_view_alone_gave_to_a_directory_are_committed() {
+fn directory_attributes_set_by_the_view_alone_are_committed() {
     for place in Place::all("dirs-view") {
         for name in ["d", "e"] {
             done(&place.plain("rm -rf d e; mkdir -p d state; chmod 755 d"));
@@ -124,7 +124,7 @@ fn attributes_that_the_view_alone_gave_to_a_directory_are_committed() {
             let mode = || std::fs::metadata(place.dir.join(name)).unwrap().mode() & 0o7777;
             assert_eq!(mode(), 0o750);
             if name == "d" {
-                // The view takes the directory again, and gets its own change back by the undo.
+                // The view uses the directory again, and the undo gives its own change back to it.
                 run(&place, "echo n > d/new");
             }
             done(&verb(&place, "commit", &["--undo"]));
@@ -137,7 +137,7 @@ fn attributes_that_the_view_alone_gave_to_a_directory_are_committed() {
 }
 
 #[test]
-fn view_without_records_does_not_overwrite_attributes_of_a_directory() {
+fn view_without_records_does_not_overwrite_directory_attributes() {
     for place in Place::all("dirs-old") {
         for how in ["mode", "list", "attribute"] {
             done(&place.plain("rm -rf d; mkdir d state; chmod 755 d; echo 1 > d/f"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a commit ends and what it says then, after interruptions and changes on both sides.
+//! Tests how a commit ends and what it prints, after interruptions and changes on both sides.
 
 use crate::place::{Place, Who, err, out};
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn run(place: &Place, line: &str) {
     done(&place.run(&["--name", "view", "--quiet"], line));
 }
 
-/// A commit of one file, the undo of which was killed as it began.
+/// Commits one file, and kills the undo of that at its beginning.
 fn interrupted_undo(place: &Place) {
     done(&place.plain("rm -rf state; mkdir state; echo base > file"));
     run(place, "echo view > file");
@@ -30,7 +30,7 @@ fn interrupted_undo(place: &Place) {
 }
 
 #[test]
-fn undo_that_goes_on_says_that_it_is_an_undo() {
+fn continued_undo_is_reported_as_an_undo() {
     for place in Place::all("undo-on") {
         interrupted_undo(&place);
         let done = verb(&place, "commit", &["--continue"]);
@@ -46,7 +46,7 @@ fn undo_that_goes_on_says_that_it_is_an_undo() {
 }
 
 #[test]
-fn undo_over_a_change_of_others_has_advice_that_leads_out() {
+fn advice_for_an_undo_over_changes_of_others_works() {
     for place in Place::all("undo-advice") {
         interrupted_undo(&place);
         place.plain("echo theirs > file");
@@ -70,7 +70,7 @@ fn undo_over_a_change_of_others_has_advice_that_leads_out() {
 }
 
 #[test]
-fn undo_names_what_the_view_changed_as_the_views() {
+fn undo_says_which_paths_the_view_changed_since() {
     for place in Place::all("undo-view") {
         done(&place.plain("mkdir state; echo base > file; echo base > other"));
         run(&place, "echo view > file; echo view > other");
@@ -117,7 +117,7 @@ fn path_through_a_symbolic_link_is_found() {
 }
 
 #[test]
-fn directory_that_both_sides_made_is_said_to_be_added_in_the_view() {
+fn directory_made_by_both_sides_is_listed_as_added_in_the_view() {
     for place in Place::all("both-dir") {
         done(&place.plain("mkdir state"));
         run(&place, "mkdir d; chmod 700 d");
@@ -134,7 +134,7 @@ fn directory_that_both_sides_made_is_said_to_be_added_in_the_view() {
 }
 
 #[test]
-fn commit_whose_list_cannot_be_written_is_done_all_the_same() {
+fn commit_is_done_even_if_its_list_cannot_be_written() {
     let Some(place) = Place::new("full", Who::Caller) else {
         return;
     };
@@ -183,7 +183,7 @@ fn remedies_name_the_view() {
         place.plain("echo theirs > file");
         let said = err(&verb(&place, "commit", &["--continue"]));
         assert!(said.contains("`openpath commit view --abort`"), "{said}");
-        // A view that is no name's is called by its directory.
+        // A view without a name is named by its directory.
         done(&place.plain("mkdir changes; echo base > file"));
         done(&place.run(&["--quiet", "--upper", "changes"], "echo view > file"));
         let refused = place

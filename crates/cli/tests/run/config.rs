@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options that a file and the command line give together, and what is refused of them.
+//! Tests options that a file and the command line give together, and which of them are refused.
 
 use crate::place::{Place, Who, err, out};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The command does not start, and one sentence says why.
+/// Checks that the command does not start, and that one sentence says why.
 fn refused(place: &Place, options: &[&str], whys: &[&str]) {
     let output = place.run(options, "echo ran");
     let said = err(&output);
@@ -18,7 +18,7 @@ fn refused(place: &Place, options: &[&str], whys: &[&str]) {
 }
 
 #[test]
-fn upper_and_name_exclude_each_other_wherever_they_are_given() {
+fn upper_and_name_exclude_each_other_in_file_and_options() {
     for place in Place::all("upper-name") {
         place.write("upper.toml", "upper = \"memory:1M\"\n");
         place.write("name.toml", "name = \"zz\"\n");
@@ -35,7 +35,7 @@ fn upper_and_name_exclude_each_other_wherever_they_are_given() {
             refused(&place, options, &["upper", "name", "leave one out"]);
         }
         assert!(!place.dir.join("state").exists());
-        // Of one kind, the command line replaces the file.
+        // The command line replaces the same option of the file.
         let line = "head -c 5242880 /dev/zero > big || echo bounded";
         let output = place.run(&["--config", "upper.toml"], line);
         assert_eq!(out(&output), "bounded\n", "{}", err(&output));
@@ -75,7 +75,7 @@ fn rules_of_the_command_line_add_to_the_file_and_net_replaces_it() {
 }
 
 #[test]
-fn unknown_kind_of_upper_is_refused_and_no_directory_is_made() {
+fn unknown_kind_of_upper_is_refused_and_makes_no_directory() {
     for place in Place::all("kinds") {
         for dir in ["low", "at"] {
             std::fs::create_dir(place.dir.join(dir)).unwrap();
@@ -126,7 +126,7 @@ fn config_in_a_parent_directory_is_taken_by_its_real_path() {
 }
 
 #[test]
-fn path_that_is_not_utf8_is_hidden_and_refused_where_rules_are_written_down() {
+fn non_utf8_path_is_hidden_and_refused_if_rules_are_kept() {
     for place in Place::all("not-utf8") {
         let name = OsStr::from_bytes(b"h\xff");
         std::fs::write(place.dir.join(name), "TREASURE\n").unwrap();
@@ -152,7 +152,7 @@ fn path_that_is_not_utf8_is_hidden_and_refused_where_rules_are_written_down() {
 }
 
 #[test]
-fn command_that_is_not_found_names_the_directory_of_path_that_cannot_be_searched() {
+fn command_not_found_names_the_path_directory_that_cannot_be_searched() {
     let Some(place) = Place::new("closed-path", Who::Ordinary) else {
         return;
     };

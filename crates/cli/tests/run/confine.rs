@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a command cannot reach although it has a way to it: the caller's terminal, the limits of
-//! the processes that serve it, and what the caller left open.
+//! Tests what a command cannot reach although it has a way to it: the caller's terminal, the
+//! limits of the server processes, and descriptors that the caller left open.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, Who, err, out};
@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
-/// Puts a line into the input of its terminal in every way there is, and says what came of each.
+/// Injects a line into the input of its terminal in every possible way, and prints each result.
 const INJECT: &str = r#"
 import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
@@ -54,7 +54,7 @@ print("other", call32(20) > 0)
 print("ov" + "er")
 "#;
 
-/// Types a line that injects, and checks that nothing came of it.
+/// Types a line that injects, and checks that the injection had no effect.
 fn refuses(shell: &mut Shell, line: &str) {
     shell.send(&format!("{line} python3 inject.py\n"));
     let said = shell.expect("over\r");
@@ -68,7 +68,7 @@ fn refuses(shell: &mut Shell, line: &str) {
     ] {
         assert!(said.contains(answer), "no `{answer}`: {said}");
     }
-    // A relayed command takes what is typed until its end.
+    // A relayed command reads all input until its end.
     shell.expect("READY ");
     shell.send("echo sa''fe\n");
     let said = shell.expect("safe\r");
@@ -89,10 +89,10 @@ fn terminal_input_injected_from_inside_is_refused() {
         let words = std::iter::once(own.get_program()).chain(own.get_args());
         let own: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
         refuses(&mut shell, &own.join(" "));
-        // The superuser, who may enter the view of anybody.
+        // Root, because root may enter any view.
         refuses(&mut shell, &format!("'{OPENPATH}' exec {pid} --"));
         running.end();
-        // Outside it works, where the kernel is set so.
+        // Outside a view the injection works, if the kernel is configured so.
         shell.send("python3 inject.py\n");
         let said = shell.expect("over\r");
         for way in ["plain", "high", "i386"] {
@@ -106,7 +106,7 @@ fn terminal_input_injected_from_inside_is_refused() {
 }
 
 #[test]
-fn set_user_id_programs_work_in_the_superusers_view() {
+fn set_user_id_programs_work_in_roots_view() {
     let Some(place) = Place::new("set-id", Who::Caller) else {
         return;
     };
@@ -115,7 +115,7 @@ fn set_user_id_programs_work_in_the_superusers_view() {
     assert_eq!(out(&output), "1\n1\n");
 }
 
-/// Leaves descriptors open to the program that it becomes.
+/// Leaves descriptors open across execve(2).
 const LEAVE: &str = r#"
 import os, select, socket, sys
 ours, theirs = socket.socketpair()
@@ -136,7 +136,7 @@ os.environ["LEFT"] = " ".join("%s=%d" % pair for pair in left.items())
 os.execvp(sys.argv[1], sys.argv[1:])
 "#;
 
-/// Says which of them are open, and what the socket has.
+/// Prints which of them are open, and what the socket has.
 const LOOK: &str = r#"
 import os, socket
 for name, number in (word.split("=") for word in os.environ["LEFT"].split()):
@@ -152,7 +152,7 @@ for name, number in (word.split("=") for word in os.environ["LEFT"].split()):
 "#;
 
 #[test]
-fn descriptors_that_lead_out_of_the_view_are_not_inherited() {
+fn descriptors_leading_out_of_the_view_are_not_inherited() {
     for place in Place::all("left") {
         place.write("leave.py", LEAVE);
         place.write("look.py", LOOK);
@@ -193,7 +193,7 @@ fn descriptors_that_lead_out_of_the_view_are_not_inherited() {
 }
 
 #[test]
-fn descriptor_to_keep_must_be_open_and_goes_to_the_command() {
+fn kept_descriptor_must_be_open_and_goes_to_the_command() {
     for place in Place::all("keep") {
         place.write("plain", "plain");
         let run = |options: &str, end: &str| {
@@ -208,11 +208,11 @@ fn descriptor_to_keep_must_be_open_and_goes_to_the_command() {
         assert!(!said.contains("8\n"), "{said}");
         assert!(out(&run("--keep-fd 7 --keep-fd 8", "")).contains("8\n"));
         assert!(!out(&run("", "")).contains("plain"));
-        // A standard stream that is refused otherwise.
+        // A standard stream that is refused without the option.
         let said = err(&run("", "<."));
         assert!(said.contains("--keep-fd 0"), "{said}");
         assert!(run("--keep-fd 0 --keep-fd 7", "<.").status.success());
-        // Numbers that are free here, or used by this program for files of its own.
+        // Numbers that are free here, or that this program uses for its own files.
         for number in [3, 4, 5, 6, 9, 1000] {
             let refused = run(&format!("--keep-fd {number}"), "");
             assert_eq!(refused.status.code(), Some(125), "{number}");
@@ -224,7 +224,7 @@ fn descriptor_to_keep_must_be_open_and_goes_to_the_command() {
 }
 
 #[test]
-fn a_socket_as_standard_stream_goes_to_the_command() {
+fn socket_as_standard_stream_goes_to_the_command() {
     for place in Place::all("stream") {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         ours.write_all(b"heard").unwrap();
@@ -248,7 +248,7 @@ fn children(pid: &str) -> Vec<String> {
 }
 
 #[test]
-fn processes_that_serve_a_view_cannot_be_traced_by_their_user() {
+fn server_processes_cannot_be_traced_by_their_user() {
     let Some(place) = Place::new("traced", Who::Ordinary) else {
         return;
     };
@@ -275,8 +275,7 @@ fn processes_that_serve_a_view_cannot_be_traced_by_their_user() {
     running.end();
 }
 
-/// Lowers the limits of the processes of the same user that serve views: those whose number it is
-/// given.
+/// Lowers the limits of the server processes of the same user with the given process IDs.
 const LOWER: &str = r#"
 import resource, sys
 for pid in map(int, sys.argv[1:]):
@@ -303,7 +302,7 @@ fn lowered_limits_of_the_server_do_not_lose_the_changes() {
 }
 
 #[test]
-fn the_superusers_terminal_stays_outside_of_another_users_view() {
+fn roots_terminal_stays_outside_another_users_view() {
     let Some(place) = Place::new("relay", Who::Ordinary) else {
         return;
     };
@@ -316,7 +315,7 @@ fn the_superusers_terminal_stays_outside_of_another_users_view() {
     shell.expect("outer=/");
     let outer = shell.expect(".");
     let outer = format!("/{}", outer.trim_end_matches('.'));
-    // Neither its streams, its controlling terminal nor a further descriptor is the outer one.
+    // Its streams, its controlling terminal and its other descriptors are not the outer ones.
     let line = "echo o''n; tty; tty </dev/tty; ls -l /proc/self/fd; stty size; id -u; echo o''ff";
     shell.send(&format!(
         "{exec} sh -c '{}' 3<>/dev/tty\n",
@@ -333,7 +332,7 @@ fn the_superusers_terminal_stays_outside_of_another_users_view() {
         said.contains("33 77\r") && said.contains("1000\r"),
         "{said}"
     );
-    // Signals of the terminal, the status, and the modes of the terminal afterwards.
+    // Signals of the terminal, the exit status, and the modes of the terminal afterwards.
     let line =
         "trap 'echo inter\"\"rupted; exit 5' INT; echo go\"\"ing; while :; do sleep 0.05; done";
     place.write("trap.sh", line);
@@ -349,14 +348,14 @@ fn the_superusers_terminal_stays_outside_of_another_users_view() {
     assert!(!modes.contains("-icanon"), "{modes}");
     shell.send(&format!("{exec} sh -c 'kill -TERM $$'; echo co''de=$?.\n"));
     shell.expect("code=143.");
-    // What is typed comes in, to its end.
+    // The typed input arrives, with its end.
     shell.send(&format!("{exec} sh -c 'echo o''n; cat'; echo co''de=$?.\n"));
     shell.expect("on\r");
     shell.send("typed\n\x04");
     shell.expect("typed\r");
     shell.expect("typed\r");
     shell.expect("code=0.");
-    // One stream that is no terminal stays as it is.
+    // A stream that is not a terminal stays as it is.
     shell.send(&format!("echo pi''ped | {exec} cat | tr a-z A-Z\n"));
     shell.expect("PIPED\r");
     running.end();

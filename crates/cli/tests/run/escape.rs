@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program inside gets at nothing that is hidden, absent or read only, whatever it tries.
+//! Tests that a program inside never reaches hidden, absent or read-only paths, whatever it tries.
 //!
 //! # Judgement
-//! R1. What must not be seen says `TREASURE`, and is never said. What must not be changed is read
-//!     after the attempt, and says `before`; else the end of the script says `LOST`.
-//! R2. An attempt that could succeed must succeed where nothing is hidden, absent or read only: one
-//!     that fails for another reason proves nothing.
-//! R3. The real tree is what it was.
+//! R1. Guarded files contain `TREASURE`, which must never be printed. Read-only files are read
+//!     after the attempt and contain `before`; otherwise the end of the script prints `LOST`.
+//! R2. An attempt that could succeed must succeed without rules: an attempt that fails for another
+//!     reason proves nothing.
+//! R3. The real tree does not change.
 
 use crate::place::{Place, Who, err, out};
 use std::process::{Command, Output, Stdio};
 
-/// What holds in each attempt.
+/// The rules of each attempt.
 const RULES: [&str; 8] = [
     "--hide",
     "guard/secret",
@@ -22,11 +22,11 @@ const RULES: [&str; 8] = [
     "--ro",
     "guard/fixed",
 ];
-/// The end of each script: is what is read only as it was, by its path?
+/// The end of each script: checks by path that read-only files are unchanged.
 const JUDGE: &str = "cd \"$TOP\"; [ \"$(cat guard/fixed/law)\" = before ] && \
     [ \"$(ls -A guard/fixed)\" = law ] || echo LOST; echo judged";
 
-/// Calls without a fallback, and none that stops the rest.
+/// Calls without a fallback, none of which stops the others.
 const PYTHON: &str = "
 import ctypes, os, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -42,7 +42,7 @@ def spoil(path):
     except OSError: pass
 ";
 
-/// A tree with something to hide and to protect, in which it is told what is what.
+/// A tree with files to hide and to protect.
 fn guarded(name: &str, who: Who) -> Option<Place> {
     let place = Place::new(name, who)?;
     let dirs = [
@@ -65,24 +65,24 @@ fn guarded(name: &str, who: Who) -> Option<Place> {
     Some(place)
 }
 
-/// All that a tree is, as text.
+/// A whole tree as text.
 fn whole(place: &Place) -> String {
     let list = "find . -printf '%P %y %m %n %s %l\\n' | sort; cat guard/*/* only/*";
     out(&place.plain(list))
 }
 
-/// Whether it was got at something.
+/// Whether the attempt reached something.
 fn got(output: &Output) -> bool {
     let said = out(output) + &err(output);
     said.contains("TREASURE") || said.contains("LOST")
 }
 
-/// What an attempt may show about itself.
+/// How an attempt ends without rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Without {
-    /// Without rules it succeeds.
+    /// It succeeds.
     Succeeds,
-    /// It fails for other reasons as well.
+    /// It fails too, for other reasons.
     Fails,
 }
 
@@ -112,12 +112,12 @@ fn attempt_with(name: &str, who: Who, without: Without, more: &[&str], script: &
     }
 }
 
-/// Everyone: root, an ordinary user, and one who is ordinary inside root's run.
+/// Root, an ordinary user, and an ordinary user inside root's run.
 const ALL: [Who; 3] = [Who::Caller, Who::Ordinary, Who::Lowered];
-/// Those without privileges; root may mount, and open devices.
+/// The users without privileges; root may mount, and open devices.
 const USERS: [Who; 2] = [Who::Ordinary, Who::Lowered];
 
-/// Those that own the directory they work in, so that they can keep views there.
+/// The users that own their working directory, so that they can keep views there.
 const OWNERS: [Who; 2] = [Who::Caller, Who::Ordinary];
 
 fn by_all(name: &str, script: &str) {
@@ -138,7 +138,7 @@ fn python(text: &str) -> String {
 }
 
 #[test]
-fn by_symbolic_links() {
+fn symbolic_links_reach_no_guarded_path() {
     by_all(
         "symlinks",
         "ln -s guard/secret/gold a; ln -s $PWD/guard/keys b; ln -s ../guard free/c; \
@@ -148,7 +148,7 @@ fn by_symbolic_links() {
 }
 
 #[test]
-fn by_dots() {
+fn dots_reach_no_guarded_path() {
     by_all(
         "dots",
         "cat guard/fixed/../secret/gold ./guard//keys/../keys/./a.pem only/../only/hid; \
@@ -158,7 +158,7 @@ fn by_dots() {
 }
 
 #[test]
-fn by_hard_links() {
+fn hard_links_reach_no_guarded_path() {
     by_all(
         "links",
         "ln guard/secret/gold g; ln guard/keys/a.pem k; ln only/hid h; cat g k h; \
@@ -168,7 +168,7 @@ fn by_hard_links() {
 }
 
 #[test]
-fn by_renaming_what_is_above() {
+fn renaming_a_parent_reaches_no_guarded_path() {
     let text = "
 top = os.path.basename(os.getcwd())
 trying(os.rename, 'guard', 'moved'); swap('guard', 'free'); trying(os.rename, 'only', 'free/x')
@@ -180,7 +180,7 @@ for dir in ('moved', 'free', 'free/guard', '.', 'guard'):
 show('y/gold'); show('z')
 trying(os.makedirs, 'guard/fixed', exist_ok=True); spoil('guard/fixed/law')";
     by_all("above", &python(text));
-    // With a fallback: what can be seen is copied, and the rest stays.
+    // mv(1) falls back to copying visible files, and the rest stays.
     by_all(
         "mv",
         "mv guard moved; mv only free; cat moved/secret/gold free/only/hid; mkdir -p guard/fixed; \
@@ -189,7 +189,7 @@ trying(os.makedirs, 'guard/fixed', exist_ok=True); spoil('guard/fixed/law')";
 }
 
 #[test]
-fn by_removing_and_making_again() {
+fn removing_and_remaking_reaches_no_guarded_path() {
     by_all(
         "again",
         "rmdir only; rm -rf guard only; mkdir -p only guard/secret guard/keys guard/fixed; \
@@ -199,7 +199,7 @@ fn by_removing_and_making_again() {
 }
 
 #[test]
-fn by_descriptors_and_their_names() {
+fn descriptors_and_their_names_reach_no_guarded_path() {
     let text = "
 dir = os.open('guard', os.O_PATH); show('/proc/self/fd/%d/secret/gold' % dir)
 print(trying(os.open, 'secret/gold', os.O_RDONLY, dir_fd=dir))
@@ -217,7 +217,7 @@ trying(os.rename, 'law', 'gone', src_dir_fd=fixed, dst_dir_fd=fixed)";
 }
 
 #[test]
-fn by_other_processes() {
+fn other_processes_reach_no_guarded_path() {
     let script = "for p in /proc/[0-9]*; do \
         cat $p/root$PWD/guard/secret/gold $p/cwd/guard/secret/gold $p/cwd/only/hid; \
         echo x >> $p/root$PWD/guard/fixed/law; echo x >> $p/cwd/guard/fixed/law; \
@@ -235,7 +235,7 @@ fn by_other_processes() {
 }
 
 #[test]
-fn by_mounts_of_an_own_namespace() {
+fn mounts_in_an_own_namespace_reach_no_guarded_path() {
     let script = "unshare -Urm sh -c '\
         umount guard/fixed; umount -l guard/fixed; mount -o remount,bind,rw guard/fixed; \
         mount --move guard/fixed free; echo x >> guard/fixed/law; mount --bind guard free; \
@@ -248,9 +248,9 @@ fn by_mounts_of_an_own_namespace() {
     by_users("mounts", Without::Succeeds, script);
 }
 
-/// In a namespace where nothing is a mount point any more, by descriptors from before.
+/// Tries in a namespace without the mount points, by descriptors from before.
 #[test]
-fn by_names_that_are_no_mount_points_elsewhere() {
+fn namespaces_without_the_mount_points_reach_no_guarded_path() {
     let text = "
 guard = os.open('guard', os.O_RDONLY); top = os.open('.', os.O_RDONLY)
 user, group = os.getuid(), os.getgid()
@@ -273,9 +273,9 @@ trying(make, 'fixed/law'); trying(make, 'fixed/new')";
     by_users("detached", Without::Succeeds, &script);
 }
 
-/// What a rule with a slash says cannot be made is not made elsewhere and moved there.
+/// A name that a rule with a slash forbids is made elsewhere, and its directory moved there.
 #[test]
-fn by_moving_a_directory_to_where_a_name_cannot_be_made() {
+fn moving_a_directory_does_not_make_a_forbidden_name() {
     let rules = [
         "--rw",
         "free",
@@ -316,7 +316,7 @@ for dir in ('conf', 'git', 'flows'):
 }
 
 #[test]
-fn by_a_bind_that_what_is_protected_is_moved_into() {
+fn moving_a_protected_directory_into_a_bind_reaches_no_guarded_path() {
     let text = "
 trying(os.rename, 'guard', 'cage/guard'); spoil('free/guard/fixed/law')
 show('free/guard/secret/gold'); show('free/guard/keys/a.pem')";
@@ -329,7 +329,7 @@ show('free/guard/secret/gold'); show('free/guard/keys/a.pem')";
 }
 
 #[test]
-fn by_another_root() {
+fn another_root_reaches_no_guarded_path() {
     let script = "mkdir new; unshare -Urm sh -c 'mount --bind / new; mount --rbind / new; cd new; \
         pivot_root . .; umount -l .; cd $TOP; umount -l guard/fixed; echo x >> guard/fixed/law; \
         cat guard/secret/gold; chroot . cat /guard/secret/gold; umount -l /; \
@@ -340,7 +340,7 @@ fn by_another_root() {
 }
 
 #[test]
-fn by_file_handles() {
+fn file_handles_reach_no_guarded_path() {
     let text = "
 class Handle(ctypes.Structure):
     _fields_ = [('bytes', ctypes.c_uint), ('type', ctypes.c_int), ('data', ctypes.c_ubyte * 128)]
@@ -363,7 +363,7 @@ for fid in (0, 0x200):
 }
 
 #[test]
-fn by_file_systems_on_top() {
+fn file_systems_on_top_reach_no_guarded_path() {
     let script = "mkdir top; unshare -Urm sh -c 'mount -t tmpfs none top; cd top; mkdir u w m; \
         mount -t overlay none -o userxattr,lowerdir=../guard,upperdir=u,workdir=w m; \
         cat m/secret/gold m/keys/a.pem; umount m; \
@@ -373,7 +373,7 @@ fn by_file_systems_on_top() {
 }
 
 #[test]
-fn by_marks_of_the_overlay() {
+fn marks_of_the_overlay_reach_no_guarded_path() {
     let text = "
 guard = os.path.abspath('guard').encode()
 for dir in ('free', 'free/made'):
@@ -403,7 +403,7 @@ open('free/.wh.law', 'w')";
 }
 
 #[test]
-fn by_what_the_view_is_kept_in() {
+fn kept_view_directory_reaches_no_guarded_path() {
     for who in OWNERS {
         let Some(place) = guarded("kept", who) else {
             return;
@@ -425,7 +425,7 @@ fn by_what_the_view_is_kept_in() {
 }
 
 #[test]
-fn by_what_was_left_open() {
+fn open_descriptors_reach_no_guarded_path() {
     for who in OWNERS {
         let Some(place) = guarded("open", who) else {
             return;
@@ -447,7 +447,7 @@ fn by_what_was_left_open() {
         let said = out(&output) + &err(&output);
         assert!(!got(&output) && said.contains("judged"), "{said}");
         assert_eq!(whole(&place), before);
-        // As a standard stream it is refused.
+        // A directory as a standard stream is refused.
         let mut run = place.openpath(["run", "-q", "--", "true"]);
         let dir = std::fs::File::open(&place.dir).unwrap();
         let refused = run.stdin(dir).output().unwrap();
@@ -461,7 +461,7 @@ fn by_what_was_left_open() {
 }
 
 #[test]
-fn by_races() {
+fn races_reach_no_guarded_path() {
     let text = "
 end = time.time() + float(os.environ.get('OPENPATH_ESCAPE_SECONDS', '2'))
 for dir in ('free/a', 'free/b', 'guard/keys/sub', 'p', 'p/q'): trying(os.makedirs, dir)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run stands on gives way: the directory of changes is full, the tree below is gone.
+//! Tests a run with a full upper directory, and one with a lower tree that disappears.
 
 use crate::place::{Place, err, out};
 use std::process::{Command, Output};
@@ -11,8 +11,8 @@ fn words(command: &Command) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// A shell's line in a mount namespace of its own, by root, ended after a minute: `RUN` runs a line
-/// in the view `up/view`, `DIFF` compares it.
+/// Runs a shell's line as root in a new mount namespace, for at most a minute: `RUN` runs a line in
+/// the view `up/view`, `DIFF` compares it.
 fn apart(place: &Place, options: &[&str], line: &str) -> Output {
     let view = place.path("up/view/");
     let args = [
@@ -30,18 +30,23 @@ fn apart(place: &Place, options: &[&str], line: &str) -> Output {
 }
 
 #[test]
-fn a_full_directory_is_said_and_hurts_nobody() {
-    // What is kept back is said to have no room when it is closed, at which a shell does not look.
+fn full_directory_is_reported_and_breaks_nothing_else() {
+    // A late write fails at close(2), and a shell ignores the result of that.
     let ways: [(&[&str], _, _); 2] = [
         (&[], "long 1\n3000000\n", ""),
-        (&["--write-back"], "long 0\n3000002\n", "had no room"),
+        (
+            &["--write-back"],
+            "long 0\n3000002\n",
+            "late writes were lost",
+        ),
     ];
     for (options, of_long, summary) in ways {
         full_directory(options, of_long, summary);
     }
 }
 
-/// What is said of a file for whose copy there is no room, by who writes to it and at the end.
+/// The messages about a file that cannot be copied up for lack of space: by its writer, and at the
+/// end.
 fn full_directory(options: &[&str], of_long: &str, summary: &str) {
     for place in Place::all("full-dir") {
         place.write("file", "before\n");
@@ -73,7 +78,7 @@ fn full_directory(options: &[&str], of_long: &str, summary: &str) {
 }
 
 #[test]
-fn a_tree_that_is_gone_hangs_nobody() {
+fn missing_lower_tree_hangs_no_process() {
     for (name, gone) in [("unmounted", "umount -l low"), ("removed", "rm -rf low/*")] {
         for place in Place::all(name) {
             for dir in ["up", "low", "out"] {

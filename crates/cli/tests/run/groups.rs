@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--limit memory` and `--limit cpu`, by control groups, wherever `openpath doctor` says that they
-//! can hold; as root and as an ordinary user.
+//! Tests `--limit memory` and `--limit cpu` by control groups, where `openpath doctor` says that
+//! they can hold; as root and as an ordinary user.
 
 use crate::place::{Place, err, out};
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,7 +12,7 @@ const EAT: &str = "import mmap\n\
     for at in range(0, 256 << 20, 4096): m[at] = 1\n\
     print('ate')\n";
 
-/// Says how much of a core it got in a second.
+/// Prints how much of a core it got in a second.
 const BURN: &str = "import time\n\
     begun, used = time.monotonic(), time.process_time()\n\
     while time.monotonic() < begun + 1: pass\n\
@@ -33,7 +33,7 @@ fn refusal(place: &Place, resource: &str) -> Option<String> {
     let mut parts = text.split("; ");
     let why = parts.find_map(|part| part.strip_prefix(&no));
     assert!(why.is_some() || text.contains(&yes), "{text}");
-    // Not all is well where a limit cannot hold.
+    // `doctor` reports a fault if a limit cannot hold.
     let want = match text.contains("not --limit") {
         true => "partly",
         false => "good",
@@ -42,7 +42,7 @@ fn refusal(place: &Place, resource: &str) -> Option<String> {
     why.map(str::to_owned)
 }
 
-/// Whether this limit can hold here; else a word.
+/// Whether this limit can hold here; prints a line if not.
 fn can(place: &Place, resource: &str) -> bool {
     let why = refusal(place, resource);
     if let Some(why) = &why {
@@ -52,7 +52,7 @@ fn can(place: &Place, resource: &str) -> bool {
 }
 
 #[test]
-fn limit_that_no_group_can_hold_is_refused_as_doctor_says() {
+fn limit_without_a_control_group_is_refused_as_doctor_says() {
     for place in Place::all("group-refused") {
         for (resource, limit) in [("memory", "memory=1G"), ("cpu", "cpu=0.5")] {
             let Some(why) = refusal(&place, resource) else {
@@ -92,7 +92,7 @@ fn command_gets_its_share_of_a_core_and_no_more() {
             continue;
         }
         place.write("burn.py", BURN);
-        // What detaches is in the group as well.
+        // A detached process is in the group too.
         let line = "setsid python3 burn.py & setsid python3 burn.py; wait";
         let ended = place.run(&["-q", "--limit", "cpu=0.2"], line);
         let used = out(&ended);
@@ -102,7 +102,7 @@ fn command_gets_its_share_of_a_core_and_no_more() {
 }
 
 #[test]
-fn limit_of_a_view_holds_in_its_next_run_and_for_a_command_that_enters_it() {
+fn limit_of_a_view_holds_in_its_next_run_and_for_exec() {
     for place in Place::all("group-kept") {
         let possible = ["memory=512M", "cpu=0.5"];
         let limit = possible.iter().find(|limit| {

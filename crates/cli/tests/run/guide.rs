@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that the guide and the README tell a user to type work, from first to last.
+//! Tests that all commands of the guide and of the README work, in their order.
 
 use crate::place::{Place, err, out};
 
-/// The commands of the guide, and what it says that they print.
+/// The commands of the guide, and the output that it promises.
 fn guide() -> (String, Vec<String>) {
     let text = include_str!("../../../../docs/guide/agents.md");
     let blocks = text.split("```sh\n").skip(1);
@@ -20,7 +20,7 @@ fn guide() -> (String, Vec<String>) {
 }
 
 #[test]
-fn what_the_guide_says_works() {
+fn commands_of_the_guide_run_and_print_what_it_says() {
     let (script, said) = guide();
     assert!(script.lines().count() > 30 && said.len() > 4, "{script}");
     for place in Place::all("guide") {
@@ -41,10 +41,10 @@ fn what_the_guide_says_works() {
     }
 }
 
-/// Says between the blocks of the README which one follows.
+/// Separates the output of the blocks of the README.
 const MARK: &str = "@@ block";
 
-/// The blocks of the README for a scratch directory, each with what it says that it prints.
+/// The blocks of the README for a scratch directory, each with the output that it promises.
 fn readme() -> Vec<(&'static str, Option<&'static str>)> {
     let text = include_str!("../../../../README.md");
     let blocks = text.split("```sh\n").skip(1).map(|rest| {

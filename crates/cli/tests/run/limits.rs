@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a command under `run` meets something else than without: entries L65 and on of LINUX.md.
+//! Tests where a command differs under `run`: the entries of LINUX.md from L65 on.
 
 use crate::place::{GROUP, Place, Who, err, out};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 
-/// Says whether it can connect to `socket`.
+/// Prints whether it can connect to `socket`.
 const CONNECT: &str = "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); \
     s.connect(\"socket\"); print(\"connected\")' 2>&1 | tail -n 1";
 
 #[test]
-fn set_user_id_gains_nothing() {
+fn set_user_id_bit_gains_nothing() {
     let Some(place) = Place::new("suid", Who::Ordinary) else {
         return;
     };
@@ -24,7 +24,7 @@ fn set_user_id_gains_nothing() {
 }
 
 #[test]
-fn files_of_others_are_shown_as_the_users_with_what_he_may_do() {
+fn files_of_others_appear_owned_by_the_user_with_true_permissions() {
     let Some(place) = Place::new("owners", Who::Ordinary) else {
         return;
     };
@@ -43,7 +43,7 @@ fn files_of_others_are_shown_as_the_users_with_what_he_may_do() {
         out(&place.run(&[], line)),
         "1000 1000 660\n1000 1000 464\n1000 1000 0\n"
     );
-    // What may be done is what may be done without.
+    // The permissions are the same as without a run.
     let line = "for f in group others none; do cat $f && echo x >> $f && echo yes; chmod 644 $f || \
         echo no; done 2>/dev/null; mkdir /tmp/openpath-run-new && rmdir /tmp/openpath-run-new; \
         echo $?; rm -f /tmp/openpath-run-other; echo $?";
@@ -55,7 +55,7 @@ fn files_of_others_are_shown_as_the_users_with_what_he_may_do() {
 }
 
 #[test]
-fn sockets_are_reached_where_the_tree_passes() {
+fn sockets_are_reached_only_in_passed_paths() {
     for place in Place::all("sockets") {
         let _listener = UnixListener::bind(place.dir.join("socket")).unwrap();
         place.own("socket");
@@ -67,7 +67,7 @@ fn sockets_are_reached_where_the_tree_passes() {
 }
 
 #[test]
-fn own_file_that_cannot_be_read_is_removed_and_not_changed() {
+fn own_unreadable_file_can_be_removed_and_not_changed() {
     let Some(place) = Place::new("unreadable", Who::Ordinary) else {
         return;
     };
@@ -95,7 +95,7 @@ fn own_file_that_cannot_be_read_is_removed_and_not_changed() {
 }
 
 #[test]
-fn names_of_network_devices_are_those_of_the_host_in_sys_alone() {
+fn only_sys_shows_the_hosts_network_devices() {
     let list = |place: &Place| out(&place.plain("ls /sys/class/net"));
     for place in Place::all("devices") {
         let line = "ls /sys/class/net; echo; tail -n +3 /proc/net/dev | cut -d : -f 1 | tr -d ' '";
@@ -105,7 +105,7 @@ fn names_of_network_devices_are_those_of_the_host_in_sys_alone() {
 }
 
 #[test]
-fn changed_files_are_as_on_tmpfs() {
+fn changed_files_behave_as_on_tmpfs() {
     for place in Place::all("tmpfs") {
         let line = "head -c 65536 /dev/zero > file; \
             for way in -c -i -z; do fallocate $way -o 4096 -l 4096 file || echo refused; done; \

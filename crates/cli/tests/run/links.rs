@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of the real tree with several names: a change goes to the name that was used, in the view
-//! and in the commit.
+//! Tests files of the real tree with several names: a change goes to the name that was used, in the
+//! view and in the commit.
 
 use crate::place::{Place, err, out};
 
@@ -14,7 +14,7 @@ fn linked(name: &str) -> impl Iterator<Item = Place> {
     })
 }
 
-/// Runs a line in the view `links`, commits it, and gives what the line and the real files say.
+/// Runs a line in a kept view, and commits it; returns the output and the real files.
 fn committed(place: &Place, line: &str, names: &[&str]) -> (String, String) {
     let view = place.path("view");
     let ran = place.run(&["-q", "--upper", &view], line);
@@ -26,7 +26,7 @@ fn committed(place: &Place, line: &str, names: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn change_goes_to_the_name_that_was_written_to() {
+fn change_goes_to_the_name_that_was_used() {
     for place in linked("written") {
         let line = "cat a b c; echo new >> b; echo 3 >> c; cat a b c";
         let (seen, real) = committed(&place, line, &["a", "b", "c"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Views that run are found, asked and entered, by their user and the superuser alone.
+//! Tests that only their user and root can find, query and enter running views.
 
 use crate::place::{OPENPATH, Place, Who, err, out};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run whose command waits for a line, or for the end of its input.
+/// A run with a command that waits for a line, or for the end of its input.
 pub(crate) struct Running {
     child: Child,
     input: Option<ChildStdin>,
@@ -16,7 +16,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it: `line` is done when this returns.
+    /// Starts the run; returns when `line` is done.
     pub(crate) fn start(place: &Place, options: &[&str], line: &str) -> Running {
         let line = format!("{line}; echo ready; read word; exit 3");
         let rest = ["--", "sh", "-c", &line];
@@ -38,7 +38,7 @@ impl Running {
         self.child.id().to_string()
     }
 
-    /// Lets the command end; its status, and what was said on standard error.
+    /// Lets the command end; returns its status and its standard error.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         drop(self.input.take());
         let mut said = String::new();
@@ -72,7 +72,7 @@ fn figures(place: &Place, which: &str) -> Value {
 }
 
 #[test]
-fn a_further_command_sees_what_the_first_one_did() {
+fn exec_sees_the_changes_of_the_first_command() {
     for place in Place::all("enter") {
         place.write("file", "before");
         let view = name(&place, "enter");
@@ -92,7 +92,7 @@ fn a_further_command_sees_what_the_first_one_did() {
             (out(&back), place.read("other")),
             ("here\n".into(), String::new())
         );
-        // A directory of the path that cannot be searched would be EACCES.
+        // A directory of `PATH` that cannot be searched would give EACCES.
         let mut missing = place.openpath(["exec", &view, "--", "no-such-command-here"]);
         let missing = missing.env("PATH", "/usr/bin:/bin").output().unwrap();
         assert_eq!(missing.status.code(), Some(127));
@@ -110,7 +110,7 @@ fn a_further_command_sees_what_the_first_one_did() {
 }
 
 #[test]
-fn who_entered_ends_with_the_first_command() {
+fn entered_commands_end_with_the_first_command() {
     for place in Place::all("guests") {
         let run = Running::start(&place, &[], "true");
         let pid = run.pid();
@@ -124,7 +124,7 @@ fn who_entered_ends_with_the_first_command() {
             assert_eq!(said, "in\n");
             (child, output)
         };
-        // One that ends when asked, one that does not, and one that is in namespaces of its own.
+        // One ends when asked to, one does not, and one is in its own namespaces.
         let asked = enter("echo in; exec sleep 1000");
         let deaf = enter("trap '' TERM; echo in; exec sleep 1000");
         let apart = enter("exec unshare -Urm sh -c 'echo in; exec sleep 1000'");
@@ -144,7 +144,7 @@ fn who_entered_ends_with_the_first_command() {
 }
 
 #[test]
-fn what_runs_is_listed_with_its_process() {
+fn running_view_is_listed_with_its_process() {
     for place in Place::all("listed") {
         let view = name(&place, "listed");
         let kept = Running::start(&place, &["--name", &view], "true");
@@ -164,7 +164,7 @@ fn what_runs_is_listed_with_its_process() {
         assert!(row["name"].is_null() && row["command"].as_str().unwrap().contains("read word"));
         let text = out(&call(&place, &["list"]));
         assert!(text.contains(&format!("runs: {}", other.pid())), "{text}");
-        // Other tests run too.
+        // Other tests run at the same time.
         let rows = [kept.pid(), other.pid()].map(|pid| format!("runs: {pid}"));
         kept.end();
         other.end();
@@ -198,7 +198,7 @@ fn figures_are_those_of_the_view_and_rise() {
         assert!(then["copied_up"]["files"].as_u64().unwrap() >= 1);
         let absent = "lookup of absent names";
         assert!(n(&then, absent) > n(&first, absent));
-        // Asked again and again, until it ends.
+        // `--watch` prints again and again, until the view ends.
         let args = ["stats", &view, "--json", "--watch", "0.01"];
         let mut watch = place.openpath(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
@@ -230,10 +230,10 @@ fn figures_are_those_of_the_view_and_rise() {
 }
 
 #[test]
-fn a_view_is_neither_asked_nor_entered_from_within() {
+fn view_is_neither_queried_nor_entered_from_within() {
     for place in Place::all("within") {
         let view = name(&place, "within");
-        // The directory of the sockets passes: the server itself has to refuse.
+        // The directory of the sockets is passed: the server itself must refuse.
         for pass in [&[][..], &["--pass", "/tmp", "--pass", "/run"]] {
             let options = [&["--name", view.as_str()], pass].concat();
             let run = Running::start(&place, &options, "true");
@@ -251,7 +251,7 @@ fn a_view_is_neither_asked_nor_entered_from_within() {
 }
 
 #[test]
-fn the_superuser_enters_as_the_views_user_and_others_do_not() {
+fn root_enters_as_the_views_user_and_others_do_not() {
     let (Some(user), Some(root)) = (
         Place::new("theirs", Who::Ordinary),
         Place::new("mine", Who::Caller),
@@ -262,7 +262,7 @@ fn the_superuser_enters_as_the_views_user_and_others_do_not() {
     let mine = Running::start(&root, &[], "true");
     let made = user.path("made");
     let args = ["exec", &theirs.pid(), "--", "sh", "-c"];
-    // As itself it would not be known there, and may not be more than the user.
+    // Root has no ID in that user namespace, and must not have more rights than the user.
     let line = format!("id -u; id -G; cat {made}; echo more >> {made} && cat {made}");
     let seen = call(&root, &[&args[..], &[line.as_str()]].concat());
     assert_eq!(
@@ -279,10 +279,10 @@ fn the_superuser_enters_as_the_views_user_and_others_do_not() {
     mine.end();
 }
 
-/// Two directories of one user, whose sockets are listened at and never answer; where too many wait
-/// already, connect(2) does not return either.
+/// Two directories of one user with sockets that never answer; at one with a full backlog even
+/// connect(2) does not return.
 #[test]
-fn sockets_of_another_user_that_do_not_answer_do_not_hold_up_the_superuser() {
+fn silent_sockets_of_another_user_do_not_delay_root() {
     let Some(place) = Place::new("silent", Who::Caller) else {
         return;
     };
@@ -303,7 +303,7 @@ fn sockets_of_another_user_that_do_not_answer_do_not_hold_up_the_superuser() {
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
 }
 
-/// Asks a server so slowly that each byte comes in time, and the question never.
+/// Sends a request so slowly that each byte arrives in time, but the whole request never does.
 const DRIP: &str = r#"
 import glob, os, socket, sys, time
 paths = glob.glob("/run/**/openpath/%s.sock" % sys.argv[1], recursive=True)
@@ -321,7 +321,7 @@ except OSError:
 "#;
 
 #[test]
-fn question_that_comes_byte_by_byte_does_not_hold_up_the_end_of_a_view() {
+fn request_sent_byte_by_byte_does_not_delay_the_end_of_a_view() {
     for place in Place::all("drip") {
         let run = Running::start(&place, &[], "true");
         let mut drip = Command::new("python3");
@@ -340,7 +340,7 @@ fn question_that_comes_byte_by_byte_does_not_hold_up_the_end_of_a_view() {
 }
 
 #[test]
-fn a_further_command_has_its_callers_streams() {
+fn exec_has_the_streams_of_its_caller() {
     for place in Place::all("input") {
         let run = Running::start(&place, &[], "true");
         let mut command = place.openpath(["exec", &run.pid(), "--", "cat"]);
@@ -353,7 +353,7 @@ fn a_further_command_has_its_callers_streams() {
 }
 
 #[test]
-fn what_is_locked_in_a_view_is_listed() {
+fn locks_in_a_view_are_listed() {
     for place in Place::all("locks") {
         let line = "exec 9> lock; flock 9; flock lock true 9>&- & true";
         let run = Running::start(&place, &["--locks"], line);
@@ -383,7 +383,7 @@ fn what_is_locked_in_a_view_is_listed() {
     }
 }
 
-/// Moves a process into an empty root of its own, from which nothing of the view is to be seen.
+/// Moves a process into its own empty root, from which nothing of the view is visible.
 const DETACHES: &str = "
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -405,7 +405,7 @@ os.write(tell, b'd')
 while True: time.sleep(1)
 ";
 
-/// Whether there is a process with this word among its arguments, zombies not counted.
+/// Whether there is a process with this word among its arguments, except zombies.
 fn has_process(word: &str) -> bool {
     let names = std::fs::read_dir("/proc").unwrap().flatten();
     let mut pids = names.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
@@ -417,7 +417,7 @@ fn has_process(word: &str) -> bool {
 }
 
 #[test]
-fn process_that_detaches_the_view_ends_with_it() {
+fn process_that_detached_the_view_ends_with_it() {
     for place in Place::all("detach") {
         place.write("detach.py", DETACHES);
         std::fs::create_dir(place.dir.join("empty")).unwrap();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The log of a run: every open that was refused or went elsewhere, each time, and no other.
+//! Tests the log of a run: it has every open that was refused or led elsewhere, and no other.
 
 use crate::place::{Place, err, out};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
 
-/// What a line of the log says, without when and by whom; the path that the program claims is after
-/// the one where it was met.
+/// The fields of a line of the log, without the time and the process; the path that the program
+/// claims comes after the path that the view saw.
 type Said = [String; 5];
 
 fn said(place: &Place, line: &str) -> Said {
@@ -35,7 +35,7 @@ fn want(lines: &[[&str; 5]]) -> Vec<Said> {
     lines.iter().map(|line| line.map(str::to_owned)).collect()
 }
 
-/// A place with something of each kind in it.
+/// A place with one file of each kind.
 fn furnish(place: &Place) {
     for dir in ["frozen", "through", "locked", "closed-to-new", "log"] {
         std::fs::create_dir(place.dir.join(dir)).unwrap();
@@ -64,7 +64,7 @@ fn furnish(place: &Place) {
     }
 }
 
-/// A run that looks for programs and libraries only where anybody may.
+/// A run that searches programs and libraries only where all users may.
 fn run(place: &Place, options: &[&str], line: &str) -> Output {
     let rest = ["--", "sh", "-c", line];
     let mut command = place.openpath(["run"].iter().chain(options).chain(&rest));
@@ -74,13 +74,13 @@ fn run(place: &Place, options: &[&str], line: &str) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs `line` with a log and gives the lines of that.
+/// Runs `line` with a log; returns the lines of the log.
 fn log(place: &Place, line: &str) -> Vec<Said> {
     logged(place, line).0
 }
 
-/// The same, and what was said on standard error. The log is where nobody looks: a directory that
-/// changes is asked for once more.
+/// Does the same, and returns standard error too. The log is in a directory that the line does not
+/// use, because a changed directory would be looked up once more.
 fn logged(place: &Place, line: &str) -> (Vec<Said>, String) {
     let log = place.path("log/of.jsonl");
     let options = [
@@ -97,7 +97,7 @@ fn logged(place: &Place, line: &str) -> (Vec<Said>, String) {
     (lines.collect(), err(&output))
 }
 
-/// The line, for an ordinary user also where the run is the superuser's.
+/// The line, for an ordinary user even in a run of root.
 fn as_user(place: &Place, line: &str) -> String {
     if out(&place.plain("id -u")) == "0\n" {
         format!("setpriv --reuid 1000 --regid 1000 --clear-groups sh -c '{line}'")
@@ -107,7 +107,7 @@ fn as_user(place: &Place, line: &str) -> String {
 }
 
 #[test]
-fn what_is_not_there_is_told_each_time() {
+fn missing_names_are_logged_each_time() {
     for place in Place::all("log-absent") {
         furnish(&place);
         let line = "for i in 1 2; do cat data secret key.pem none secret/x; echo > n.pem; done";
@@ -124,7 +124,7 @@ fn what_is_not_there_is_told_each_time() {
             ],
         ];
         assert_eq!(log(&place, line), want(&[each, each].concat()));
-        // To look whether it is there is no open.
+        // Checking for a file does not open it.
         assert_eq!(
             log(&place, "test -e secret; ls -l secret; cat data"),
             want(&[])
@@ -133,7 +133,7 @@ fn what_is_not_there_is_told_each_time() {
 }
 
 #[test]
-fn what_is_read_only_is_told_each_time() {
+fn read_only_paths_are_logged_each_time() {
     for place in Place::all("log-ro") {
         furnish(&place);
         let line = "for i in 1 2; do cat frozen/file; echo > frozen/new; echo >> frozen/file; done";
@@ -158,7 +158,7 @@ fn what_is_read_only_is_told_each_time() {
 }
 
 #[test]
-fn who_has_no_permission_is_told_where_and_why() {
+fn denied_permission_is_logged_with_place_and_reason() {
     for place in Place::all("log-permission") {
         furnish(&place);
         let line = "for i in 1 2; do cat closed locked/file; echo > closed-to-new/x; ./plain; done";
@@ -193,7 +193,7 @@ fn who_has_no_permission_is_told_where_and_why() {
         ];
         let told = log(&place, &line);
         assert_eq!(told, want(&[each, each].concat()));
-        // What the user has no right to, the superuser has.
+        // Root has the permissions that the user lacks.
         if line.starts_with("setpriv") {
             assert_eq!(log(&place, "cat closed locked/file"), want(&[]));
         }
@@ -201,7 +201,7 @@ fn who_has_no_permission_is_told_where_and_why() {
 }
 
 #[test]
-fn what_is_written_is_told_with_where_it_goes() {
+fn writes_are_logged_with_their_destination() {
     for place in Place::all("log-upper") {
         furnish(&place);
         let line = "echo a >> data; echo b >> data; echo > new; echo > through/file; echo > \
@@ -221,7 +221,7 @@ fn what_is_written_is_told_with_where_it_goes() {
 }
 
 #[test]
-fn a_log_is_text_on_standard_error() {
+fn log_on_standard_error_is_text() {
     for place in Place::all("log-text") {
         furnish(&place);
         let options = ["-q", "--hide", "secret", "--log", "-"];
@@ -232,8 +232,8 @@ fn a_log_is_text_on_standard_error() {
     }
 }
 
-/// Opens files at random by a thread, and prints those that failed for a reason of ours, and those
-/// that were to write.
+/// Opens random files in a thread; prints those that a rule refused, and those that were opened for
+/// writing.
 const OPENS: &str = r#"
 import errno, os, random, sys, threading
 paths = """data secret key.pem none secret/x closed plain locked locked/file closed-to-new
@@ -267,7 +267,7 @@ thread.join()
 "#;
 
 #[test]
-fn at_random_the_log_says_what_the_program_met_and_nothing_else() {
+fn log_of_random_opens_has_each_failure_and_nothing_else() {
     for place in Place::all("log-random") {
         furnish(&place);
         place.write("opens.py", OPENS);
@@ -299,8 +299,8 @@ fn at_random_the_log_says_what_the_program_met_and_nothing_else() {
     }
 }
 
-/// Opens what a buffer says while another thread writes another path of the same length into it;
-/// prints how often it was not there.
+/// Opens the path in a buffer while another thread writes another path of the same length to it;
+/// prints how often the path did not exist.
 const REWRITES: &str = r#"
 import ctypes, os, threading
 libc = ctypes.CDLL(None, use_errno=True)
@@ -325,7 +325,7 @@ print("missed", missed, flush=True)
 "#;
 
 #[test]
-fn path_rewritten_by_a_thread_of_the_program_is_a_claim() {
+fn path_rewritten_by_another_thread_is_logged_as_a_claim() {
     for place in Place::all("log-rewritten") {
         furnish(&place);
         place.write("public", "x\n");
@@ -363,7 +363,7 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(at)(), flush=True)
 "#;
 
 #[test]
-fn calls_of_32_bits_are_not_taken_for_others() {
+fn calls_of_32_bits_are_not_mistaken_for_others() {
     for place in Place::all("log-32") {
         furnish(&place);
         place.write("calls.py", CALLS_32);

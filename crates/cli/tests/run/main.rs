@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath run`, as root and as an ordinary user.
+//! Tests `openpath run`, as root and as an ordinary user.
 
 mod acl;
 mod acl_commit;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--upper memory:SIZE` bounds what the command makes, of whatever kind, and so the server.
+//! Tests that `--upper memory:SIZE` limits all that the command makes, and so the server's memory.
 
 use crate::place::{Place, Who, err, out};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
-/// Makes things of the kind `sys.argv[1]` until one is refused; says how many, why, and what
+/// Makes objects of the kind `sys.argv[1]` until one is refused; prints how many, why, and what
 /// statfs(2) shows then. Ends with its standard input.
 const FLOOD: &str = r#"
 import errno, os, sys
@@ -43,7 +43,7 @@ print(made, why, left.f_blocks, left.f_bfree, left.f_ffree, flush=True)
 sys.stdin.read()
 "#;
 
-/// Kilobytes in memory of the processes of this program below `pid`.
+/// The resident kilobytes of the processes of this program below `pid`.
 fn resident(pid: u32) -> u64 {
     let mut most = 0;
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
@@ -102,7 +102,7 @@ fn everything_the_command_makes_counts_against_the_size() {
 }
 
 #[test]
-fn space_comes_back_with_what_is_removed() {
+fn removed_files_give_their_space_back() {
     for place in Place::all("removed-space") {
         let line = "free() { stat -fc '%f %d' .; }; free; mkdir d; free; for i in $(seq 30); do \
             echo x > d/$i; ln d/$i d/l$i; done; free; rm -r d; free";
@@ -113,7 +113,7 @@ fn space_comes_back_with_what_is_removed() {
             panic!("{said} {}", err(&output));
         };
         assert!(before != one && one != full, "{said}");
-        // What is above the directory was copied up for it, and stays.
+        // The parent directories were copied up, and stay.
         let blocks = |line: &str| line.split(' ').next().unwrap().parse::<u64>().unwrap();
         assert!(blocks(full) < blocks(one) - 30, "{said}");
         assert!(blocks(after) >= blocks(one), "{said}");
@@ -121,7 +121,7 @@ fn space_comes_back_with_what_is_removed() {
 }
 
 #[test]
-fn a_size_of_nothing_admits_no_change() {
+fn size_zero_allows_no_change() {
     let Some(place) = Place::new("nothing", Who::Caller) else {
         return;
     };
@@ -134,7 +134,7 @@ fn a_size_of_nothing_admits_no_change() {
     assert!(err(&output).contains("nothing changed"), "{}", err(&output));
 }
 
-/// Makes and removes files, and waits for a line after each of so many cycles.
+/// Makes and removes files, and waits for a line after each cycle.
 const CHURN: &str = r#"
 import os, sys
 for cycle in range(100):
@@ -150,7 +150,7 @@ for cycle in range(100):
 "#;
 
 #[test]
-fn memory_of_the_server_does_not_grow_with_what_was_made_and_removed() {
+fn memory_of_the_server_does_not_grow_with_removed_files() {
     for place in Place::all("churn") {
         place.write("churn.py", CHURN);
         let mut run = place.openpath(["run", "-q", "--", "python3", "churn.py"]);
@@ -166,8 +166,8 @@ fn memory_of_the_server_does_not_grow_with_what_was_made_and_removed() {
         }
         drop(go_on);
         assert!(run.wait().unwrap().success());
-        // What is kept for good is made in the first cycles. 120 bytes for each file would be
-        // 2.8 MB here.
+        // Memory that is kept for good is allocated in the first cycles. 120 bytes for each
+        // file would be 2.8 MB here.
         let (first, last) = (sizes[20], sizes[99]);
         assert!(last < first + 1024, "{first} kB, then {last} kB: {sizes:?}");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `nosuid`, `nodev` and `noexec` of the host's mounts, under a run: of root, with an unprivileged
-//! process inside, and of an ordinary user.
+//! Tests `nosuid`, `nodev` and `noexec` of the host's mounts in a run: of root, with an
+//! unprivileged process inside, and of an ordinary user.
 
 use crate::place::{OPENPATH, Place, Who, err, out};
 use std::process::{Command, Output};
@@ -19,7 +19,7 @@ done
 set +e
 "#;
 
-/// What an unprivileged process gets of each.
+/// Prints what an unprivileged process gets from each.
 const LOOK: &str = r#"
 for flags in nosuid nodev noexec none; do
     echo $flags $(setpriv --reuid 1003 --regid 1003 --clear-groups $flags/id -u 2>/dev/null) \
@@ -30,7 +30,7 @@ done
 /// Answers of Linux to [`LOOK`].
 const LINUX: &str = "nosuid 1003 opened\nnodev 0\nnoexec opened\nnone 0 opened\n";
 
-/// A script of root's in a mount namespace of its own, after [`SETUP`].
+/// A script of root in a new mount namespace, after [`SETUP`].
 fn script(place: &Place, text: &str) -> Output {
     let mut command = Command::new("timeout");
     command
@@ -54,7 +54,7 @@ fn root(name: &str) -> Option<Place> {
 }
 
 #[test]
-fn set_id_device_and_program_on_a_restricted_mount_gain_nothing() {
+fn set_id_program_and_device_on_a_restricted_mount_gain_nothing() {
     let Some(place) = root("flags") else { return };
     let all = script(&place, r#"eval "$LOOK"; "$OPENPATH" run -- sh -c "$LOOK""#);
     assert_eq!(out(&all), [LINUX, LINUX].concat(), "{}", err(&all));
@@ -162,7 +162,7 @@ fn ordinary_user_meets_the_flags_of_the_host() {
     );
 }
 
-/// Distributions mount `/proc` and `/sys` so; a view must start there, and a run inside it.
+/// Distributions mount `/proc` and `/sys` so; a view must start there, and a nested run too.
 #[test]
 fn restricted_proc_and_sys_pass_into_the_view() {
     let Some(place) = root("flags-proc") else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories that are named as views, and what a list shows of a view.
+//! Tests directories that are named as views, and what `list` shows of a view.
 
 use crate::place::{Place, err, out};
 use std::fs;
@@ -39,7 +39,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn directory_that_holds_files_and_is_no_view_is_refused_untouched() {
+fn directory_with_files_that_is_no_view_is_refused_untouched() {
     for place in Place::all("adopt") {
         for (number, file) in [
             "lock",
@@ -84,7 +84,7 @@ fn directory_that_holds_files_and_is_no_view_is_refused_untouched() {
 }
 
 #[test]
-fn directory_that_is_empty_or_new_becomes_a_view_and_goes_on() {
+fn empty_or_new_directory_becomes_a_view_that_can_be_reused() {
     for place in Place::all("adopt-empty") {
         own(&place, "empty", &[]);
         for name in ["empty", "new"] {
@@ -99,14 +99,14 @@ fn directory_that_is_empty_or_new_becomes_a_view_and_goes_on() {
             assert!(gone.status.success(), "{}", err(&gone));
             assert!(!place.dir.join(name).exists());
         }
-        // One whose making was interrupted after its lock.
+        // The creation of this view was interrupted after its lock.
         let dir = own(&place, "begun", &["lock"]);
         place.write("begun/lock", "");
         let private = fs::Permissions::from_mode(0o600);
         fs::set_permissions(dir.join("lock"), private).unwrap();
         let output = place.run(&["--name", "./begun"], "true");
         assert!(output.status.success(), "{}", err(&output));
-        // One that was a view, and of which the description was lost, is damaged.
+        // A view without its description is damaged.
         place.write("begun/view.toml", "made = [");
         let output = place.run(&["--name", "./begun"], "true");
         assert!(err(&output).contains("is damaged"), "{}", err(&output));
@@ -114,7 +114,7 @@ fn directory_that_is_empty_or_new_becomes_a_view_and_goes_on() {
 }
 
 #[test]
-fn list_shows_the_command_that_runs_or_ran_last() {
+fn list_shows_the_running_or_last_command() {
     for place in Place::all("list-command") {
         let shown = || {
             let list = openpath(&place, &["list", "--json"]);
@@ -148,7 +148,7 @@ fn list_shows_the_command_that_runs_or_ran_last() {
 }
 
 #[test]
-fn view_named_without_its_slash_is_told_how_to_write_it() {
+fn view_named_without_its_slash_is_refused_with_the_right_spelling() {
     for place in Place::all("slash") {
         let run = place.run(&["--upper", "u1"], "touch x");
         assert!(run.status.success(), "{}", err(&run));

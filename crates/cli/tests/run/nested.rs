@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs in a command of a run.
+//! Tests runs inside a run.
 
 use crate::place::{OPENPATH, Place, err, out};
 
@@ -9,7 +9,7 @@ fn left(place: &Place) -> String {
 }
 
 #[test]
-fn runs_stand_in_one_another_three_deep() {
+fn runs_nest_three_deep() {
     for place in Place::all("nested") {
         place.write("file", "real\n");
         let before = left(&place);
@@ -36,10 +36,10 @@ fn runs_stand_in_one_another_three_deep() {
 }
 
 #[test]
-fn run_in_a_run_leaves_no_process() {
+fn nested_run_leaves_no_process() {
     for place in Place::all("nested-left") {
         for shared in ["ipc", "pid"] {
-            // The server of the inner run takes a while to end, which grows with what it holds.
+            // The server of the inner run needs more time to end the more it holds.
             let line = format!("'{OPENPATH}' run -q -- sh -c 'head -c 50000000 /dev/zero > f'");
             for _ in 0..5 {
                 let output = place.run(&["--share", shared], &line);
@@ -50,7 +50,7 @@ fn run_in_a_run_leaves_no_process() {
 }
 
 #[test]
-fn named_run_in_a_run_is_refused_in_a_sentence_and_leaves_nothing() {
+fn named_nested_run_is_refused_in_a_sentence_and_leaves_nothing() {
     for place in Place::all("nested-name") {
         let before = left(&place);
         let line = format!("'{OPENPATH}' run --name v -- true; echo $?; '{OPENPATH}' list");
@@ -72,7 +72,7 @@ fn named_run_in_a_run_is_refused_in_a_sentence_and_leaves_nothing() {
 }
 
 #[test]
-fn run_in_a_named_run_keeps_its_view_there_and_its_commit_reaches_the_outer() {
+fn nested_run_in_a_named_run_keeps_its_view_and_commits_to_the_outer() {
     for place in Place::all("nested-named") {
         place.write("file", "real\n");
         let (view, inner) = (place.path("view"), place.path("inner"));
@@ -85,7 +85,7 @@ fn run_in_a_named_run_keeps_its_view_there_and_its_commit_reaches_the_outer() {
         let kinds = "640 regular file\n711 directory\n644 fifo\n";
         assert_eq!(out(&output), format!("{kinds}inner\n"), "{}", err(&output));
         assert_eq!(place.read("file"), "real\n");
-        // The inner view is a directory of the outer one: what it keeps comes with the commit.
+        // The inner view is a directory of the outer one: the commit includes what it keeps.
         let done = place.openpath(["commit", &view]).output().unwrap();
         assert!(done.status.success(), "{}", err(&done));
         let shown = place.plain("stat -c '%a %F' file d p; cat file");
@@ -94,7 +94,7 @@ fn run_in_a_named_run_keeps_its_view_there_and_its_commit_reaches_the_outer() {
 }
 
 #[test]
-fn attributes_of_the_command_are_no_owner_and_mode_for_a_commit() {
+fn xattrs_set_by_the_command_set_no_owner_and_mode_in_a_commit() {
     for place in Place::all("own-names") {
         let line = "echo x > f; chmod 600 f; setfattr -n user.openpath.attr -v '35309 0 0 0' f; \
             getfattr --absolute-names -n user.openpath.attr f | tail -n +2";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scratch directory, and the command run in it by root or by an ordinary user.
+//! Provides a scratch directory, in which root or an ordinary user runs the command.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,39 +7,39 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An ordinary user, who need not be known to the machine.
+/// An ordinary user, with or without an account on the machine.
 const USER: u32 = 1000;
-/// A further group that the user is in.
+/// Another group of the user.
 pub(crate) const GROUP: u32 = 2000;
 
 /// The command under test.
 pub(crate) const OPENPATH: &str = env!("CARGO_BIN_EXE_openpath");
 
-/// Who runs the command.
+/// The user that runs the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
-    /// Who runs the tests.
+    /// The user that runs the tests.
     Caller,
-    /// An ordinary user: in a mount namespace where `/dev/fuse` is as distributions have it.
+    /// An ordinary user, in a mount namespace where `/dev/fuse` is as distributions have it.
     Ordinary,
-    /// The caller, whose commands inside become an ordinary user's before they do anything.
+    /// The caller; commands inside become those of an ordinary user before they do anything.
     Lowered,
 }
 
-/// Starts what follows as an ordinary user who was root.
+/// Starts the rest as an ordinary user, with the capabilities of root dropped.
 const LOWER: &str = "exec setpriv --reuid \"$0\" --regid \"$0\" --groups \"$1\" --inh-caps=-all \
     -- sh -c \"$2\"";
 
-/// Starts what follows as an ordinary user.
+/// Starts the rest as an ordinary user.
 const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
     && { [ -z \"$TOOLS\" ] || mount --bind \"$TOOLS\" \"${0%/*}/tools\"; } \
     && exec setpriv --reuid \"$1\" --regid \"$1\" --groups \"$2\" -- \"${@:3}\"";
 
-/// A directory that goes with the value.
+/// A directory that is removed when the value is dropped.
 pub(crate) struct Place {
     pub(crate) dir: PathBuf,
     who: Who,
-    /// What is to be seen as `tools`, where the user cannot enter it.
+    /// The directory to show as `tools`, if the user cannot enter it.
     tools: Option<PathBuf>,
 }
 
@@ -47,7 +47,8 @@ pub(crate) struct Place {
 static PLACES: AtomicUsize = AtomicUsize::new(0);
 
 impl Place {
-    /// A directory that belongs to `who`; `None`, and a word, where that cannot run anything.
+    /// A directory that belongs to `who`; `None`, with a printed line, if that user cannot run
+    /// anything.
     pub(crate) fn new(name: &str, who: Who) -> Option<Place> {
         if !can(who) {
             eprintln!("skipped for {who:?}: a run is not possible here, see `openpath doctor`");
@@ -70,7 +71,7 @@ impl Place {
         Some(place)
     }
 
-    /// All who can run something here, each in a directory of its own.
+    /// A place for each user that can run something here.
     pub(crate) fn all(name: &str) -> impl Iterator<Item = Place> {
         let all = [Who::Caller, Who::Ordinary];
         all.into_iter().filter_map(move |who| Place::new(name, who))
@@ -81,7 +82,7 @@ impl Place {
         (self.who == Who::Ordinary).then_some(USER)
     }
 
-    /// Gives a path to the user that works in it.
+    /// Gives a path to the user of this place.
     pub(crate) fn own(&self, path: &str) {
         if self.who != Who::Caller {
             let path = self.dir.join(path);
@@ -89,7 +90,7 @@ impl Place {
         }
     }
 
-    /// Shows `dir`, which need not be the user's, as `tools`.
+    /// Shows `dir`, which may belong to another user, as `tools`.
     pub(crate) fn show(&mut self, dir: &Path) {
         if self.who != Who::Ordinary {
             std::os::unix::fs::symlink(dir, self.dir.join("tools")).unwrap();
@@ -99,13 +100,13 @@ impl Place {
         }
     }
 
-    /// Writes a file that belongs to who runs the command.
+    /// Writes a file that belongs to the user of the command.
     pub(crate) fn write(&self, path: &str, data: impl AsRef<[u8]>) {
         std::fs::write(self.dir.join(path), data).unwrap();
         self.own(path);
     }
 
-    /// Reads a file, in the real tree; empty if there is none.
+    /// Reads a file of the real tree; empty if there is none.
     pub(crate) fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.dir.join(path)).unwrap_or_default()
     }
@@ -170,7 +171,7 @@ fn as_who(who: Who, program: &OsStr, scratch: &Path) -> Command {
     command
 }
 
-/// Whether `openpath doctor` finds a run possible; asked once for each.
+/// Whether `openpath doctor` finds a run possible; checked once for each user.
 fn can(who: Who) -> bool {
     static ANSWERS: [OnceLock<bool>; 3] = [const { OnceLock::new() }; 3];
     *ANSWERS[who as usize].get_or_init(|| {

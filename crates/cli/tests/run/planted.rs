@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths of rules that an earlier command of the view has replaced by links, and sources of mounts
-//! that would loosen a kept rule.
+//! Tests paths of rules that an earlier command of the view replaced by links, and sources of
+//! mounts that would loosen a kept rule.
 
 use crate::place::{Place, err, out};
 use std::os::unix::fs::symlink;
 
-/// Places with a secret, a directory for changes on the disk, and one to mount on.
+/// Places with a secret, a directory to write through, and a directory to mount on.
 fn places(name: &str) -> impl Iterator<Item = Place> {
     Place::all(name).inspect(|place| {
         for dir in [".keys", "a", "a/up", "m", "w", "w/base", "w/up"] {
@@ -18,7 +18,7 @@ fn places(name: &str) -> impl Iterator<Item = Place> {
     })
 }
 
-/// The command does not start, and the error says why.
+/// Checks that the command does not start, and that the error says why.
 fn refused(place: &Place, options: &[&str], why: &str) {
     let output = place.run(options, "cat m/t a/k.pem b/k.pem; echo ran");
     let said = err(&output);
@@ -34,7 +34,7 @@ fn done(place: &Place, options: &[&str], line: &str) {
 }
 
 #[test]
-fn layer_of_a_mount_that_the_command_replaced_by_a_link_is_refused() {
+fn layer_replaced_by_a_link_of_the_command_is_refused() {
     for place in places("layers") {
         for (layer, mount, why) in [
             (
@@ -68,7 +68,7 @@ fn layer_of_a_mount_that_the_command_replaced_by_a_link_is_refused() {
 }
 
 #[test]
-fn upper_layer_by_way_of_a_link_of_the_users_is_kept_with_a_view() {
+fn upper_layer_through_a_link_of_the_user_is_kept_with_a_view() {
     for place in places("layers-own") {
         symlink("a", place.dir.join("link")).unwrap();
         let mount = "m=overlay,lower=w/base,upper=link/up";
@@ -78,7 +78,7 @@ fn upper_layer_by_way_of_a_link_of_the_users_is_kept_with_a_view() {
 }
 
 #[test]
-fn mount_whose_source_is_within_a_kept_rule_is_refused() {
+fn mount_with_a_source_within_a_kept_rule_is_refused() {
     for place in places("loose-source") {
         done(
             &place,
@@ -146,7 +146,7 @@ fn new_rule_on_a_path_that_is_a_link_in_the_view_is_refused() {
 }
 
 #[test]
-fn missing_path_below_a_link_is_ruled_where_it_leads() {
+fn rule_for_a_missing_path_below_a_link_holds_at_its_target() {
     for place in places("missing-below") {
         symlink("a", place.dir.join("link")).unwrap();
         for option in ["--hide-try", "--ro-try"] {
@@ -163,7 +163,7 @@ fn missing_path_below_a_link_is_ruled_where_it_leads() {
 }
 
 #[test]
-fn state_directory_that_does_not_exist_yet_cannot_be_made_in_what_passes() {
+fn missing_state_directory_cannot_be_made_in_a_passed_path() {
     for place in places("no-state") {
         let line = "mkdir -p state/openpath/views/t && echo MADE; \
             mv state away && mkdir -p state/openpath/views/t && echo MADE; \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A command under `run` is a process as it would be without: status, signals, streams, place.
+//! Tests that a command under `run` is the same process as without: status, signals, streams,
+//! working directory.
 
 use crate::place::{OPENPATH, Place, Who, err, out};
 use std::io::{BufReader, Read as _, Write as _};
@@ -11,7 +12,7 @@ const SIGKILL: i32 = 9;
 const SIGSEGV: i32 = 11;
 const SIGTERM: i32 = 15;
 
-/// A command that says its number and what it was told, in its own words.
+/// A command that prints its process ID, and handles a signal itself.
 const TALKS: &str = "trap 'echo told; exit 5' TERM; echo $$; while :; do sleep 0.05; done";
 
 fn start(place: &Place, line: &str) -> (Child, BufReader<std::process::ChildStdout>) {
@@ -40,7 +41,7 @@ fn line(from: &mut impl std::io::BufRead) -> String {
     text.trim_end().to_owned()
 }
 
-/// Waits for a process that has this argument, and gives its number outside the view.
+/// Waits for a process with this argument; returns its process ID outside the view.
 fn number_of(argument: &str) -> String {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(20) {
@@ -58,13 +59,13 @@ fn number_of(argument: &str) -> String {
     panic!("no process with {argument}");
 }
 
-/// A time to sleep for that no other test has.
+/// A time for sleep(1) that no other test uses.
 fn long(place: &Place, base: u32) -> String {
     let who = place.dir.to_string_lossy().contains("Ordinary");
     format!("{base}.{}{}", std::process::id(), u8::from(who) + 1)
 }
 
-/// Whether there is a process with this argument, zombies not counted.
+/// Whether there is a process with this argument, except zombies.
 fn runs(argument: &str) -> bool {
     let line = format!("pgrep -f '^sleep {argument}$'");
     let found = Command::new("sh").args(["-c", &line]).output().unwrap();
@@ -79,7 +80,7 @@ fn kill(signal: i32, pid: &str) {
     assert!(done.unwrap().success());
 }
 
-/// Waits until there is no such process, zombies not counted.
+/// Waits until there is no such process, except zombies.
 fn gone(pid: &str) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(20) {
@@ -92,7 +93,7 @@ fn gone(pid: &str) -> bool {
     false
 }
 
-/// The children of a process, by what they are called with.
+/// The child of a process that was called with this verb.
 fn child(pid: u32, verb: &str) -> String {
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     let mut pids = list.split_whitespace().map(str::to_owned);
@@ -105,13 +106,13 @@ fn child(pid: u32, verb: &str) -> String {
 }
 
 #[test]
-fn the_status_is_the_commands() {
+fn exit_status_is_that_of_the_command() {
     for place in Place::all("status") {
         assert_eq!(place.run(&[], "exit 7").status.code(), Some(7));
         let killed = place.run(&[], "kill -SEGV $$");
         assert_eq!(killed.status.signal(), Some(SIGSEGV));
         assert!(!killed.status.core_dumped());
-        // A directory of the path that cannot be searched would be EACCES.
+        // A directory of `PATH` that cannot be searched would give EACCES.
         let path = "/usr/bin:/bin";
         let run = |args: &[&str]| place.openpath(args).env("PATH", path).output().unwrap();
         let missing = run(&["run", "--", "no-such-command"]);
@@ -125,7 +126,7 @@ fn the_status_is_the_commands() {
 }
 
 #[test]
-fn streams_place_and_environment_are_as_they_were() {
+fn streams_directory_and_environment_are_passed_to_the_command() {
     for place in Place::all("streams") {
         let mut command = place.openpath(["run", "--", "sh", "-c", "cat; pwd; echo $WORD >&2"]);
         command.env("WORD", "said").stdin(Stdio::piped());
@@ -145,7 +146,7 @@ fn streams_place_and_environment_are_as_they_were() {
 }
 
 #[test]
-fn a_signal_sent_to_the_front_reaches_the_command_once() {
+fn signal_to_the_front_reaches_the_command_once() {
     for place in Place::all("passed") {
         let (mut child, mut stdout) = start(&place, TALKS);
         line(&mut stdout);
@@ -158,9 +159,9 @@ fn a_signal_sent_to_the_front_reaches_the_command_once() {
 }
 
 #[test]
-fn an_interrupt_of_all_is_the_commands_from_its_first_moment() {
+fn interrupt_of_the_group_is_handled_by_the_command_from_its_start() {
     for place in Place::all("moment") {
-        // As a terminal's, it comes to all of the group, the front among them.
+        // Like that of a terminal, it goes to the whole group, the front included.
         let command = "\"trap 'exit 5' INT; kill -INT 0; exit 6\"";
         let line = format!(
             "for n in $(seq 40); do setsid -w env --default-signal {OPENPATH} run -q -- \\
@@ -172,7 +173,7 @@ fn an_interrupt_of_all_is_the_commands_from_its_first_moment() {
 }
 
 #[test]
-fn what_was_ignored_stays_ignored() {
+fn ignored_signals_stay_ignored() {
     for place in Place::all("ignored") {
         let line = "grep SigIgn /proc/self/status";
         let mut plain = Command::new("nohup");
@@ -193,7 +194,7 @@ fn what_was_ignored_stays_ignored() {
 }
 
 #[test]
-fn what_the_command_leaves_behind_is_ended() {
+fn processes_left_by_the_command_are_ended() {
     for place in Place::all("left") {
         let begun = Instant::now();
         let time = long(&place, 1001);
@@ -209,7 +210,7 @@ fn what_the_command_leaves_behind_is_ended() {
 }
 
 #[test]
-fn the_command_goes_with_the_front() {
+fn command_ends_with_the_front() {
     for place in Place::all("front") {
         let time = long(&place, 1002);
         let (mut child, _stdout) = start(&place, &format!("exec sleep {time}"));
@@ -222,7 +223,7 @@ fn the_command_goes_with_the_front() {
 }
 
 #[test]
-fn what_the_command_started_goes_with_the_front() {
+fn processes_of_the_command_end_with_the_front() {
     for place in Place::all("front-left") {
         let time = long(&place, 1003);
         let line = format!("sleep {time} >&- 2>&- & while :; do sleep 0.05; done");
@@ -237,8 +238,8 @@ fn what_the_command_started_goes_with_the_front() {
 }
 
 #[test]
-fn what_the_caller_started_is_left_alone() {
-    // A child of the front's from before, and what a child from before leaves behind meanwhile.
+fn processes_of_the_caller_are_left_alone() {
+    // An earlier child of the front, and a process that such a child leaves meanwhile.
     let before = "sleep 1000 >&- 2>&- & echo $!
         sh -c 'sleep 1000 >&- 2>&- & echo $! > left; until [ -e go ]; do sleep 0.02; done' &
         exec";
@@ -260,7 +261,7 @@ fn what_the_caller_started_is_left_alone() {
 }
 
 #[test]
-fn nothing_hangs_when_the_server_dies() {
+fn no_process_hangs_when_the_server_dies() {
     for place in Place::all("server") {
         let time = long(&place, 1004);
         let (mut child, _stdout) = start(&place, &format!("exec sleep {time}"));
@@ -279,8 +280,8 @@ fn nothing_hangs_when_the_server_dies() {
     }
 }
 
-/// What a command of openpath's says and does where parts of `/proc` are covered, as containers do:
-/// the kernel then lets an ordinary user mount no further `/proc`.
+/// Runs `openpath` where parts of `/proc` are covered, as in containers: the kernel then does not
+/// let an ordinary user mount another `/proc`.
 fn with_covered_proc(place: &Place, args: &[&str]) -> Output {
     let own = place.openpath(args);
     let mut command = Command::new("unshare");
@@ -295,7 +296,7 @@ fn with_covered_proc(place: &Place, args: &[&str]) -> Output {
 }
 
 #[test]
-fn run_without_a_proc_of_its_own_says_so_and_goes_on() {
+fn run_without_its_own_proc_says_so_and_goes_on() {
     let Some(place) = Place::new("covered", Who::Ordinary) else {
         return;
     };
@@ -319,13 +320,13 @@ fn run_without_a_proc_of_its_own_says_so_and_goes_on() {
     let seen = out(&output);
     assert!(seen.starts_with("seen\n"), "{seen}");
     assert!(seen.contains("No such process"), "{seen}");
-    // Nothing is said to who shares the host's processes.
+    // A run that shares the host's processes prints no such message.
     let output = with_covered_proc(&place, &["run", "-q", "--share", "pid", "--", "true"]);
     assert_eq!(err(&output), "");
 }
 
-/// A command that ends with 7; what it leaves sends a signal to the server when it is to end, and
-/// says the server's number.
+/// A command that ends with 7; the process that it leaves sends a signal to the server when it must
+/// end, and prints the server's process ID.
 fn leaves(signal: &str) -> String {
     format!(
         "for pid in $(cat /proc/$PPID/task/$PPID/children); do
@@ -337,7 +338,7 @@ fn leaves(signal: &str) -> String {
 }
 
 #[test]
-fn the_status_is_the_commands_though_its_changes_are_not_known() {
+fn status_is_that_of_the_command_even_if_its_changes_are_unknown() {
     for place in Place::all("untold") {
         let output = place.run(&["--share", "pid"], &leaves("KILL"));
         assert_eq!(output.status.code(), Some(7), "{}", err(&output));
@@ -347,7 +348,7 @@ fn the_status_is_the_commands_though_its_changes_are_not_known() {
 }
 
 #[test]
-fn a_front_that_waits_for_the_changes_is_ended_by_a_second_signal() {
+fn second_signal_ends_a_front_that_waits_for_the_changes() {
     for place in Place::all("twice") {
         let (mut child, mut stdout) = start_with(&place, &["--share", "pid"], &leaves("STOP"));
         let server = line(&mut stdout);
@@ -365,7 +366,7 @@ fn a_front_that_waits_for_the_changes_is_ended_by_a_second_signal() {
 }
 
 #[test]
-fn status_is_the_commands_whether_or_not_the_summary_can_be_written() {
+fn status_is_that_of_the_command_even_if_the_summary_cannot_be_written() {
     for place in Place::all("unread") {
         let own = OPENPATH;
         for end in ["2>&-", "2>/dev/full", "2>&- <&- >&-", "--json 2>/dev/full"] {
@@ -373,7 +374,7 @@ fn status_is_the_commands_whether_or_not_the_summary_can_be_written() {
             let line = format!("'{own}' run {options} -- sh -c 'echo x > f; exit 3' {end}");
             let output = place.plain(&line);
             assert_eq!(output.status.code(), Some(3), "{line}");
-            // No file of ours has one of the numbers that were free.
+            // No file of this program takes one of the free numbers.
             let line = format!("'{own}' run -q -- sh -c 'readlink /proc/$$/fd/2 >&1' 2>&-");
             assert_eq!(out(&place.plain(&line)), "/dev/null\n");
         }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Real programs under `run`: what they say is what they say without, and the tree is as it was.
+//! Tests real programs under `run`: their output is the same as without, and the real tree does not
+//! change.
 
 use crate::place::{Place, err, out};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// All that is in a directory; sums of contents follow.
+/// Lists all entries of a directory; checksums of the contents follow.
 const LIST: &str =
     "find . -mindepth 1 -type d -printf '%P %m d\\n' -o -printf '%P %y %m %n %l\\n' | sort";
 
-/// Whether all of these programs are there.
+/// Whether all of these programs are installed.
 pub(crate) fn have(needs: &[&str]) -> bool {
     let missing = |program: &&&str| Command::new(program).arg("--version").output().is_err();
     if let Some(program) = needs.iter().find(missing) {
@@ -20,8 +21,8 @@ pub(crate) fn have(needs: &[&str]) -> bool {
     true
 }
 
-/// Runs a script beside a run of it, each in an empty directory; what they say and what they leave
-/// must be the same, in contents too but for what `apart` finds, which differs from run to run.
+/// Runs a script without and with a run, each in an empty directory. Output and resulting files
+/// must be equal, with their contents, except for files that `apart` finds, which differ each time.
 fn same(name: &str, needs: &[&str], apart: &str, script: &str) {
     if have(needs) {
         for place in Place::all(name) {
@@ -30,9 +31,10 @@ fn same(name: &str, needs: &[&str], apart: &str, script: &str) {
     }
 }
 
-/// As [`same`], in one place.
+/// Does the work of [`same`] in one place.
 pub(crate) fn same_at(place: &Place, apart: &str, script: &str) {
-    // The same directory for both, since its path may be said; first the one that leaves none.
+    // Both use the same directory, because its path may be printed; first the run, which
+    // leaves nothing there.
     std::fs::create_dir(place.dir.join("work")).unwrap();
     place.own("work");
     let script = format!(
@@ -55,7 +57,7 @@ pub(crate) fn same_at(place: &Place, apart: &str, script: &str) {
     assert_eq!(changed, names, "the changes that are told");
 }
 
-/// What was added in the directory, as `openpath diff` tells it; nothing else was changed there.
+/// The names that were added in the directory, from `openpath diff`; there are no other changes.
 fn changed(place: &Place) -> BTreeSet<String> {
     let diff = place
         .openpath(["diff", "--json", "view", "work"])
@@ -109,7 +111,7 @@ fn make_builds_a_program_with_several_jobs() {
 }
 
 #[test]
-fn sqlite_keeps_its_promises() {
+fn sqlite_passes_its_checks() {
     same(
         "sqlite",
         &["sqlite3"],
@@ -146,7 +148,7 @@ shutil.rmtree(d); print(sorted(os.listdir('.')))\"",
 }
 
 #[test]
-fn tar_brings_back_what_it_took() {
+fn tar_restores_what_it_archived() {
     same(
         "tar",
         &["tar"],
@@ -161,7 +163,7 @@ fn tar_brings_back_what_it_took() {
 }
 
 #[test]
-fn an_editor_writes_over_a_file() {
+fn editor_overwrites_a_file() {
     same(
         "vim",
         &["vim"],

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a command reaches outside its view: by default, with the option of the row, and, as a
-//! control, without a view.
+//! Tests what a command reaches outside its view: by default, with the option of the row, and
+//! without a view as a control.
 //!
 //! # Judgement
-//! R1. Each probe reaches its target without a view, or proves nothing. Where the kernel forbids it
-//!     there too (a stricter ptrace_scope), the row is skipped with a word.
-//!     So are rows that are the work of Landlock scopes, where the kernel has none.
-//! R2. The probe runs as an ordinary user: in a run of his own, and in a run by root.
+//! R1. A probe that does not reach its target without a view proves nothing. If the kernel forbids
+//!     it there too (a stricter ptrace_scope), the row is skipped with a printed line. So are rows
+//!     that need Landlock scopes, if the kernel has none.
+//! R2. The probe runs as an ordinary user: in that user's own run, and in a run by root.
 
 use crate::place::{OPENPATH, Place, err, out};
 
-/// What the targets are, and what reaches them. `python3 reach.py drive` makes the targets and runs
-/// the probes, `python3 reach.py NAME` is one probe.
+/// The targets and the probes. `python3 reach.py drive` makes the targets and runs the probes,
+/// `python3 reach.py NAME` is one probe.
 const SCRIPT: &str = r#"
 import ctypes, fcntl, json, os, resource, signal, socket, subprocess, sys, termios, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -217,9 +217,9 @@ else: print('reached' if call(probes[sys.argv[1]]) else 'contained')
 enum Is {
     Reached,
     Contained,
-    /// Contained in the run of an ordinary user, whose user namespace does it; reached in root's.
+    /// Contained by the user namespace in the run of an ordinary user; reached in root's run.
     ByUserNamespace,
-    /// Reached in the run of an ordinary user; contained in root's, for it is root's process.
+    /// Reached in the run of an ordinary user; contained in root's, because the target is root's.
     ByUser,
 }
 use Is::{ByUser, ByUserNamespace, Contained, Reached};
@@ -228,9 +228,9 @@ use Is::{ByUser, ByUserNamespace, Contained, Reached};
 struct Row {
     probe: &'static str,
     default: Is,
-    /// The option that changes it, and what it is then.
+    /// The option that changes the reach, and the reach with it.
     with: (&'static [&'static str], Is),
-    /// There is such a target without a view.
+    /// The target also exists without a view.
     control: bool,
 }
 
@@ -243,7 +243,7 @@ const fn row(probe: &'static str, default: Is, with: (&'static [&'static str], I
     }
 }
 
-/// One of whose targets are processes of the run itself.
+/// A row with processes of the run itself among its targets.
 const fn of_run(probe: &'static str, default: Is, with: (&'static [&'static str], Is)) -> Row {
     Row {
         control: false,
@@ -252,7 +252,7 @@ const fn of_run(probe: &'static str, default: Is, with: (&'static [&'static str]
 }
 
 const SHARE_PID: &[&str] = &["--share", "pid"];
-/// Without a Landlock domain, in which no process outside is traced.
+/// Without a Landlock domain, which would forbid tracing any process outside.
 const SHARE_ABSTRACT: &[&str] = &["--share", "abstract"];
 const SHARE_PID_ABSTRACT: &[&str] = &["--share", "pid,abstract"];
 const SHARE_KEYRING: &[&str] = &["--share", "keyring"];
@@ -302,7 +302,7 @@ const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn command_reaches_outside_its_view_what_the_table_says() {
+fn reach_outside_the_view_is_as_the_table_lists() {
     for place in Place::all("reach") {
         let is_root = place.plain("id -u").stdout == b"0\n";
         place.write("reach.py", SCRIPT);

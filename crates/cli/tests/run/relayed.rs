@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The superuser's `openpath exec` in another user's view: nothing of the superuser's goes with it
-//! but the standard streams.
+//! Tests `openpath exec` of root in another user's view: only the standard streams of root go with
+//! it.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, Who, err, out};
 use std::process::{Command, Output, Stdio};
 
-/// Holds a key in a session keyring of its own and becomes a program, or reads that key.
+/// Puts a key into a new session keyring and becomes a program, or reads that key.
 const KEY: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -30,7 +30,7 @@ keys(KEYCTL, READ, key, data, 8)
 print(data.value)
 "#;
 
-/// An ordinary user's place, where the superuser runs the tests.
+/// The place of an ordinary user, if root runs the tests.
 fn place(name: &str) -> Option<Place> {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -39,7 +39,7 @@ fn place(name: &str) -> Option<Place> {
     Place::new(name, Who::Ordinary).filter(|_| root)
 }
 
-/// The superuser's call of `python3` with these words.
+/// Root's `openpath exec` of `python3` with these words.
 fn python(place: &Place, words: &[&str]) -> Output {
     let mut command = Command::new("python3");
     command.args(words).current_dir(&place.dir);
@@ -47,7 +47,7 @@ fn python(place: &Place, words: &[&str]) -> Output {
 }
 
 #[test]
-fn session_keyring_of_the_superuser_stays_outside_whatever_the_view_shares() {
+fn session_keyring_of_root_stays_outside_whatever_the_view_shares() {
     let Some(place) = place("relayed-key") else {
         return;
     };
@@ -64,7 +64,7 @@ fn session_keyring_of_the_superuser_stays_outside_whatever_the_view_shares() {
 }
 
 #[test]
-fn environment_and_open_files_of_the_superuser_stay_outside() {
+fn environment_and_open_files_of_root_stay_outside() {
     let Some(place) = place("relayed-env") else {
         return;
     };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that a program replaces in an ordinary user's run keep their group and their access
-//! control list when the view is committed.
+//! Tests that files which a program replaces in an ordinary user's run keep their group and their
+//! access control list when the view is committed.
 //!
 //! # Judgement
-//! R1. What is expected is what the same line leaves in a directory beside, without a view.
-//! R2. Where the view hides what the program would have to see (a group that it would keep by
-//!     comparing), no group and nobody else gets more than the replaced file gave.
+//! R1. The expected result is that of the same line in another directory, without a view.
+//! R2. If the view hides a group that the program would have to see to keep it, neither a group nor
+//!     other users get more permissions than the replaced file gave.
 
 use crate::acl::{ACCESS, DEFAULT, GROUP_OBJ, MASK, NAMED_USER, OTHER, USER_OBJ, give};
 use crate::place::{GROUP, Place, Who, err, out};
@@ -34,7 +34,7 @@ fn done(output: &Output) {
     assert!(output.status.success(), "{}{}", out(output), err(output));
 }
 
-/// Directories of the user, one of them set-group-ID and one with a default list; in each, files of
+/// Makes directories of the user, one set-group-ID and one with a default list; in each, files of
 /// several groups, with and without a list.
 fn furnish(place: &Place, top: &str) {
     let top = place.dir.join(top);
@@ -65,7 +65,7 @@ fn furnish(place: &Place, top: &str) {
     }
 }
 
-/// Owner, group, mode, list and content of all that is in the directories of `top`.
+/// Owner, group, mode, list and content of all entries in the directories of `top`.
 fn facts(place: &Place, top: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut todo = vec![place.dir.join(top)];
@@ -89,7 +89,8 @@ fn facts(place: &Place, top: &str) -> Vec<String> {
     all
 }
 
-/// Runs a line in a directory, and in a view of one like it, which is committed; what each leaves.
+/// Runs a line in a directory, and in a view of an equal one that is committed; returns what each
+/// leaves.
 fn both(place: &Place, line: &str) -> (Vec<String>, Vec<String>) {
     done(&place.plain("rm -rf state; mkdir state"));
     for top in ["tree", "beside"] {
@@ -109,16 +110,16 @@ fn replaced_files_keep_group_and_list_as_without_a_view() {
         return;
     };
     for line in [
-        // Makes a file, gives it owner, list and mode of the old one, and renames it.
+        // Makes a file, gives it the owner, list and mode of the old one, and renames it.
         "sed -i s/words/other/ bare-* listed-* private-*",
-        // The same, the old one being renamed before.
+        // Does the same, but renames the old one before.
         "sed -i.old s/words/other/ *-[12]000",
         "sed -i s/words/other/ *; sed -i s/other/third/ *; chmod g-r,u+x *",
-        // Gives nothing: the file is of its own group.
+        // Gives nothing: the file has the user's own group.
         "for f in *; do echo new > tmp; chmod 604 tmp; mv tmp $f; done",
         "for f in *; do rm $f; echo new > $f; done",
         "mv bare-2000 bare-1000; mv private-1000 private-2000; mv listed-2000 listed-1000",
-        // New files have the group of a set-group-ID directory.
+        // New files get the group of a set-group-ID directory.
         "echo new > new; sed -i s/new/other/ new; touch empty; ln -s new link",
     ] {
         let (tree, beside) = both(&place, line);
@@ -127,11 +128,11 @@ fn replaced_files_keep_group_and_list_as_without_a_view() {
 }
 
 #[test]
-fn mode_that_is_copied_gives_nobody_more_than_the_replaced_file() {
+fn copied_mode_grants_no_more_than_the_replaced_file() {
     let Some(place) = Place::new("replaced-mode", Who::Ordinary) else {
         return;
     };
-    // The group bits that are shown are the mask of the list.
+    // The visible group bits are the mask of the list.
     let line = "for f in *; do echo new > tmp; chmod --reference=$f tmp; mv tmp $f; done";
     let (tree, _) = both(&place, line);
     std::fs::remove_dir_all(place.dir.join("beside")).unwrap();
@@ -139,7 +140,7 @@ fn mode_that_is_copied_gives_nobody_more_than_the_replaced_file() {
     let own = |fact: &&String| !fact.contains("-3000 ");
     let kept = |all: &[String]| all.iter().filter(own).cloned().collect::<Vec<_>>();
     assert_eq!(kept(&tree), kept(&facts(&place, "beside")));
-    // The group that the user cannot give gets nothing, and the list stays.
+    // A group that the user cannot set gets no permission, and the list stays.
     let foreign = tree
         .iter()
         .find(|fact| fact.starts_with("plain/listed-3000"));

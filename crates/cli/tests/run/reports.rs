@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report of a run, in a directory that the command can change.
+//! Tests the report of a run in a directory that the command can change.
 
 use crate::place::{Place, err, out};
 
-/// A place with a directory that is written through, and a file outside of it.
+/// A place with a directory that is written through, and a file outside it.
 fn places(name: &str) -> impl Iterator<Item = Place> {
     Place::all(name).inspect(|place| {
         for dir in ["rw", "rw/sub", "safe"] {
@@ -23,7 +23,7 @@ fn report_path_replaced_by_a_link_is_not_followed() {
         let output = place.run(&OPTIONS, script);
         assert!(output.status.success(), "{}", err(&output));
         assert_eq!(place.read("safe/file"), "before");
-        // What cannot be put there is not lost.
+        // A report that cannot be kept there is printed instead.
         let said = err(&output);
         assert!(
             said.contains("was removed") && said.contains("made"),
@@ -39,7 +39,7 @@ fn report_path_replaced_by_a_link_is_not_followed() {
 }
 
 #[test]
-fn report_below_a_directory_that_is_swapped_goes_to_the_old_one() {
+fn report_below_a_swapped_directory_goes_to_the_old_one() {
     for place in places("report-swap") {
         place.write("safe/c.txt", "before");
         let script = "mv rw/sub rw/old; ln -s ../safe rw/sub; echo x > made";
@@ -57,7 +57,7 @@ fn report_path_replaced_by_a_fifo_is_not_waited_for() {
         let output = place.run(&OPTIONS, script);
         assert!(output.status.success(), "{}", err(&output));
         assert!(err(&output).contains("made"), "{}", err(&output));
-        // One that was there before the command is refused before it starts.
+        // A FIFO that exists before the command is refused before it starts.
         let refused = place.run(&OPTIONS, "echo ran");
         assert_eq!(
             (out(&refused), refused.status.code()),
@@ -116,7 +116,7 @@ fn quiet_run_writes_its_report_and_nothing_to_the_terminal() {
 }
 
 #[test]
-fn summary_says_that_it_is_of_the_view_where_changes_go_to_real_files() {
+fn summary_names_the_options_that_change_real_files() {
     for place in places("report-real") {
         for (options, option) in [
             (&["--rw", "rw"][..], "--rw"),
@@ -145,7 +145,7 @@ fn summary_says_that_it_is_of_the_view_where_changes_go_to_real_files() {
 }
 
 #[test]
-fn changes_in_a_deep_tree_are_told() {
+fn changes_in_a_deep_tree_are_reported() {
     const DEEP: &str = "import os, sys\n\
         for _ in range(int(sys.argv[1])):\n    os.mkdir('d' * 200); os.chdir('d' * 200)\n";
     for place in Place::all("deep") {

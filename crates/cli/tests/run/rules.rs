@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of a run: which hold, which are refused, and what is kept of them with a view.
+//! Tests the rules of a run: which hold, which are refused, and which are kept with a view.
 
 use crate::place::{Place, err, out};
 
-/// Places with a tree that rules are given for.
+/// Places with a tree for the rules.
 fn places(name: &str) -> impl Iterator<Item = Place> {
     Place::all(name).inspect(|place| {
         for dir in [
@@ -24,7 +24,7 @@ fn places(name: &str) -> impl Iterator<Item = Place> {
     })
 }
 
-/// The command does not start, and the error says why.
+/// Checks that the command does not start, and that the error says why.
 fn refused(place: &Place, options: &[&str], why: &str) {
     let output = place.run(options, "echo ran");
     let said = err(&output);
@@ -36,7 +36,7 @@ fn refused(place: &Place, options: &[&str], why: &str) {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
-/// The command sees none of what is hidden.
+/// Checks that the command sees nothing hidden.
 fn hides(place: &Place, options: &[&str], line: &str) {
     let output = place.run(options, line);
     let said = out(&output) + &err(&output);
@@ -57,7 +57,7 @@ fn rules_of_a_view_hold_in_its_next_run() {
         assert_eq!(place.read("w/ro/new"), "disk\n");
         let output = place.run(&["--name", "gk"], "touch w/new");
         assert!(err(&output).contains("Read-only"), "{}", err(&output));
-        // Rules that are given add to them, and are kept as well.
+        // New rules add to them, and are kept too.
         hides(
             &place,
             &["--name", "gk", "--hide", "a"],
@@ -78,7 +78,7 @@ fn rules_of_a_view_hold_in_its_next_run() {
 }
 
 #[test]
-fn kept_rules_hold_for_paths_that_went_and_come_back() {
+fn kept_rules_hold_for_paths_that_are_made_again() {
     for place in places("kept-gone") {
         let first = ["--name", "v", "--hide", ".keys", "--ro", "a"];
         hides(&place, &first, "cat .keys/t; echo judged");
@@ -99,7 +99,7 @@ fn kept_rule_that_cannot_hold_any_more_is_an_error() {
         place.run(&["--name", "v", "--rw", "w/ro/rw"], "true");
         std::fs::rename(place.dir.join("w/ro/rw"), place.dir.join("moved")).unwrap();
         refused(&place, &["--name", "v"], "--replace-rules");
-        // What it leads to now was not the user's choice.
+        // The user did not choose where the path leads now.
         std::os::unix::fs::symlink(place.dir.join("a"), place.dir.join("w/ro/rw")).unwrap();
         refused(&place, &["--name", "v"], "leads elsewhere");
         std::fs::remove_file(place.dir.join("w/ro/rw")).unwrap();
@@ -117,7 +117,7 @@ fn kept_rule_that_cannot_hold_any_more_is_an_error() {
 }
 
 #[test]
-fn kept_rule_is_loosened_only_when_it_is_said() {
+fn kept_rule_is_loosened_only_on_request() {
     for place in places("kept-loose") {
         let first = ["--name", "v", "--ro", "w", "--rw", "a"];
         assert!(place.run(&first, "true").status.success());
@@ -131,7 +131,7 @@ fn kept_rule_is_loosened_only_when_it_is_said() {
             "--replace-rules",
         );
         refused(&place, &["--name", "v", "--ro", "."], "--replace-rules");
-        // The same again is no other rule.
+        // The same rule again is not a new rule.
         assert!(place.run(&first, "true").status.success());
         let again = [
             "--name",
@@ -148,9 +148,9 @@ fn kept_rule_is_loosened_only_when_it_is_said() {
 }
 
 #[test]
-fn rules_hold_for_a_command_that_enters_a_view() {
+fn rules_hold_for_exec() {
     for place in places("exec-rules") {
-        // Root's `exec` looks through the runs of all users: no other test has this name.
+        // Root's `exec` searches the runs of all users: no other test has this name.
         let options = "--name entered-rules --hide .keys --absent '*.pem' --ro w --rw w/ro";
         let inner = "cat .keys/t a/k.pem; mkdir .keys; touch a/n.pem w/new && echo LOST; \
             echo disk > w/ro/new; echo judged";
@@ -174,7 +174,7 @@ fn rules_hold_for_a_command_that_enters_a_view() {
 }
 
 #[test]
-fn dry_run_shows_the_rules_in_force_and_can_be_run() {
+fn dry_run_prints_a_config_that_can_be_run() {
     for place in places("dry") {
         let options = [
             "--hide",
@@ -229,7 +229,7 @@ fn dry_run_shows_the_rules_in_force_and_can_be_run() {
 }
 
 #[test]
-fn absent_patterns_with_a_slash_begin_in_the_working_directory() {
+fn absent_patterns_with_a_slash_start_at_the_working_directory() {
     for place in places("absent-dialect") {
         let line = "cat a/k.pem a/z.pem; cp a/open b.pem; touch a/n.pem && echo TREASURE; \
             echo judged";
@@ -282,14 +282,14 @@ fn absent_patterns_with_a_slash_begin_in_the_working_directory() {
 }
 
 #[test]
-fn rules_that_hold_nothing_are_refused() {
+fn rules_without_effect_are_refused() {
     for place in places("no-effect") {
         for (options, why) in [
             (&["--hide", "/"][..], "--hide /"),
             (&["--hide", "missing"], "--hide-try"),
             (&["--ro", "missing"], "--ro-try"),
             (&["--rw", "missing"], "--rw"),
-            (&["--rw", "a/open"], "no directory"),
+            (&["--rw", "a/open"], "not a directory"),
             (&["--pass", "missing"], "--pass"),
             (&["--mount", "missing=mem"], "--mount"),
             (&["--mount", "a=host:missing"], "--mount"),
@@ -368,14 +368,14 @@ fn innermost_rule_wins() {
             err(&output)
         );
         assert_eq!(place.read("w/new"), "disk\n");
-        // What passes stays as it is.
+        // A passed path stays as it is.
         let output = place.run(
             &["--ro", ".", "--pass", "w"],
             "echo passed > w/new; touch new",
         );
         assert!(err(&output).contains("Read-only"), "{}", err(&output));
         assert_eq!(place.read("w/new"), "passed\n");
-        // No name in the shared directory is another's by chance.
+        // The name is unique in the shared directory.
         let line = format!(
             "echo disk > w/new; touch new /tmp/openpath-innermost-{}",
             std::process::id()
@@ -392,7 +392,7 @@ fn innermost_rule_wins() {
 }
 
 #[test]
-fn config_that_the_command_can_change_is_refused() {
+fn config_writable_by_the_command_is_refused() {
     for place in places("config-rw") {
         place.write("w/agent.toml", "rw = [\".\"]\n");
         refused(
@@ -417,7 +417,7 @@ fn config_that_the_command_can_change_is_refused() {
         );
         let output = place.run(&["--config", "agent.toml"], "true");
         assert!(output.status.success(), "{}", err(&output));
-        // A directory that an earlier run replaced by a link.
+        // An earlier run replaced the directory by a link.
         std::os::unix::fs::symlink("../a", place.dir.join("w/way")).unwrap();
         refused(
             &place,
@@ -428,7 +428,7 @@ fn config_that_the_command_can_change_is_refused() {
 }
 
 #[test]
-fn pass_that_loosens_a_kept_pattern_is_refused() {
+fn pass_that_lifts_a_kept_pattern_is_refused() {
     for place in places("pass-pattern") {
         place.plain("mkdir keys other; echo secret > keys/x.pem");
         for (pattern, passes) in [
@@ -462,7 +462,7 @@ fn directory_with_hidden_names_is_not_removed() {
     }
 }
 
-/// Which of the host's namespaces a command has.
+/// Prints which namespaces of the host a command has.
 const SHARES: &str = "for n in ipc net; do readlink /proc/self/ns/$n; done";
 
 #[test]

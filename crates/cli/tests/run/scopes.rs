@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Landlock domain of a command: what goes on working in it, and what ends at it.
+//! Tests the Landlock domain of a command: what works in it, and what it stops.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, err, out};
@@ -15,7 +15,7 @@ pub(crate) fn are_there() -> bool {
     })
 }
 
-/// The same, with a word if not.
+/// Whether the kernel has Landlock scopes; prints a line if not.
 fn have() -> bool {
     if !are_there() {
         eprintln!("skipped: the kernel has no Landlock scopes");
@@ -34,7 +34,7 @@ fn mounting_tracing_and_job_signals_work_in_a_domain() {
             'mount -t tmpfs none /mnt && echo x > /mnt/f && cat /mnt/f'";
         let (inside, plain) = (place.run(&["-q"], line), place.plain(line));
         assert_eq!(out(&inside), out(&plain), "{}", err(&inside));
-        // python3 as its own tracer: strace and gdb need not be installed.
+        // python3 is its own tracer, so that strace and gdb need not be installed.
         let trace = "python3 -c 'import ctypes, os, signal
 child = os.fork()
 if child == 0: signal.pause()
@@ -81,8 +81,8 @@ os.execvp(sys.argv[2], sys.argv[2:])
     }
 }
 
-/// Waits in the run for the number of a process of `openpath exec`, and signals it; is signalled
-/// itself then. Each of the two connects to an abstract socket that the other has made.
+/// Waits in the run for the process ID of a process of `openpath exec`, signals it, and gets a
+/// signal back. Each of the two connects to an abstract socket of the other.
 const MEET: &str = r#"
 import os, signal, socket, sys, time
 role = sys.argv[1]
@@ -116,7 +116,7 @@ hear('said-' + other)
 if role == 'exec': print(hear('said-run'), said, sep='\n')
 "#;
 
-/// What the two say: first the command of the run.
+/// The output of the two: first that of the command of the run.
 fn meet(place: &Place, options: &[&str]) -> String {
     place.write("meet.py", MEET);
     let running = Running::start(place, options, "python3 meet.py run & true");
@@ -127,7 +127,7 @@ fn meet(place: &Place, options: &[&str]) -> String {
 }
 
 #[test]
-fn commands_of_exec_have_a_domain_of_their_own() {
+fn commands_of_exec_have_their_own_domain() {
     if !have() {
         return;
     }

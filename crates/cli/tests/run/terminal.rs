@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A command under `run` in a terminal: interrupted, stopped and brought back by a shell.
+//! Tests a command under `run` in a terminal, which a shell interrupts, stops and continues.
 
 use crate::place::{OPENPATH, Place, err};
 use rustix::pty::OpenptFlags;
@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// A shell in a terminal of its own.
+/// A shell in its own terminal.
 pub(crate) struct Shell {
     terminal: File,
     shell: Child,
@@ -18,7 +18,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// `None`, and a word, where there are no terminals to be had.
+    /// `None`, with a printed line, if no terminal can be made.
     pub(crate) fn start(place: &Place) -> Option<Shell> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let opened = rustix::pty::openpt(flags).and_then(|fd| {
@@ -36,11 +36,11 @@ impl Shell {
         };
         let slave = || File::options().read(true).write(true).open(&name).unwrap();
         let run = place.openpath(["run", "-q", "--"]);
-        // The shell that the terminal belongs to is outside; `run` is what a user would type.
+        // The shell of the terminal is outside; `run` is what a user would type.
         let words = std::iter::once(run.get_program()).chain(run.get_args());
         let typed: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
         let mut shell = Command::new("setsid");
-        // Whoever runs the tests may ignore signals, which no shell can trap then.
+        // The test process may ignore signals, and then no shell can trap them.
         shell.args(["--ctty", "env", "--default-signal"]);
         shell.args(["bash", "--norc", "--noprofile", "-i"]);
         shell.env("PS1", "READY ").env("RUN", "");
@@ -72,7 +72,7 @@ impl Shell {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits until `text` was said, and gives all until there.
+    /// Waits until `text` was printed; returns all output until there.
     pub(crate) fn expect(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.said.find(text) {
@@ -94,7 +94,7 @@ impl Drop for Shell {
 }
 
 #[test]
-fn an_interrupt_is_the_commands_to_answer() {
+fn interrupt_is_handled_by_the_command() {
     for place in Place::all("interrupt") {
         let Some(mut shell) = Shell::start(&place) else {
             return;
@@ -117,19 +117,19 @@ fn an_interrupt_is_the_commands_to_answer() {
 }
 
 #[test]
-fn a_command_stops_and_goes_on_with_its_front() {
+fn command_stops_and_continues_with_its_front() {
     for place in Place::all("stop") {
         let Some(mut shell) = Shell::start(&place) else {
             return;
         };
-        // No program is started meanwhile: a shell that waits for its vfork(2) does not stop.
+        // The line starts no program: a shell that waits for its vfork(2) does not stop.
         shell.send("run sh -c 'echo o''n; read word; echo do''ne'\n");
         shell.expect("on\r");
         shell.send("\x1a");
         shell.expect("Stopped");
         shell.expect("READY ");
         shell.send("fg\n");
-        // The shell says what goes on.
+        // The shell prints which job continues.
         shell.expect("\"$@\"");
         shell.send("word\n");
         shell.expect("done\r");
@@ -144,7 +144,7 @@ fn program_that_stops_its_process_group_stops_its_front() {
         let Some(mut shell) = Shell::start(&place) else {
             return;
         };
-        // As editors do that read Ctrl-Z themselves.
+        // Editors that read Ctrl-Z themselves do this.
         let line = "import os; os.kill(0, 20); print(\"ba\" + \"ck\")";
         shell.send(&format!("run python3 -c '{line}'\n"));
         shell.expect("Stopped");
@@ -157,7 +157,7 @@ fn program_that_stops_its_process_group_stops_its_front() {
 }
 
 #[test]
-fn a_shell_within_has_jobs_of_its_own() {
+fn shell_inside_has_its_own_jobs() {
     for place in Place::all("within") {
         let Some(mut shell) = Shell::start(&place) else {
             return;
@@ -181,7 +181,7 @@ fn a_shell_within_has_jobs_of_its_own() {
     }
 }
 
-/// Starts a program as the leader of a session on a terminal, closes that, and says how it ended.
+/// Starts a program as the session leader of a terminal, closes that, and prints how it ended.
 const HANGUP: &str = r#"
 import os, pty, sys, time
 pid, master = pty.fork()

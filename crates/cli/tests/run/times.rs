@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times of files in a view are in the order of what was done: whether the server stamped them, the
-//! kernel that keeps writes back, or another file system. Where the kernel stamps no file of the
-//! view, a file elsewhere that it stamps within a tick after one of the view may be older.
+//! Tests that times of files in a view follow the order of the changes, whether the server stamps
+//! them, the kernel that keeps writes back, or another file system. If the kernel stamps no file of
+//! the view, a file elsewhere that it stamps within a tick after one of the view may be older.
 
 use crate::place::{Place, err, out};
 
-/// Does two things 200 times, of which the second never shows the earlier time; says how often it
-/// did, for each pair. With an argument the kernel's floor of fine stamps is raised in between.
+/// Makes two changes 200 times; prints for each pair how often the second has the earlier time,
+/// which must not happen. With an argument the kernel's floor of fine stamps is raised in between.
 const PAIRS: &str = r#"
 import os, sys
 other = os.memfd_create("other")
@@ -47,7 +47,7 @@ print(older)
 "#;
 
 #[test]
-fn what_is_done_later_is_never_older() {
+fn later_change_never_has_an_earlier_time() {
     for place in Place::all("order") {
         place.write("pairs.py", PAIRS);
         place.plain("mkdir w");

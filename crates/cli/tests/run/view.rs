@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a command sees and changes, what of it is left, and what is said of it.
+//! Tests what a command sees and changes, what remains of that, and what is reported.
 
 use crate::place::{Place, Who, err, out};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
-/// The changes of a run in JSON: paths from the place on, and what became of them.
+/// The changes of a run from its JSON: paths relative to the place, and the kind of change.
 fn changes(place: &Place, options: &[&str], line: &str) -> Vec<(String, String)> {
     let output = place.run(&[&["--json"], options].concat(), line);
     assert!(output.status.success(), "{}", err(&output));
@@ -35,7 +35,7 @@ fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_real_tree_is_untouched_and_the_changes_are_told() {
+fn real_tree_is_untouched_and_changes_are_listed() {
     for place in Place::all("untouched") {
         place.write("changed", "before");
         place.write("removed", "here");
@@ -88,7 +88,7 @@ fn reading_changes_nothing() {
 }
 
 #[test]
-fn renames_are_told_as_renames() {
+fn renames_are_listed_as_renames() {
     for place in Place::all("renames") {
         std::fs::create_dir(place.dir.join("dir")).unwrap();
         place.write("dir/file", "data");
@@ -135,7 +135,7 @@ fn renames_are_kept_in_a_directory() {
 }
 
 #[test]
-fn what_is_written_through_is_on_the_disk() {
+fn writes_below_rw_are_on_the_disk() {
     for place in Place::all("through") {
         std::fs::create_dir(place.dir.join("out")).unwrap();
         place.own("out");
@@ -153,7 +153,7 @@ fn what_is_written_through_is_on_the_disk() {
 }
 
 #[test]
-fn what_others_change_is_seen() {
+fn changes_by_others_are_seen() {
     for place in Place::all("others") {
         std::fs::create_dir(place.dir.join("out")).unwrap();
         place.own("out");
@@ -179,7 +179,7 @@ fn what_others_change_is_seen() {
 }
 
 #[test]
-fn what_is_read_only_cannot_be_changed() {
+fn read_only_paths_cannot_be_changed() {
     for place in Place::all("ro") {
         std::fs::create_dir(place.dir.join("dir")).unwrap();
         place.own("dir");
@@ -203,7 +203,7 @@ fn what_is_read_only_cannot_be_changed() {
 }
 
 #[test]
-fn what_is_absent_is_not_there_and_cannot_be_made() {
+fn absent_names_are_not_found_and_cannot_be_made() {
     for place in Place::all("absent") {
         std::fs::create_dir_all(place.dir.join("keys/deep")).unwrap();
         for name in ["keys", "keys/deep"] {
@@ -237,7 +237,7 @@ fn what_is_absent_is_not_there_and_cannot_be_made() {
 }
 
 #[test]
-fn other_trees_are_mounted_with_their_bounds() {
+fn other_trees_are_mounted_with_their_limits() {
     for place in Place::all("mounts") {
         for name in ["small", "other", "host"] {
             std::fs::create_dir(place.dir.join(name)).unwrap();
@@ -253,7 +253,7 @@ fn other_trees_are_mounted_with_their_bounds() {
         let line = "cat other/file; echo x > other/new; head -c 1000000 /dev/zero > small/big; \
             wc -c < small/big; true";
         let output = place.run(&options, line);
-        // The file itself takes a part of the last of 16 blocks.
+        // The file itself takes a part of the last one of 16 blocks.
         assert_eq!(out(&output), "there61440\n", "{}", err(&output));
         let said = err(&output);
         assert!(
@@ -305,7 +305,7 @@ fn overlays_are_mounted_and_keep_their_own_changes() {
 }
 
 #[test]
-fn a_directory_of_changes_is_had_by_one() {
+fn upper_directory_is_locked_by_one_mount_or_run() {
     let Some(place) = Place::new("had-by-one", Who::Caller) else {
         return;
     };
@@ -334,9 +334,9 @@ fn a_directory_of_changes_is_had_by_one() {
 }
 
 #[test]
-fn a_copy_that_nobody_waits_for_any_more_ends() {
+fn copy_up_ends_when_its_caller_is_killed() {
     for place in Place::all("killed-copy") {
-        // On a machine on which it is copied before the kill, a larger one is not.
+        // If a fast machine copies this size before the kill, a larger size is tried.
         let landed = (28..34).any(|power| {
             let mut file = std::fs::File::create(place.dir.join("large")).unwrap();
             for _ in 0..1 << (power - 20) {
@@ -351,7 +351,7 @@ fn a_copy_that_nobody_waits_for_any_more_ends() {
                 panic!("{told} {}", err(&output));
             };
             assert_eq!(end, "xxx");
-            // Who was killed may be there for a moment longer than the command, which is told.
+            // The killed process may outlive the command for a moment, and is then reported.
             let said = err(&output);
             assert!(said.contains("nothing changed\n"), "{said}");
             let used: u64 = used.parse().unwrap();
@@ -422,20 +422,20 @@ fn changes_are_kept_in_a_directory() {
 }
 
 #[test]
-fn a_view_belongs_to_one_run_at_a_time() {
+fn view_belongs_to_one_run_at_a_time() {
     for place in Place::all("alone") {
         let line = format!(
             "'{}' run --name one -- true; echo $?",
             env!("CARGO_BIN_EXE_openpath")
         );
         let output = place.run(&["--name", "one", "--pass", "state"], &line);
-        // Within the view it is hidden, or found to be in use.
+        // Inside the view it is hidden, or in use.
         assert_ne!(out(&output), "0\n", "{}", err(&output));
     }
 }
 
 #[test]
-fn full_memory_is_said_and_hurts_nobody() {
+fn full_memory_is_reported_and_breaks_nothing_else() {
     for place in Place::all("full") {
         // The room of what is removed is there again a moment later.
         // The room of what is removed is there again a moment later.
@@ -448,7 +448,7 @@ fn full_memory_is_said_and_hurts_nobody() {
 }
 
 #[test]
-fn a_plan_is_printed_and_can_be_given_back() {
+fn printed_plan_is_a_valid_config() {
     for place in Place::all("plan") {
         let args = [
             "run",
@@ -472,7 +472,7 @@ fn a_plan_is_printed_and_can_be_given_back() {
 }
 
 #[test]
-fn lsattr_works_and_chattr_inside_leaves_the_hosts_file_alone() {
+fn lsattr_works_and_chattr_does_not_change_the_hosts_file() {
     for place in Place::all("flags") {
         place.write("f", "kept");
         if !place.plain("command -v lsattr chattr").status.success() {
@@ -489,7 +489,7 @@ fn lsattr_works_and_chattr_inside_leaves_the_hosts_file_alone() {
             "{said} {}",
             err(&output)
         );
-        // An ordinary user may not set the flag, here as outside.
+        // An ordinary user may not set the flag, inside or outside.
         let holds = out(&place.plain("id -u")) == "0\n";
         assert_eq!(said.contains("----i-"), holds, "{said} {}", err(&output));
         assert_eq!(said.contains("removed"), !holds, "{said}");
@@ -499,7 +499,7 @@ fn lsattr_works_and_chattr_inside_leaves_the_hosts_file_alone() {
 }
 
 #[test]
-fn calls_that_the_kernel_answers_for_a_mount_differ_as_listed() {
+fn calls_answered_by_the_kernel_for_a_mount_differ_as_listed() {
     let look = r#"
 import os, select, sys
 def said(call):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories of views: those of other users, prepared ones, damaged ones, and their end.
+//! Tests directories of views: those of other users, prepared ones, damaged ones, and their end.
 
 use crate::place::{Place, Who, err, out};
 use std::fs;
@@ -14,7 +14,7 @@ fn openpath(place: &Place, args: &[&str]) -> Output {
     command.stdin(std::process::Stdio::null()).output().unwrap()
 }
 
-/// All that acts upon a view, under this name.
+/// The output of all verbs that act on the view of this name.
 fn verbs<'a>(place: &Place, view: &'a str) -> Vec<(&'a str, Output)> {
     vec![
         ("run", place.run(&["--name", view], "echo x > new")),
@@ -28,13 +28,13 @@ fn verbs<'a>(place: &Place, view: &'a str) -> Vec<(&'a str, Output)> {
     ]
 }
 
-/// A sentence, and no more.
+/// Checks that the message is one sentence.
 fn is_sentence(said: &str) -> bool {
     said.starts_with("openpath: ") && said.trim_end().lines().count() == 1
 }
 
 #[test]
-fn view_directory_of_another_user_is_refused_and_nothing_in_it_followed() {
+fn view_directory_of_another_user_is_refused_and_its_links_not_followed() {
     let Some(place) = Place::new("theirs", Who::Caller) else {
         return;
     };
@@ -65,7 +65,7 @@ fn view_directory_of_another_user_is_refused_and_nothing_in_it_followed() {
         assert!(!place.dir.join("made").exists(), "{verb}");
         assert_eq!(place.read("precious"), "precious\n", "{verb}");
     }
-    // The same in a directory of root's own, as an older version may have left it.
+    // The same in a directory of root, as an older version may have left it.
     chown(&dir, Some(0), Some(0)).unwrap();
     for (verb, output) in verbs(&place, "./view") {
         assert!(!output.status.success(), "{verb}");
@@ -114,7 +114,7 @@ fn view_directory_is_private_whatever_the_umask() {
 }
 
 #[test]
-fn damaged_views_are_listed_with_the_remedy_and_never_run() {
+fn damaged_views_are_listed_with_a_remedy_and_never_run() {
     for place in Place::all("damaged") {
         for view in ["lost", "broken", "whole"] {
             let run = place.run(&["--name", view], "echo old > file");
@@ -157,13 +157,13 @@ fn damaged_views_are_listed_with_the_remedy_and_never_run() {
 }
 
 #[test]
-fn discard_that_was_killed_is_finished_by_the_next_run_or_discard() {
+fn killed_discard_is_finished_by_the_next_run_or_discard() {
     for place in Place::all("half-gone") {
         let views = place.dir.join("state/openpath/views");
         for next in ["run", "discard", "discard another"] {
             let run = place.run(&["--name", "v"], "echo old > file");
             assert!(run.status.success(), "{}", err(&run));
-            // As it stands right after the step by which the view ends.
+            // The state right after the step that ends the view.
             let going = views.join("v/.openpath-discarded");
             fs::create_dir(&going).unwrap();
             fs::rename(views.join("v/view.toml"), going.join("view.toml")).unwrap();
@@ -194,7 +194,7 @@ fn discard_that_was_killed_is_finished_by_the_next_run_or_discard() {
 }
 
 #[test]
-fn run_that_fails_leaves_no_view() {
+fn failed_run_leaves_no_view() {
     for place in Place::all("orphan") {
         let output = place.run(
             &["--name", "v", "--hide", "state", "--rw", "/nowhere"],
@@ -209,7 +209,7 @@ fn run_that_fails_leaves_no_view() {
 }
 
 #[test]
-fn command_forges_no_view_and_no_socket_by_any_path_to_their_directories() {
+fn command_forges_no_view_and_no_socket_through_any_path() {
     for place in Place::all("forge") {
         let ways: [(&[&str], &str); 6] = [
             (&["--rw", "."], "."),
@@ -254,7 +254,7 @@ fn command_forges_no_view_and_no_socket_by_any_path_to_their_directories() {
 }
 
 #[test]
-fn view_that_is_named_twice_is_discarded_once() {
+fn view_named_twice_is_discarded_once() {
     for place in Place::all("discard-twice") {
         assert!(place.run(&["-q", "--name", "a"], "true").status.success());
         let done = openpath(&place, &["discard", "a", "a"]);

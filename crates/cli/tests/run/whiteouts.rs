@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kernel overlay inside a view, and the character devices 0:0 that it keeps in its upper
+//! Tests a kernel overlay inside a view, and the character devices 0:0 that it keeps in its upper
 //! directory.
 
 use crate::place::{Place, Who, err, out};
@@ -16,7 +16,7 @@ const LOOK: &str = "cd k/m && find . -printf '%p %y\\n' | sort";
 const WANT: &str = ". d\n./b2 f\n./d2 f\n./dir d\n./moved d\n./newer f\n";
 
 #[test]
-fn kernel_overlay_in_a_view_removes_and_renames_files_for_good() {
+fn kernel_overlay_in_a_view_removes_and_renames_files_durably() {
     let Some(place) = Place::new("whiteouts", Who::Caller) else {
         return;
     };
@@ -26,7 +26,7 @@ fn kernel_overlay_in_a_view_removes_and_renames_files_for_good() {
         let output = place.run(options, &line);
         assert_eq!(out(&output), WANT, "{options:?}: {}", err(&output));
     }
-    // The view is as it was when it is used again, and so is the real tree after a commit.
+    // The next run on the view finds it unchanged, and a commit gives the real tree the same.
     let again = format!("{MOUNT} && {LOOK}");
     let output = place.run(&["--quiet", "--name", "view"], &again);
     assert_eq!(out(&output), WANT, "{}", err(&output));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules that would not mean what their author thinks, and what is said of them.
+//! Tests the messages about rules that would not mean what the user intends.
 
 use crate::live::Running;
 use crate::place::{Place, err, out};
 use std::fs::File;
 
-/// The command does not start, and one sentence says all of `why`.
+/// Checks that the command does not start, and that one sentence has all of `why`.
 fn refused(place: &Place, options: &[&str], why: &[&str]) {
     let output = place.run(options, "echo ran");
     let said = err(&output);
@@ -18,7 +18,7 @@ fn refused(place: &Place, options: &[&str], why: &[&str]) {
 }
 
 #[test]
-fn home_directory_that_no_shell_put_in_is_refused_in_every_rule() {
+fn unexpanded_home_directory_is_refused_in_every_rule() {
     for place in Place::all("home") {
         std::fs::create_dir(place.dir.join("m")).unwrap();
         place.own("m");
@@ -40,7 +40,7 @@ fn home_directory_that_no_shell_put_in_is_refused_in_every_rule() {
             refused(&place, &["--upper", path], &["--upper", "in full"]);
         }
         refused(&place, &["--absent", "$HOME/*.pem"], &["in full"]);
-        // A name of the user's own.
+        // A name that the user chose.
         for path in ["./~/x", "./$x"] {
             let line = format!("mkdir -p '{path}' || echo held");
             let output = place.run(&["--hide-try", path], &line);
@@ -50,7 +50,7 @@ fn home_directory_that_no_shell_put_in_is_refused_in_every_rule() {
 }
 
 #[test]
-fn pattern_in_a_rule_of_a_path_is_refused_unless_a_file_is_called_so() {
+fn pattern_in_a_path_rule_is_refused_unless_a_file_has_that_name() {
     for place in Place::all("glob") {
         for path in ["id_*", "none/id_?", "id_[ab]"] {
             for option in ["--hide", "--hide-try", "--ro", "--ro-try", "--rw", "--pass"] {
@@ -83,7 +83,7 @@ fn comma_in_a_pattern_is_refused_unless_it_is_escaped_or_in_braces() {
             let output = place.run(patterns, line);
             assert_eq!(out(&output), "judged\n", "{}", err(&output));
         }
-        // Nor does a comma in the name of the working directory count.
+        // A comma in the name of the working directory does not count either.
         std::fs::create_dir(place.dir.join("x,y")).unwrap();
         place.own("x,y");
         place.write("x,y/k.pem", "TREASURE\n");
@@ -97,7 +97,7 @@ fn comma_in_a_pattern_is_refused_unless_it_is_escaped_or_in_braces() {
 }
 
 #[test]
-fn write_back_where_others_write_too_is_refused() {
+fn write_back_is_refused_where_others_write_too() {
     for place in Place::all("late-rw") {
         std::fs::create_dir(place.dir.join("w")).unwrap();
         place.own("w");
@@ -118,7 +118,7 @@ fn write_back_where_others_write_too_is_refused() {
 }
 
 #[test]
-fn rule_that_hides_the_working_directory_is_refused_by_its_name() {
+fn rule_that_hides_the_working_directory_is_refused_by_name() {
     for place in Place::all("hide-cwd") {
         let why = ["hides the working directory"];
         refused(&place, &["--hide", "."], &why);
@@ -132,7 +132,7 @@ fn rule_that_hides_the_working_directory_is_refused_by_its_name() {
 }
 
 #[test]
-fn report_to_a_dash_is_refused() {
+fn report_to_dash_is_refused() {
     for place in Place::all("dash") {
         refused(&place, &["--report", "-"], &["--report -", "./-"]);
         assert!(!place.dir.join("-").exists());
@@ -140,7 +140,7 @@ fn report_to_a_dash_is_refused() {
 }
 
 #[test]
-fn view_in_use_is_told_with_its_process_and_the_remedy() {
+fn refusal_of_a_view_in_use_names_its_process_and_the_remedy() {
     for place in Place::all("in-use") {
         let running = Running::start(&place, &["--name", "v"], "true");
         let pid = running.pid();

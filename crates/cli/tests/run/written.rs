@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is written, at once or when the kernel writes it back: that it comes, whole, and what is
-//! said if not.
+//! Tests that written data arrives whole, at once or when the kernel writes it back, and that lost
+//! data is reported.
 
 use crate::place::{Place, err, out};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
-/// Changes a file in the ways in which pages can be ahead of the server: mapped, appended, cut,
-/// before and after it is copied up, and all that without closing or forcing anything.
+/// Changes a file in the ways in which pages can be ahead of the server: mapped, appended,
+/// truncated, before and after its copy-up, without close(2) or fsync(2).
 const LATE: &str = r#"
 import mmap, os
 def page(c): return bytes([ord(c)]) * 4096
@@ -36,11 +36,11 @@ mmap.mmap(new, 0)[1 << 19] = 7
 os.kill(os.getpid(), 9)
 "#;
 
-/// Names of the two ways, and how each is asked for.
+/// The names of the two ways, and the options for each.
 const WAYS: [(&str, &[&str]); 2] = [("at-once", &[]), ("late", &["--write-back"])];
 
 #[test]
-fn what_is_written_late_is_there_at_the_end() {
+fn late_writes_are_complete_at_the_end() {
     for place in Place::all("late") {
         for name in ["mapped", "cut", "moved"] {
             place.write(name, [b'o'; 12_288]);
@@ -54,7 +54,11 @@ fn what_is_written_late_is_there_at_the_end() {
             let options = [&["--name", name], way].concat();
             let output = place.run(&options, "exec python3 late.py");
             assert_eq!(output.status.code(), None, "{}", err(&output));
-            assert!(!err(&output).contains("had no room"), "{}", err(&output));
+            assert!(
+                !err(&output).contains("late writes were lost"),
+                "{}",
+                err(&output)
+            );
             let output = place.run(&options, lengths);
             let expected = "20003\n!8192\n1000\n0000999\nocend1\n1048576\n";
             assert_eq!(out(&output), expected, "{}", err(&output));
@@ -64,25 +68,29 @@ fn what_is_written_late_is_there_at_the_end() {
 }
 
 #[test]
-fn a_full_view_is_said_at_closing_and_in_the_summary() {
+fn full_view_is_reported_at_close_and_in_the_summary() {
     for place in Place::all("late-full") {
-        // A shell does not look at what closing says, so the summary has it.
+        // A shell ignores the result of close(2), so the summary reports the loss.
         let line = "head -c 3000000 /dev/zero > big; echo status $?; echo x > small";
         let options = ["--upper", "memory:1M", "--write-back"];
         let output = place.run(&options, line);
         assert_eq!(out(&output), "status 1\n", "{}", err(&output));
         let said = err(&output);
         assert!(said.contains("No space left"), "{said}");
-        assert!(said.contains("had no room"), "{said}");
+        assert!(said.contains("late writes were lost"), "{said}");
         let line = "head -c 3000000 /dev/zero > big; echo status $?; echo x > small; cat small";
         let output = place.run(&["--upper", "memory:1M"], line);
         assert_eq!(out(&output), "status 1\n", "{}", err(&output));
-        assert!(!err(&output).contains("had no room"), "{}", err(&output));
+        assert!(
+            !err(&output).contains("late writes were lost"),
+            "{}",
+            err(&output)
+        );
     }
 }
 
 #[test]
-fn a_log_that_is_followed_grows() {
+fn followed_log_grows() {
     for place in Place::all("follow") {
         for (_, way) in WAYS {
             followed(&place, way);

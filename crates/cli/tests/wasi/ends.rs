@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How guests end, and what keeps one from being run.
+//! Tests how guests end, and why a guest is refused.
 
 use crate::place::{Place, err, out};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Output, Stdio};
 
-/// Runs a guest that does this; its exit status, and what is said.
+/// Runs a guest with this code; returns its exit status and the messages.
 fn ended(name: &str, options: &[&str], start: &str) -> (i32, String) {
     let place = Place::new(name, false);
     place.guest("guest.wasm", "", start);
@@ -15,7 +15,7 @@ fn ended(name: &str, options: &[&str], start: &str) -> (i32, String) {
 }
 
 #[test]
-fn a_guest_that_returns_or_exits_gives_its_status() {
+fn exit_status_is_that_of_the_guest() {
     assert_eq!(ended("returns", &[], "").0, 0);
     for code in [0, 1, 7, 125, 126, 255] {
         let (got, said) = ended(
@@ -28,14 +28,14 @@ fn a_guest_that_returns_or_exits_gives_its_status() {
 }
 
 #[test]
-fn a_trap_is_told_and_the_changes_too() {
+fn trap_and_changes_are_both_reported() {
     let (code, said) = ended("traps", &[], "unreachable");
     assert_eq!(code, 134, "{said}");
     assert!(
         said.contains("unreachable") && said.contains("nothing changed"),
         "{said}"
     );
-    // Without end a stack is used up, and not the host's.
+    // Endless recursion exhausts the stack of the guest, and not that of the host.
     let (code, said) = ended(
         "deep",
         &[],
@@ -46,7 +46,7 @@ fn a_trap_is_told_and_the_changes_too() {
 }
 
 #[test]
-fn fuel_ends_what_does_not_end() {
+fn fuel_ends_an_endless_guest() {
     let endless = "(loop $again (br $again))";
     let (code, said) = ended("fuel", &["--fuel", "1000000"], endless);
     assert_eq!(code, 134, "{said}");
@@ -55,8 +55,8 @@ fn fuel_ends_what_does_not_end() {
 }
 
 #[test]
-fn memory_grows_as_far_as_it_may() {
-    // 64 pages of 64 KiB are 4 MiB, and one there is.
+fn memory_grows_up_to_its_limit() {
+    // 64 pages of 64 KiB are 4 MiB, and the guest has one already.
     let grow = |pages: u32| {
         format!("(call $exit (i32.eq (memory.grow (i32.const {pages})) (i32.const -1)))")
     };
@@ -65,7 +65,7 @@ fn memory_grows_as_far_as_it_may() {
     assert_eq!(ended("grows", &[], &grow(64)).0, 0);
     let (code, said) = ended("starts", &["--memory", "1K"], "");
     assert_eq!(code, 126, "{said}");
-    // All memories together, and the tables.
+    // All memories and tables count together.
     let more = |what: &str| format!(") {what} (func (export \"more\")");
     for (name, what) in [
         ("two", "(memory 63) (memory 1)".to_owned()),
@@ -85,7 +85,7 @@ fn memory_grows_as_far_as_it_may() {
 }
 
 #[test]
-fn what_cannot_be_run_says_why() {
+fn refused_guest_says_why() {
     let place = Place::new("refused", false);
     let status = |args: &[&str]| {
         let output = place.run(args);
@@ -109,7 +109,7 @@ fn what_cannot_be_run_says_why() {
     assert_eq!(status(&["--memory", "much", "guest.wasm"]).0, 2);
 }
 
-/// Starts a guest, waits until it has said something, and ends it by a signal; what came of it.
+/// Starts a guest, waits for its first output, and ends it by a signal; returns the result.
 fn signalled(place: &Place, signal: Signal, input: Stdio) -> Output {
     let mut command = place.command(&["--json", "guest.wasm"]);
     let mut child = command
@@ -126,13 +126,13 @@ fn signalled(place: &Place, signal: Signal, input: Stdio) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// It makes a file, says its name and a newline.
+/// Makes a file, and prints its name and a newline.
 const MADE: &str = "
     (drop (call $open (i32.const 4) (i32.const 4) (i32.const 1) (i64.const 64)))
     (drop (call $write (i32.const 1) (i32.const 256) (i32.const 5)))";
 
 #[test]
-fn a_signal_ends_a_guest_and_what_it_changed_is_told() {
+fn signal_ends_a_guest_and_its_changes_are_listed() {
     let place = Place::new("signal", false);
     let start = format!("{MADE} (loop $again (br $again))");
     place.guest("guest.wasm", "made\n", &start);
@@ -148,9 +148,9 @@ fn a_signal_ends_a_guest_and_what_it_changed_is_told() {
 }
 
 #[test]
-fn a_signal_ends_a_guest_that_does_not_stop_changing() {
+fn signal_ends_a_guest_that_keeps_changing_files() {
     let place = Place::new("changing", false);
-    // Names beside each other, from `aaaaaaaa` on.
+    // Consecutive names from `aaaaaaaa` on.
     let start = "(local $at i32)
         (drop (call $write (i32.const 1) (i32.const 256) (i32.const 5)))
         (loop $again
@@ -174,7 +174,7 @@ fn a_signal_ends_a_guest_that_does_not_stop_changing() {
 }
 
 #[test]
-fn a_signal_ends_a_guest_that_waits_in_a_call() {
+fn signal_ends_a_guest_that_waits_in_a_call() {
     let place = Place::new("waiting", false);
     let start = format!("{MADE} (drop (call $read (i32.const 0)))");
     place.guest("guest.wasm", "made\n", &start);
@@ -185,7 +185,7 @@ fn a_signal_ends_a_guest_that_waits_in_a_call() {
 }
 
 #[test]
-fn nobody_has_to_read_why_a_guest_ended() {
+fn unread_message_does_not_change_the_status_of_a_guest() {
     let place = Place::new("unread", false);
     place.guest("guest.wasm", "", "unreachable");
     for (options, code) in [(&["-q"][..], 134), (&[], 125)] {
@@ -198,7 +198,7 @@ fn nobody_has_to_read_why_a_guest_ended() {
 }
 
 #[test]
-fn the_start_function_is_a_part_of_the_guest() {
+fn start_function_is_a_part_of_the_guest() {
     let started = |name: &str, options: &[&str], does: &str| {
         let start = format!(
             ") (start $s) (func $s (drop (call $open (i32.const 4) (i32.const 4)
@@ -222,7 +222,7 @@ fn the_start_function_is_a_part_of_the_guest() {
     assert!(said.contains("stack exhausted"), "{said}");
 }
 
-/// The kept modules, by their inodes: one that is written again has another.
+/// The inodes of the cached modules: a module that is written again has another inode.
 fn kept(place: &Place) -> Vec<u64> {
     use std::os::unix::fs::DirEntryExt as _;
     let dir = std::fs::read_dir(place.dir.join("cache/openpath/modules")).unwrap();
@@ -232,7 +232,7 @@ fn kept(place: &Place) -> Vec<u64> {
 }
 
 #[test]
-fn a_compiled_module_is_kept() {
+fn compiled_module_is_cached() {
     for place in Place::all("kept") {
         let start = "(drop (call $write (i32.const 1) (i32.const 256) (i32.const 3)))";
         place.guest("guest.wasm", "hi\n", start);

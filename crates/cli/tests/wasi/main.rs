@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath run` of WebAssembly guests.
+//! Tests `openpath run` with WebAssembly guests.
 
 #![cfg(feature = "wasi")]
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scratch directory, guests in it, and the command run there by root or by an ordinary user.
+//! Provides a scratch directory with guests, in which root or an ordinary user runs the command.
 
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// An ordinary user, who need not be known to the machine.
+/// An ordinary user, with or without an account on the machine.
 const USER: u32 = 1000;
 
 /// Calls of WASI that the guests of these tests make.
@@ -42,14 +42,14 @@ const IMPORTS: &str = r#"
       (i32.load (i32.const 8)))
 "#;
 
-/// A directory that goes with the value.
+/// A directory that is removed when the value is dropped.
 pub(crate) struct Place {
     pub(crate) dir: PathBuf,
     user: bool,
 }
 
 impl Place {
-    /// A directory of the user that runs the tests, or of an ordinary one.
+    /// A directory of the user that runs the tests, or of the ordinary user.
     pub(crate) fn new(name: &str, user: bool) -> Place {
         let dir = format!("openpath-wasi-{name}-{user}-{}", std::process::id());
         let dir = std::env::temp_dir().canonicalize().unwrap().join(dir);
@@ -59,7 +59,7 @@ impl Place {
         place
     }
 
-    /// One for each of the two; only root can be another.
+    /// One place for each of the two users; only root can become the other.
     pub(crate) fn all(name: &str) -> impl Iterator<Item = Place> {
         let root = rustix::process::geteuid().is_root();
         let all = [false, true].into_iter();
@@ -102,7 +102,7 @@ impl Place {
 
     /// `openpath run` with these arguments, in this directory.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        // Else it ignores what who runs the tests does, as in the background of a script.
+        // Otherwise the command ignores signals that the test ignores, as in a background job.
         let mut command = Command::new("env");
         command.args(["--default-signal", env!("CARGO_BIN_EXE_openpath"), "run"]);
         command.args(args).current_dir(&self.dir);
@@ -115,12 +115,12 @@ impl Place {
         command
     }
 
-    /// As [`Place::command`], to its end.
+    /// Runs [`Place::command`] to its end.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
-    /// What a run changed below this directory, as it is told: signs and paths.
+    /// The listed changes of a run below this directory: signs and paths.
     pub(crate) fn told(&self, output: &Output) -> Vec<(String, String)> {
         let text = err(output);
         let line = text.lines().find(|line| line.starts_with('{'));

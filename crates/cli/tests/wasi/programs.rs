@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Real programs as guests: what they say and what they leave is what the same programs say and
-//! leave here.
+//! Tests real programs as guests: their output and their files are the same as those of the native
+//! programs.
 //!
-//! `cargo xtask wasi-programs` builds them and says where they are. Without that there is gofmt, if
-//! there is a Go.
+//! `cargo xtask wasi-programs` builds the programs and passes their place. Without it only gofmt is
+//! tested, if Go is installed.
 
 use crate::place::{Place, err, out};
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A program for this machine, and for WASI.
+/// A program, built for this machine and for WASI.
 struct Program {
     native: PathBuf,
     guest: PathBuf,
 }
 
 impl Program {
-    /// The one of this name, if it was built.
+    /// The program of this name, if it was built.
     fn built(name: &str) -> Option<Program> {
         let dir = std::env::var_os("OPENPATH_WASI_PROGRAMS").map(PathBuf::from);
         let Some(dir) = dir else {
@@ -31,7 +31,7 @@ impl Program {
         })
     }
 
-    /// gofmt, built now if it was not; `None`: there is no Go here.
+    /// gofmt, built now if needed; `None` if Go is not installed.
     fn gofmt() -> Option<Program> {
         if std::env::var_os("OPENPATH_WASI_PROGRAMS").is_some() {
             return Program::built("gofmt");
@@ -57,8 +57,8 @@ impl Program {
         Some(program)
     }
 
-    /// Runs it here and as a guest, each in a tree of its own that `fill` makes; what they say, how
-    /// they end and what they leave must be the same. Compiled modules are kept for the next test.
+    /// Runs the program natively and as a guest, each in its own tree that `fill` makes. Output,
+    /// exit status and resulting files must be equal. Compiled modules are kept for the next test.
     fn same(&self, name: &str, args: &[&str], input: &str, fill: impl Fn(&Path)) {
         let place = Place::new(name, false);
         let tree = place.dir.join("tree");
@@ -83,12 +83,12 @@ impl Program {
         let (here, left) = &ran[0];
         for (guest, left_by_guest) in &ran[1..] {
             assert_eq!(out(guest), out(here), "{}", err(guest));
-            // Go has words of its own for the errors of WASI, with capitals.
+            // Go has its own texts for the errors of WASI, with capitals.
             assert_eq!(err(guest).to_lowercase(), err(here).to_lowercase());
             assert_eq!(guest.status.code(), here.status.code());
             differ(left, left_by_guest);
         }
-        // In a view the real tree stays as it is, and the changes are those that there are.
+        // In a view the real tree stays as it is, and the listed changes are the true ones.
         fill(&tree);
         let before = contents(&tree);
         let wasm = self.guest.display().to_string();
@@ -110,7 +110,7 @@ impl Program {
     }
 }
 
-/// All files of a tree, by their paths.
+/// All files of a tree by path.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut dirs = vec![dir.to_owned()];
@@ -128,7 +128,7 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Says which files differ, and not what is in them.
+/// Reports which files differ, without their contents.
 fn differ(a: &BTreeMap<PathBuf, Vec<u8>>, b: &BTreeMap<PathBuf, Vec<u8>>) {
     let names = a.keys().chain(b.keys());
     let differ: Vec<_> = names.filter(|name| a.get(*name) != b.get(*name)).collect();
@@ -143,7 +143,7 @@ fn goroot() -> Option<PathBuf> {
     Some(PathBuf::from(out(&told).trim()))
 }
 
-/// The Go files of `from`, each line of which has lost its indentation, and so its format.
+/// The Go files of `from`, with the indentation of each line removed.
 fn unformatted(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -155,7 +155,7 @@ fn unformatted(from: &Path, to: &Path) {
             }
         } else if path.extension().is_some_and(|end| end == "go") {
             let text = std::fs::read_to_string(&path).unwrap();
-            // What is between backquotes may mean its spaces.
+            // Spaces between backquotes may matter.
             let text = match text.contains('`') {
                 true => text,
                 false => text.replace("\n\t", "\n  "),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What guests see and change: what a program of the kernel's would, without a mount.
+//! Tests what guests see and change: the same as a native program, but without a mount.
 
 use crate::place::{Place, err, out};
 use std::path::Path;
 
-/// Makes or empties a file of the working directory and writes its name there; exits with the
+/// Makes or empties a file of the working directory and writes its name to it; exits with the
 /// errno.
 fn make(place: &Place, name: &str) {
     let length = name.len();
@@ -18,7 +18,7 @@ fn make(place: &Place, name: &str) {
     place.guest("make.wasm", name, &start);
 }
 
-/// Says what is in a file below a directory; exits with the errno of the open.
+/// Prints a file below a directory; exits with the errno of the open.
 fn cat(place: &Place, dir: u32, name: &str) {
     let length = name.len();
     let start = format!(
@@ -32,13 +32,13 @@ fn cat(place: &Place, dir: u32, name: &str) {
     place.guest("cat.wasm", name, &start);
 }
 
-/// Numbers of WASI for errors.
+/// Error numbers of WASI.
 const ENOENT: i32 = 44;
 const EROFS: i32 = 69;
 const EPERM: i32 = 63;
 
 #[test]
-fn changes_stay_in_the_view_and_are_told() {
+fn changes_of_a_guest_stay_in_the_view_and_are_listed() {
     for place in Place::all("changes") {
         place.write("file", "as it was");
         for (name, kind) in [("file", "modified"), ("new", "added")] {
@@ -64,7 +64,7 @@ fn changes_stay_in_the_view_and_are_told() {
 }
 
 #[test]
-fn the_options_of_a_view_mean_the_same() {
+fn options_mean_the_same_for_guests() {
     for place in Place::all("options") {
         place.make_dir("d");
         place.make_dir("real");
@@ -97,7 +97,7 @@ fn the_options_of_a_view_mean_the_same() {
 }
 
 #[test]
-fn a_named_view_goes_on_and_is_one_with_that_of_programs() {
+fn named_view_is_shared_by_guests_and_programs() {
     for place in Place::all("named") {
         make(&place, "kept");
         let output = place.run(&["--name", "v", "make.wasm"]);
@@ -106,7 +106,7 @@ fn a_named_view_goes_on_and_is_one_with_that_of_programs() {
         cat(&place, 4, "kept");
         assert_eq!(out(&place.run(&["--name", "v", "cat.wasm"])), "kept");
         assert_eq!(place.run(&["cat.wasm"]).status.code(), Some(ENOENT));
-        // A module that is there in the view alone is found as well.
+        // A module that exists only in the view is found too.
         let wasm = std::fs::read(place.dir.join("cat.wasm")).unwrap();
         let upper = format!("state/openpath/views/v/upper{}", place.path("in-view.wasm"));
         std::fs::write(place.dir.join(upper), wasm).unwrap();
@@ -115,13 +115,13 @@ fn a_named_view_goes_on_and_is_one_with_that_of_programs() {
 }
 
 #[test]
-fn absolute_paths_are_of_the_root_of_the_view() {
+fn absolute_paths_start_at_the_root_of_the_view() {
     for place in Place::all("absolute") {
         place.write("file", "found");
         let path = place.path("file");
         cat(&place, 3, path.trim_start_matches('/'));
         assert_eq!(out(&place.run(&["cat.wasm"])), "found");
-        // What it is not given it does not reach.
+        // The guest does not reach a directory that it is not given.
         place.make_dir("only");
         cat(&place, 3, "../file");
         let output = place.run(&["--dir", "only", "cat.wasm"]);
@@ -138,7 +138,7 @@ fn absolute_paths_are_of_the_root_of_the_view() {
 }
 
 #[test]
-fn what_the_kernel_makes_up_is_out_of_reach() {
+fn kernel_file_systems_are_out_of_reach() {
     for place in Place::all("made-up") {
         for path in [
             "proc/self/environ",
@@ -166,10 +166,10 @@ fn what_the_kernel_makes_up_is_out_of_reach() {
 }
 
 #[test]
-fn a_view_that_guests_cannot_have_is_no_reason_to_refuse_a_program() {
+fn view_impossible_for_guests_is_allowed_for_programs() {
     let place = Place::new("native", false);
     place.make_dir("m");
-    // What the view may have instead of the real tree is looked for in it.
+    // A path that may differ in the view is looked up in the view.
     let mounted = place.path("m=mem");
     let options = ["--mount", &mounted, "--rw", "/sys/kernel", "./m/none"];
     let output = place.run(&options);
@@ -177,7 +177,7 @@ fn a_view_that_guests_cannot_have_is_no_reason_to_refuse_a_program() {
 }
 
 #[test]
-fn the_view_says_what_a_command_is() {
+fn view_decides_what_a_command_is() {
     let place = Place::new("decides", false);
     cat(&place, 4, "file");
     place.write("file", "found");
@@ -189,7 +189,7 @@ fn the_view_says_what_a_command_is() {
     assert_eq!(place.run(&["./d/tool"]).status.code(), Some(126));
     let output = place.run(&["--mount", "d=host:real", "./d/tool"]);
     assert_eq!(out(&output), "found", "{}", err(&output));
-    // What was kept of another run too.
+    // The changes that another run kept count too.
     place.run(&["--name", "v", "true"]);
     let upper = place.dir.join("state/openpath/views/v/upper");
     let tool = format!("{}{}", upper.display(), place.path("d/tool"));
@@ -200,7 +200,7 @@ fn the_view_says_what_a_command_is() {
 }
 
 #[test]
-fn a_guest_takes_no_more_of_its_input_than_it_reads() {
+fn guest_consumes_no_more_input_than_it_reads() {
     let place = Place::new("shared", false);
     let start = "(drop (call $write (i32.const 1) (i32.const 4096) (call $read (i32.const 0))))";
     place.guest("echo.wasm", "", start);
@@ -217,7 +217,7 @@ fn a_guest_takes_no_more_of_its_input_than_it_reads() {
 }
 
 #[test]
-fn a_guest_does_not_change_modules_that_are_kept() {
+fn guest_cannot_change_cached_modules() {
     let place = Place::new("guarded", false);
     make(&place, "cache/openpath/modules/x");
     let output = place.run(&["--rw", ".", "make.wasm"]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far a commit is, as a bar on a terminal; elsewhere nothing.
+//! Shows the progress of a commit as a bar on a terminal, and shows nothing elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use openpath_run::{Phase, Watch};
 use std::time::Duration;
 
-/// A commit that is shorter shows none.
+/// A commit that takes less time shows no bar.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A bar for each phase.

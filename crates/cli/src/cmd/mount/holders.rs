@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a mount is in use: which processes hold it, and what is mounted in it.
+//! Finds out why a mount is busy: which processes use it, and what is mounted in it.
 //!
 //! # Rules
-//! R1. Nothing is asked of the mount itself, whose server need not answer: devices are compared,
-//!     and the kernel is told not to bring attributes up to date.
-//! R2. What may not be looked at is counted, so that an empty answer is none.
+//! R1. No request goes to the mount itself, because its server may not answer: devices are
+//!     compared, and statx(2) is told not to update attributes.
+//! R2. Processes that cannot be checked are counted, so that an empty list is not taken for "none".
 
 use crate::summary::text_of;
 use rustix::fs::{AtFlags, CWD, StatxFlags};
@@ -12,13 +12,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// As many are named.
+/// The most processes and mounts that are named.
 const NAMED: usize = 8;
 
 /// A device, as statx(2) tells it.
 type Device = (u32, u32);
 
-/// The end of a sentence: what keeps the mount at `dir` in use, and what helps.
+/// The end of a message: what uses the mount at `dir`, and what to do.
 pub(super) fn of(dir: &Path) -> String {
     let mut parts = inner_mounts(dir);
     let mut hidden = 0;
@@ -37,17 +37,17 @@ pub(super) fn of(dir: &Path) -> String {
     }
     if hidden > 0 {
         parts.push(format!(
-            "{hidden} processes of other users could not be looked at"
+            "{hidden} processes of other users could not be checked"
         ));
     }
     if parts.is_empty() {
         parts.push("no process of this pid namespace uses it".to_owned());
     }
     let parts = parts.join(", ");
-    format!("{parts}; end them, or `openpath umount --lazy` takes it away at once")
+    format!("{parts}; end them, or detach it at once with `openpath umount --lazy`")
 }
 
-/// What is mounted below the mount.
+/// The mounts below the mount.
 fn inner_mounts(dir: &Path) -> Vec<String> {
     let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -60,8 +60,8 @@ fn inner_mounts(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The processes that have something of this device, with their names, and how many were closed to
-/// this user.
+/// The processes that use this device, with their names, and the number of processes that this
+/// user may not check.
 fn holders(device: Device) -> (Vec<(u32, String)>, usize) {
     let mut found = Vec::new();
     let mut closed = 0;
@@ -75,7 +75,7 @@ fn holders(device: Device) -> (Vec<(u32, String)>, usize) {
             }
             Ok(false) => {}
             Err(why) if why.kind() == io::ErrorKind::PermissionDenied => closed += 1,
-            // It ended.
+            // The process has ended.
             Err(_) => {}
         }
     }

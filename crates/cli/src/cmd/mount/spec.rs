@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is to be mounted, in a word: `mem[:size=SIZE,...]`, `host:PATH[,policy=POLICY,...]` or
+//! Parses the word that says what to mount, and makes that tree.
+//!
+//! The word is `mem[:size=SIZE,...]`, `host:PATH[,policy=POLICY,...]` or
 //! `overlay:lower=PATH[,lower=PATH...][,upper=PATH][,policy=POLICY][,null-devices]`.
 
 use std::path::PathBuf;
@@ -21,7 +23,7 @@ pub(crate) enum Spec {
     Mem(MemOptions),
     /// A directory of the host.
     Host(PathBuf, HostOptions),
-    /// Directories of the host, and what takes the changes.
+    /// Directories of the host, and an upper layer for the changes.
     Overlay(Layers),
 }
 
@@ -30,15 +32,15 @@ pub(crate) enum Spec {
 pub(crate) struct Layers {
     /// Topmost first.
     lowers: Vec<PathBuf>,
-    /// `None`: nothing can be changed.
+    /// `None`: the overlay is read-only.
     upper: Option<Upper>,
-    /// Who else changes the lower ones.
+    /// Whether others change the lower layers.
     policy: Policy,
     /// As [`OverlayOptions::null_devices`].
     null_devices: bool,
 }
 
-/// What takes the changes of an overlay.
+/// The upper layer of an overlay, which takes the changes.
 #[derive(Clone, Debug)]
 enum Upper {
     Memory,
@@ -55,18 +57,17 @@ impl FromStr for Spec {
             "host" => host(rest),
             "overlay" => overlay(rest),
             _ => Err(format!(
-                "no tree is called `{kind}`: mem, host:PATH or overlay:lower=PATH"
+                "no tree is called `{kind}`: use mem, host:PATH or overlay:lower=PATH"
             )),
         }
     }
 }
 
 impl Spec {
-    /// Makes the tree; where something is copied up in it, `bar` is told. `taken` is what
-    /// [`Spec::take`] gave.
+    /// Makes the tree; `bar` shows its copy-ups. `taken` comes from [`Spec::take`].
     ///
     /// # Errors
-    /// What its backend meets.
+    /// Those of its back end.
     pub(crate) fn make(
         &self,
         bar: &Arc<Bar>,
@@ -79,7 +80,7 @@ impl Spec {
         }
     }
 
-    /// Whether what is known of a name holds until the tree tells otherwise.
+    /// Whether a cached name stays valid until the tree invalidates it.
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Mem(_) => true,
@@ -89,7 +90,7 @@ impl Spec {
         }
     }
 
-    /// Whether it tells what others change.
+    /// Whether the tree reports the changes of others.
     pub(crate) fn tells(&self) -> bool {
         match self {
             Self::Mem(_) => false,
@@ -99,10 +100,10 @@ impl Spec {
         }
     }
 
-    /// Takes the directory of changes, if there is one, until what this gives is dropped.
+    /// Locks the upper directory, if there is one, until the result is dropped.
     ///
     /// # Errors
-    /// Someone else has it; a commit of it was interrupted; what the file system says.
+    /// Another process holds the lock; a commit was interrupted; errors of the file system.
     pub(crate) fn take(&self) -> Result<Option<ViewLock>, Refusal> {
         match self {
             Self::Overlay(Layers {
@@ -113,7 +114,7 @@ impl Spec {
         }
     }
 
-    /// What the table of mounts shows.
+    /// The source that the table of mounts shows.
     pub(crate) fn source(&self) -> String {
         match self {
             Self::Mem(_) => "mem".to_owned(),
@@ -151,14 +152,14 @@ impl Layers {
     }
 }
 
-/// The settings after what there was to say first: `key=value`, parted by commas.
+/// The settings: `key=value`, separated by commas.
 fn settings(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let words = text.split(',').filter(|word| !word.is_empty());
     words.map(|word| word.split_once('=').unwrap_or((word, "")))
 }
 
-/// A tree in memory with the bounds of tmpfs(5): half of the memory, and an inode for each page of
-/// that.
+/// The options of a tree in memory with the limits of tmpfs(5): half of the memory, and one inode
+/// for each page of that.
 fn half() -> MemOptions {
     let size = openpath_run::half_of_memory();
     MemOptions {
@@ -169,7 +170,7 @@ fn half() -> MemOptions {
 }
 
 fn mem(text: &str) -> Result<Spec, String> {
-    // A program that is not root's may use what it mounts.
+    // An ordinary user may use the tree that they mount.
     let mut options = MemOptions {
         mode: 0o755,
         uid: rustix::process::getuid().as_raw(),
@@ -185,7 +186,7 @@ fn mem(text: &str) -> Result<Spec, String> {
             "gid" => options.gid = number(value)?,
             _ => {
                 return Err(format!(
-                    "mem has no setting `{key}`: size, inodes, mode, uid, gid"
+                    "mem has no setting `{key}`: use size, inodes, mode, uid or gid"
                 ));
             }
         }
@@ -206,7 +207,7 @@ fn host(text: &str) -> Result<Spec, String> {
             "watches" => options.watches_max = number(value)? as usize,
             _ => {
                 return Err(format!(
-                    "host has no setting `{key}`: policy, handles, watches"
+                    "host has no setting `{key}`: use policy, handles or watches"
                 ));
             }
         }
@@ -236,7 +237,7 @@ fn overlay(text: &str) -> Result<Spec, String> {
             "policy" => layers.policy = policy(value)?,
             _ => {
                 return Err(format!(
-                    "overlay has no setting `{key}`: lower, upper, policy, null-devices"
+                    "overlay has no setting `{key}`: use lower, upper, policy or null-devices"
                 ));
             }
         }
@@ -261,23 +262,24 @@ fn policy(text: &str) -> Result<Policy, String> {
         "none" => Policy::None,
         _ => {
             return Err(format!(
-                "no policy `{text}`: exclusive, notify, revalidate, none"
+                "`{text}` is no policy: use exclusive, notify, revalidate or none"
             ));
         }
     })
 }
 
 fn number(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("no number: `{text}`"))
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a number"))
 }
 
 fn octal(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok();
     let mode = mode.filter(|mode| *mode <= 0o7777);
-    mode.ok_or_else(|| format!("no mode: `{text}`"))
+    mode.ok_or_else(|| format!("`{text}` is no mode: write an octal number such as 0755"))
 }
 
-/// A number, maybe with `k`, `m`, `g` or `t` for a power of 1024.
+/// A number, with an optional `k`, `m`, `g` or `t` for a power of 1024.
 pub(crate) fn amount(text: &str) -> Result<u64, String> {
     let shift = match text.bytes().last().map(|b| b.to_ascii_lowercase()) {
         Some(b'k') => 10,
@@ -289,7 +291,7 @@ pub(crate) fn amount(text: &str) -> Result<u64, String> {
     let digits = &text[..text.len() - usize::from(shift != 0)];
     let value = digits.parse::<u64>().ok();
     let value = value.and_then(|value| value.checked_mul(1 << shift));
-    value.ok_or_else(|| format!("no size: `{text}`"))
+    value.ok_or_else(|| format!("`{text}` is no size: write 4096, 64m or 2g"))
 }
 
 #[cfg(test)]
@@ -297,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees_are_said_in_a_word() {
+    fn word_describes_a_tree() {
         let Ok(Spec::Mem(options)) = "mem:size=64m,inodes=10k,mode=1777".parse() else {
             panic!("a tree in memory");
         };

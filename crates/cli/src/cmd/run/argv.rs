@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes the names of hidden paths out of this process's command line.
+//! Removes the names of hidden paths from the command line of this process.
 //!
 //! # Kernel analogue
 //! `/proc/PID/cmdline` shows the memory between `arg_start` and `arg_end` of proc(5), which a
 //! process may overwrite.
 //!
 //! # Rules
-//! R1. Called after the arguments were parsed, for the standard library reads the same memory, and
-//!     before the process stops being dumpable, for `/proc/self/mem` is root's from then on.
+//! R1. [`conceal`] is called after the arguments were parsed, because the standard library reads
+//!     the same memory. It is called while the process is still dumpable, because later only root
+//!     may open `/proc/self/mem`.
 //! R2. Values keep their length, so the other arguments stay where they are.
 
 use openpath_run::Refusal;
@@ -15,15 +16,15 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// The options whose values are names that the command is not to know.
+/// The options with values that the command must not know.
 const SECRET: &[&[u8]] = &[b"--hide", b"--hide-try", b"--absent"];
-/// The field of `/proc/self/stat` that has the address of the arguments, counted from the state.
+/// The field of `/proc/self/stat` with the address of the arguments, counted from the state.
 const ARG_START: usize = 45;
 
 /// Overwrites the values of `--hide`, `--hide-try` and `--absent` with asterisks.
 ///
 /// # Errors
-/// `/proc` shows nothing of this process, or the kernel does not let it write its own memory.
+/// `/proc` does not show this process, or the kernel does not let it write its own memory.
 pub(super) fn conceal() -> Result<(), Refusal> {
     let done = fs::read("/proc/self/cmdline").and_then(|mut line| {
         if mask(&mut line) {
@@ -31,12 +32,12 @@ pub(super) fn conceal() -> Result<(), Refusal> {
         }
         Ok(())
     });
-    let what = "the names of hidden paths would stay in the command line of this process: put \
-        them into a file of --config";
+    let what = "the names of hidden paths would stay visible in the command line of this process: \
+        put them into a file of --config";
     done.map_err(|why| Refusal::step(what, why))
 }
 
-/// Masks the secret values in arguments that end with NUL each, up to `--`; whether there are any.
+/// Masks the secret values in NUL-terminated arguments up to `--`; returns whether there are any.
 fn mask(line: &mut [u8]) -> bool {
     let mut masked = false;
     let mut is_value = false;
@@ -58,10 +59,10 @@ fn mask(line: &mut [u8]) -> bool {
     masked
 }
 
-/// Writes the arguments to where the kernel reads them.
+/// Writes the arguments to the memory where the kernel reads them.
 fn overwrite(line: &[u8]) -> io::Result<()> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name of the program, in parentheses, may have blanks in it.
+    // The name of the program, in parentheses, may contain blanks.
     let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' '));
     let start = fields.and_then(|mut fields| fields.nth(ARG_START)?.parse().ok());
     let start = start.filter(|start| *start != 0).ok_or_else(|| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run is to be, as a file (TOML) and as options say it.
+//! Reads the configuration of a run from a TOML file and from options.
 //!
 //! ```toml
 //! upper = "memory:2G"
@@ -19,21 +19,21 @@ use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// What a run is to be. Paths are from the file's directory on.
+/// The configuration of a run. Paths are relative to the directory of the file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    /// What changes are kept in: `memory`, `memory:SIZE`, or a directory.
+    /// Where the changes are kept: `memory`, `memory:SIZE`, or a directory.
     pub(crate) upper: Option<String>,
-    /// Name to keep the view under.
+    /// The name of the kept view.
     pub(crate) name: Option<String>,
     pub(crate) rw: Vec<PathBuf>,
     pub(crate) ro: Vec<PathBuf>,
-    /// As `ro`, and need not exist.
+    /// Like `ro`, but the paths need not exist.
     #[serde(rename = "ro-try")]
     pub(crate) ro_try: Vec<PathBuf>,
     pub(crate) hide: Vec<PathBuf>,
-    /// As `hide`, and need not exist.
+    /// Like `hide`, but the paths need not exist.
     #[serde(rename = "hide-try")]
     pub(crate) hide_try: Vec<PathBuf>,
     pub(crate) absent: Vec<String>,
@@ -41,21 +41,21 @@ pub(crate) struct Config {
     /// The kernel keeps writes back.
     #[serde(rename = "write-back")]
     pub(crate) write_back: bool,
-    /// Locks of files are answered by the server.
+    /// The server handles file locks.
     pub(crate) locks: bool,
-    /// The kernel's requests are read, also where it has rings for them.
+    /// Requests are read even where the kernel offers rings for them.
     #[serde(rename = "no-rings")]
     pub(crate) no_rings: bool,
-    /// What the command shares with the host.
+    /// The resources that the command shares with the host.
     pub(crate) share: Vec<Share>,
     /// The network of the command.
     pub(crate) net: Net,
-    /// What all processes of the view may use together.
+    /// The limits on what all processes of the view use together.
     pub(crate) limit: Vec<Limit>,
     pub(crate) mounts: Vec<Mount>,
 }
 
-/// A tree in the view, in the words of the OCI's runtime configuration.
+/// A tree in the view, with the keys of the OCI runtime configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mount {
@@ -75,18 +75,18 @@ impl Config {
         let text = std::fs::read_to_string(file).map_err(|why| said(&why))?;
         let mut config: Config = toml::from_str(&text).map_err(|why| said(&why))?;
         let file = std::path::absolute(file).map_err(|why| said(&why))?;
-        // Without links and `..`, which patterns cannot have.
+        // Without links and `..`, because patterns cannot have them.
         let dir = file.parent().unwrap_or(Path::new("/")).canonicalize();
         let settled = config.settle(&dir.map_err(|why| said(&why))?);
         settled.map_err(|why| said(&why))?;
         Ok(config)
     }
 
-    /// Takes all paths, and patterns with a slash, from `dir` on.
+    /// Makes all paths, and patterns with a slash, absolute from `dir`.
     ///
     /// # Errors
-    /// What is no pattern; an upper layer of an unknown kind; a path that is not UTF-8, where it
-    /// must be; a path with a word in front that a shell was to expand.
+    /// A wrong pattern; an upper layer of an unknown kind; a path that is not UTF-8 where it must
+    /// be; a path that begins with `~` or `$`, which a shell would have expanded.
     pub(crate) fn settle(&mut self, dir: &Path) -> Result<(), Refusal> {
         for (option, paths) in [
             ("--rw", &mut self.rw),
@@ -138,7 +138,7 @@ impl Config {
         Ok(())
     }
 
-    /// The plan of settled paths; what the run's name adds to it is not its matter.
+    /// The plan of a settled configuration; it has nothing of the name yet.
     ///
     /// # Errors
     /// Those of [`spec`].
@@ -207,7 +207,7 @@ impl Config {
 }
 
 impl Mount {
-    /// As an option says it.
+    /// The value of the option for this mount.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}={}", self.destination, self.kind);
         if let Some(source) = &self.source {
@@ -218,11 +218,11 @@ impl Mount {
             .fold(text, |text, word| text + "," + word)
     }
 
-    /// From what an option says.
+    /// Parses the value of the option.
     pub(crate) fn parse(text: &str) -> Result<Mount, String> {
-        let (destination, tree) = text
-            .split_once('=')
-            .ok_or_else(|| format!("`{text}` is no mount: write DIR=mem, DIR=host:PATH or ..."))?;
+        let (destination, tree) = text.split_once('=').ok_or_else(|| {
+            format!("`{text}` is no mount: write DIR=mem, DIR=host:PATH or DIR=overlay,...")
+        })?;
         let mut words = tree.split(',').map(str::to_owned);
         let kind = words.next().unwrap_or_default();
         let (kind, source) = match kind.split_once(':') {
@@ -238,13 +238,13 @@ impl Mount {
     }
 }
 
-/// Refuses a path in front of which `~` or a variable is left, which hides nothing: a shell expands
-/// neither in quotes, and nobody does in a file.
+/// Refuses a path that begins with `~` or a variable, which would hide nothing: a shell expands
+/// neither in quotes, and nothing expands them in a file.
 fn check_written(option: &str, path: &Path) -> Result<(), Refusal> {
     match path.as_os_str().as_bytes() {
         [sign @ (b'~' | b'$'), ..] => Err(Refusal::new(format!(
-            "{option} {0}: `{1}` is not expanded here: write the path in full, or ./{0} for this \
-             very name",
+            "{option} {0}: `{1}` is not expanded here: write the path in full, or ./{0} for a name \
+             that begins so",
             text_of(path),
             char::from(*sign)
         ))),
@@ -260,7 +260,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_example_is_a_plan() {
+    fn file_gives_a_plan_and_survives_a_round_trip() {
         let text = "upper = \"memory:2G\"\nrw = [\"t\"]\nabsent = [\"*.pem\"]\n\
             [[mounts]]\ndestination = \"/scratch\"\ntype = \"mem\"\noptions = [\"size=256M\"]\n";
         let config: Config = toml::from_str(text).unwrap();
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(again.plan(Path::new("/w")).unwrap(), plan);
     }
 
-    /// The keys that a parser of `T` knows, as its error says.
+    /// The keys that a parser of `T` knows, from its error.
     fn keys<T: serde::de::DeserializeOwned>(text: &str) -> BTreeSet<String> {
         let why = toml::from_str::<T>(text).err().unwrap().to_string();
         let known = why.split_once("expected").unwrap().1;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_key_and_mount_without_a_tree_are_refused() {
         assert!(toml::from_str::<Config>("read-write = []\n").is_err());
         assert!(Mount::parse("/x").is_err());
         let mount = Mount::parse("/x=host:/y,ro").unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_with_a_slash_are_taken_from_the_files_directory_on() {
+    fn patterns_with_a_slash_are_relative_to_the_directory_of_the_file() {
         let text = "absent = [\"*.pem\", \"keys/*\", \"/etc/*.key\"]\n";
         let mut config: Config = toml::from_str(text).unwrap();
         config.settle(Path::new("/w*")).unwrap();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_taken_from_the_files_directory_on() {
+    fn layers_are_relative_to_the_directory_of_the_file() {
         let text = "[[mounts]]\ndestination = \"m\"\ntype = \"overlay\"\n\
             options = [\"lower=a\", \"lower=/b\", \"upper=memory:1M\", \"ro\"]\n";
         let mut config: Config = toml::from_str(text).unwrap();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a command is: a program of the kernel's, or WebAssembly, told apart by the first bytes of
-//! its file.
+//! Finds the file of a command, and tells native programs from WebAssembly by its first bytes.
 //!
-//! A name without a slash is looked for as a shell does, in the directories of `PATH`: what may not
-//! be executed is passed over. WebAssembly need not be executable: where nothing is found so, it is
-//! meant if it lies in one of them, or in the working directory.
+//! A name without a slash is looked up as a shell does, in the directories of `PATH`: files that
+//! may not be executed are skipped. WebAssembly need not be executable: if no executable file is
+//! found, a WebAssembly file in one of these directories or in the working directory is taken.
 
 use rustix::fs::Access;
 use std::ffi::OsStr;
@@ -12,9 +11,9 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where commands are looked for if nothing is said, as execvp(3) does.
+/// The search path if `PATH` is not set, as in execvp(3).
 const PATH: &str = "/bin:/usr/bin";
-/// Bytes by which a file is known.
+/// The number of first bytes that tell what a file is.
 pub(crate) const HEAD: usize = 8;
 
 /// What a file is, by its first bytes.
@@ -38,16 +37,16 @@ impl What {
     }
 }
 
-/// What is known of a file.
+/// The facts about a file that decide what it is.
 pub(crate) struct File {
-    /// Its first bytes; none if it cannot be read.
+    /// Its first bytes; empty if it cannot be read.
     pub(crate) head: Vec<u8>,
     /// Whether this user may execute it.
     pub(crate) executable: bool,
 }
 
-/// Where the file of a command may be: of one without a slash, in the directories of `PATH`, and
-/// last in the working directory.
+/// The paths where the file of a command may be. For a name without a slash these are in the
+/// directories of `PATH`, and last in the working directory.
 pub(crate) fn places(command: &OsStr, cwd: &Path) -> Vec<PathBuf> {
     let here = cwd.join(command);
     if command.as_bytes().contains(&b'/') {
@@ -58,7 +57,7 @@ pub(crate) fn places(command: &OsStr, cwd: &Path) -> Vec<PathBuf> {
     dirs.chain([here]).collect()
 }
 
-/// The file of a command and what it is, by what `file` says of a path; `None`: there is no file.
+/// The file of a command and what it is; `file` looks at a path. `None`: there is no such file.
 pub(crate) fn find(
     command: &OsStr,
     cwd: &Path,
@@ -105,7 +104,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     #[test]
-    fn a_file_is_known_by_its_first_bytes() {
+    fn first_bytes_tell_what_a_file_is() {
         assert_eq!(What::of(b"\0asm\x01\0\0\0..."), What::Module);
         assert_eq!(What::of(b"\0asm\x0d\0\x01\0..."), What::Component);
         for other in [&b"\x7fELF\x02\x01\x01\0"[..], b"\0asm", b"#!/bin/sh\n", b""] {
@@ -116,13 +115,13 @@ mod tests {
     const WASM: &[u8] = b"\0asm\x01\0\0\0";
     const ELF: &[u8] = b"\x7fELF\x02\x01\x01\0";
 
-    /// What is found in the directory `/w` of a tree of paths, first bytes, and who is executable.
+    /// What is found from the directory `/w` in a tree of paths, first bytes and executable bits.
     fn found(command: &str, tree: &[(&str, &[u8], bool)]) -> Option<(PathBuf, What)> {
-        // A path that has only what is not `.`.
+        // A path without `.`.
         let plain = |path: &Path| path.components().collect::<PathBuf>();
         let known = |path: &Path, name: &str| {
             let path = plain(path);
-            // Wherever PATH leads.
+            // `PATH/` is any directory of the search path.
             name.strip_prefix("PATH")
                 .map_or(path == Path::new(name), |end| {
                     !path.starts_with("/w") && path.ends_with(end.trim_start_matches('/'))
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_in_the_working_directory_needs_no_slash() {
+    fn module_in_the_working_directory_needs_no_slash() {
         let tree: &[(&str, &[u8], bool)] = &[
             ("/w/app.wasm", WASM, false),
             ("/w/sh", WASM, true),
@@ -156,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_executed_stands_back_in_the_path() {
+    fn executable_file_in_the_path_precedes_an_earlier_module() {
         let last = |head, executable| ("PATH/jq", head, executable);
         let dirs = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect::<Vec<_>>();
         let first = dirs[0].join("jq");
         let first = first.to_str().unwrap();
         let what = |tree: &[(&str, &[u8], bool)]| found("jq", tree).map(|(_, what)| what);
-        // Each in the first directory, and then another in all others.
+        // One file in the first directory, another in all others.
         for (before, after, wanted) in [
             ((WASM, false), (ELF, true), Some(What::Other)),
             ((&b"data"[..], false), (WASM, true), Some(What::Module)),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that a run writes to for its user: the report and the log.
+//! Opens and writes the files that a run writes for its user: the report and the log.
 //!
 //! # Rules
 //! R1. Each is opened by its path once, before the command starts. The command may put a link or a
-//!     FIFO in its place afterwards: that is never opened.
-//! R2. A report is written without waiting for a reader for longer than [`PATIENCE`].
+//!     FIFO in its place afterwards, which is never opened.
+//! R2. Writing a report waits for its reader no longer than [`PATIENCE`].
 
 use anstream::adapter::StripBytes;
 use openpath_run::Refusal;
@@ -15,25 +15,25 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How long the reader of a report (a pipe, a terminal) may take none of it.
+/// How long the reader of a report (a pipe, a terminal) may read nothing.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 10,
     tv_nsec: 0,
 };
-/// How much of a report is written at once.
+/// How many bytes of a report are written at once.
 const PIECE: usize = 1 << 16;
-/// New files, before the umask.
+/// The mode of new files, before the umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
 /// The file of `--report`, open.
 #[derive(Debug)]
 pub(super) struct Report {
     file: OwnedFd,
-    /// Its length can be set.
+    /// Whether its length can be set.
     regular: bool,
 }
 
-/// What became of a report.
+/// Where a report is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Written {
     /// It is in the file.
@@ -43,15 +43,15 @@ pub(super) enum Written {
 }
 
 impl Report {
-    /// Opens the file, made if there is none. What it holds stays until the report is written.
+    /// Opens the file, or makes it. Its content stays until the report is written.
     ///
     /// # Errors
-    /// It is `-`; it cannot be opened for writing; it is a FIFO without a reader.
+    /// The path is `-`; it cannot be opened for writing; it is a FIFO without a reader.
     pub(super) fn open(path: &Path) -> Result<Report, Refusal> {
         if path == Path::new("-") {
             return Err(Refusal::new(
-                "--report -: the summary goes to standard error without --report: leave it out, or \
-                 write ./- for a file of this name",
+                "--report -: the summary goes to standard error without --report: leave the option \
+                 out, or write ./- for a file of this name",
             ));
         }
         let file = open("--report", path, OFlags::empty())?;
@@ -59,7 +59,7 @@ impl Report {
         Ok(Report { file, regular })
     }
 
-    /// Replaces what the file holds by what `write` gives, piece by piece.
+    /// Replaces the content of the file by what `write` writes, piece by piece.
     pub(super) fn write(
         self,
         write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
@@ -83,13 +83,13 @@ impl Report {
     }
 }
 
-/// Opens the file of a log, made if there is none.
+/// Opens the file of a log, or makes it.
 ///
 /// # Errors
-/// It cannot be opened for writing; it is a FIFO without a reader.
+/// The path cannot be opened for writing; it is a FIFO without a reader.
 pub(super) fn open_log(path: &Path) -> Result<OwnedFd, Refusal> {
     let file = open("--log", path, OFlags::APPEND)?;
-    // The thread that writes it is the only one that waits for its reader.
+    // Only the thread that writes the log waits for its reader.
     let blocking = |file: &OwnedFd| {
         let flags = rustix::fs::fcntl_getfl(file)?;
         rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)
@@ -98,7 +98,7 @@ pub(super) fn open_log(path: &Path) -> Result<OwnedFd, Refusal> {
     Ok(file)
 }
 
-/// `O_NONBLOCK`: a FIFO without a reader is an error, and not waited for.
+/// Opens a file for writing. With `O_NONBLOCK`, a FIFO without a reader is an error at once.
 fn open(option: &str, path: &Path, more: OFlags) -> Result<OwnedFd, Refusal> {
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -118,7 +118,7 @@ fn is_regular(file: &OwnedFd) -> Result<bool, Errno> {
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
-/// Takes colours out of what is written.
+/// A writer that removes colours.
 pub(super) struct Plain<'a> {
     out: &'a mut dyn io::Write,
     colours: StripBytes,
@@ -144,7 +144,7 @@ impl io::Write for Plain<'_> {
     }
 }
 
-/// A reader that is waited for (R2).
+/// A writer that waits for its reader (R2).
 struct Patient(OwnedFd);
 
 impl io::Write for Patient {
@@ -157,7 +157,7 @@ impl io::Write for Patient {
     }
 }
 
-/// R2
+/// Writes all, and waits for the reader when needed (R2).
 fn write_patiently(file: &OwnedFd, mut text: &[u8]) -> io::Result<()> {
     while !text.is_empty() {
         match rustix::io::write(file, text) {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn report_replaces_what_the_file_held_when_it_is_written() {
+    fn report_replaces_the_content_of_its_file_when_it_is_written() {
         let dir = scratch("replace");
         let path = dir.join("report");
         std::fs::write(&path, "a longer text than the report").unwrap();

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules of a run: those that its options and its file give, and those that are kept with its
-//! view.
+//! Checks the rules of a run: those that its options and its file give, and those that are kept
+//! with its view.
 //!
 //! # Rules
-//! R1. A path that does not exist is an error, unless the option says that it need not: it is
-//!     mostly a slip, and hides nothing that its author thinks of.
-//! R2. Kept rules have paths without links. One that has become a link, or that is gone where it is
-//!     needed, cannot hold any more, and is an error: who could change the tree meanwhile must not
-//!     choose what a run may change.
-//! R3. What is given adds to what is kept. What would loosen a kept rule is refused.
+//! R1. A path that does not exist is an error, unless the option allows it: such a path is mostly a
+//!     slip, and does not hide what the user means.
+//! R2. Kept rules have paths without links. If such a path has become a link, or is needed and
+//!     gone, the rule cannot hold any more, and the run is refused: a command that changed the tree
+//!     meanwhile must not choose what a run may change.
+//! R3. New rules add to the kept ones. A rule that would loosen a kept one is refused.
 
 use super::config::{Config, Mount};
 use openpath_run::{Limits, Net, PathBytes, Plan, Refusal, spec};
 use std::path::{Component, Path, PathBuf};
 
-/// What loosening a kept rule takes.
-const REPLACE: &str = "say all rules anew with --replace-rules";
+/// How to loosen a kept rule.
+const REPLACE: &str = "give all rules again with --replace-rules";
 
-/// The directories of a configuration that the command may change, by their options.
+/// The directories of a configuration that the command may change, with their options.
 type Named = Vec<(&'static str, PathBuf)>;
 
 impl Config {
-    /// Replaces each path by where it leads; gives those that were named to be changed or mounted.
+    /// Resolves each path; returns the directories that options name to be changed or mounted.
     ///
     /// # Errors
     /// R1; a path with `..` that leads nowhere; a pattern.
@@ -55,8 +55,8 @@ impl Config {
             if missing && !mounted(path) {
                 let path = path.display();
                 return Err(Refusal::new(format!(
-                    "--ro {path}: there is no such path: if nothing is to be made there, say \
-                     --ro-try"
+                    "--ro {path}: there is no such path: use --ro-try to keep the command from \
+                     making it"
                 )));
             }
             *path = place(path)?;
@@ -69,8 +69,8 @@ impl Config {
             if missing && !mounted(path) {
                 let path = path.display();
                 return Err(Refusal::new(format!(
-                    "--hide {path}: there is no such path: if it is not to be made either, say \
-                     --hide-try"
+                    "--hide {path}: there is no such path: use --hide-try to keep the command from \
+                     making it"
                 )));
             }
         }
@@ -91,14 +91,14 @@ impl Config {
         rw.chain(pass).chain(mounts).collect()
     }
 
-    /// Directories of changes of mounts. A link on the way to one is followed when it is opened,
-    /// and must not be one that the command can change.
+    /// The upper directories of mounts. Opening one follows links on the way to it, which the
+    /// command must not be able to change.
     pub(super) fn uppers(&self) -> Named {
         let uppers = self.mounts.iter().filter_map(Mount::upper);
         uppers.map(|path| ("--mount", path)).collect()
     }
 
-    /// Refuses patterns in rules of paths, which would hide nothing.
+    /// Refuses patterns in rules for paths: they would hide nothing.
     fn check_patterns(&self) -> Result<(), Refusal> {
         for (option, paths) in [
             ("--rw", &self.rw),
@@ -127,8 +127,8 @@ impl Config {
         Ok(())
     }
 
-    /// The rules that are kept with a view of this (resolved) configuration: all that restricts or
-    /// opens, and nothing of how the view is made. Later their paths need not exist.
+    /// The rules of this (resolved) configuration that are kept with its view: those that restrict
+    /// or open paths, and nothing about how the view is made. Later their paths need not exist.
     ///
     /// # Errors
     /// A path that is not UTF-8.
@@ -153,7 +153,7 @@ impl Config {
     /// The rules that were kept with the view `name`.
     ///
     /// # Errors
-    /// R2; no such rules are known here.
+    /// R2; this version cannot read the rules.
     pub(super) fn from_rules(name: &str, text: &str) -> Result<Config, Refusal> {
         let rules: Config = toml::from_str(text).map_err(|why| {
             let text = format!("the rules of the view {name} cannot be read");
@@ -165,8 +165,8 @@ impl Config {
             if path.symlink_metadata().is_err_and(|why| is_missing(&why)) {
                 let path = path.display();
                 return Err(Refusal::new(format!(
-                    "a rule of the view {name} cannot hold: there is no {path} any more: make it \
-                     again, or {REPLACE}"
+                    "a rule of the view {name} cannot hold, because there is no {path} any more: \
+                     make it again, or {REPLACE}"
                 )));
             }
         }
@@ -174,7 +174,8 @@ impl Config {
             if place(path)? != *path {
                 let path = path.display();
                 return Err(Refusal::new(format!(
-                    "a rule of the view {name} cannot hold: {path} leads elsewhere now: {REPLACE}"
+                    "a rule of the view {name} cannot hold, because {path} leads elsewhere now: \
+                     {REPLACE}"
                 )));
             }
         }
@@ -184,8 +185,8 @@ impl Config {
     /// Adds the rules that are kept with the view `name` (R3).
     ///
     /// # Errors
-    /// A rule that was given and one that is kept are of one path, or within another, and mean
-    /// different things.
+    /// A new rule contradicts a kept one: both are about the same path, or about a path within the
+    /// other.
     pub(super) fn add_kept(&mut self, name: &str, kept: Config) -> Result<(), Refusal> {
         for (mine, theirs) in [(&*self, &kept), (&kept, self)] {
             for (option, open) in mine.opened() {
@@ -194,8 +195,8 @@ impl Config {
                 let mut fixed = fixed.iter().filter(|(_, fixed)| open.starts_with(fixed));
                 if let Some((_, fixed)) = fixed.next().filter(|_| !known) {
                     return Err(Refusal::new(format!(
-                        "{option} {} and --ro {}: one is kept with the view {name}, and the other \
-                         is not: {REPLACE}",
+                        "{option} {} contradicts --ro {}, and only one of them is kept with the \
+                         view {name}: {REPLACE}",
                         open.display(),
                         fixed.display()
                     )));
@@ -204,7 +205,7 @@ impl Config {
         }
         self.check_passes(name, &kept)?;
         self.check_sources(name, &kept)?;
-        // Each field has to be thought of: what is not taken over is a rule that is forgotten.
+        // Names each field, because a field that is not added is a forgotten rule.
         let Config {
             rw,
             ro,
@@ -239,7 +240,7 @@ impl Config {
         known.add(&limit);
         if let Some((limit, kept)) = limits.loosened(&known) {
             return Err(Refusal::new(format!(
-                "--limit {limit}: `{kept}` is kept with the view {name}: {REPLACE}"
+                "--limit {limit} loosens `{kept}`, which is kept with the view {name}: {REPLACE}"
             )));
         }
         limits.add(&limit);
@@ -247,7 +248,7 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses what passes anew where a kept pattern reaches.
+    /// Refuses a new `--pass` where a kept pattern applies.
     fn check_passes(&self, name: &str, kept: &Config) -> Result<(), Refusal> {
         let own = Plan::default().pass;
         let is_new = |pass: &&PathBuf| {
@@ -258,8 +259,8 @@ impl Config {
             let mut reaching = kept.absent.iter().filter(|glob| may_reach(glob, pass));
             if let Some(glob) = reaching.next() {
                 return Err(Refusal::new(format!(
-                    "--pass {}: `--absent {glob}` is kept with the view {name}, and does not \
-                     hold in what passes: {REPLACE}",
+                    "--pass {}: `--absent {glob}` is kept with the view {name}, and would not hold \
+                     in what passes: {REPLACE}",
                     pass.display()
                 )));
             }
@@ -267,8 +268,8 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses new mounts that show what a kept rule hides, or change what one protects, under
-    /// another path.
+    /// Refuses new mounts that show under another path what a kept rule hides, or that let the
+    /// command change there what a kept rule protects.
     fn check_sources(&self, view: &str, kept: &Config) -> Result<(), Refusal> {
         let meet = |a: &Path, b: &Path| a.starts_with(b) || b.starts_with(a);
         for mount in self
@@ -278,7 +279,7 @@ impl Config {
         {
             let refused = |source: &Path, rule: String| {
                 Err(Refusal::new(format!(
-                    "--mount {}: `{rule}` is kept with the view {view}, and does not hold for {} \
+                    "--mount {}: `{rule}` is kept with the view {view}, and would not hold for {} \
                      under another path: {REPLACE}",
                     mount.destination,
                     source.display()
@@ -306,13 +307,13 @@ impl Config {
         Ok(())
     }
 
-    /// What cannot be changed.
+    /// The paths that the command cannot change.
     fn fixed(&self) -> Named {
         let fixed = self.ro.iter().chain(&self.ro_try);
         fixed.map(|path| ("--ro", path.clone())).collect()
     }
 
-    /// What can be changed wherever it is.
+    /// The paths that the command can change whatever is above them.
     fn opened(&self) -> Named {
         let mounts = self.mounts.iter().filter(|mount| !mount.is_read_only());
         let mounts = mounts.map(|mount| ("--mount", PathBuf::from(&mount.destination)));
@@ -322,8 +323,8 @@ impl Config {
     }
 }
 
-/// Whether a pattern may mean something in a directory: one of a name does everywhere, one of a
-/// path if the part without wildcards leads there or on the way.
+/// Whether a pattern may match in a directory: a pattern of a name may match everywhere, a pattern
+/// of a path if its part without wildcards is within the directory or above it.
 fn may_reach(glob: &str, dir: &Path) -> bool {
     if !glob.contains('/') {
         return true;
@@ -344,7 +345,7 @@ impl Mount {
         self.options.iter().any(|option| option == "ro")
     }
 
-    /// Directories of the host that it shows: its source, or its lower layers.
+    /// The directories of the host that the mount shows: its source, or its lower layers.
     fn read(&self) -> Vec<PathBuf> {
         let source = self.source.as_deref().filter(|_| self.kind == "host");
         let lowers = self
@@ -358,7 +359,7 @@ impl Mount {
             .collect()
     }
 
-    /// The directory that takes its changes, if one does.
+    /// The directory that takes the changes of the mount, if there is one.
     fn upper(&self) -> Option<PathBuf> {
         let mut uppers = self
             .options
@@ -388,7 +389,7 @@ impl Mount {
     }
 }
 
-/// Adds what is not there yet.
+/// Adds the items that are missing.
 fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
     for one in more {
         if !to.contains(&one) {
@@ -397,14 +398,14 @@ fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
     }
 }
 
-/// Refuses what is no directory.
+/// Refuses a path that is not a directory.
 fn directory(option: &str, path: &Path) -> Result<(), Refusal> {
     let said = |why: &dyn std::fmt::Display| {
         Err(Refusal::new(format!("{option} {}: {why}", path.display())))
     };
     match path.metadata() {
         Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => said(&"it is no directory"),
+        Ok(_) => said(&"it is not a directory"),
         Err(why) if is_missing(&why) => said(&"there is no such directory"),
         Err(why) => said(&why),
     }

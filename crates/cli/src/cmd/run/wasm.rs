@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A WebAssembly guest on the view, in this process.
+//! Runs a WebAssembly guest on the view, in this process.
 //!
 //! # Map
 //! | module | what |
 //! |---|---|
-//! | `options` | what is said of guests alone |
-//! | `guest` | compiles, starts and ends one |
-//! | `limits` | the memory that it may have |
-//! | `stop` | signals that end it |
+//! | `options` | the options for guests only |
+//! | `guest` | compiles, starts and ends a guest |
+//! | `limits` | the memory that a guest may have |
+//! | `stop` | signals that end a guest |
 //!
-//! The guest runs on a thread of its own, from its start function on. The first one waits for its
-//! end, or for a signal: then the guest makes no further call, and the first thread says what
-//! changed and dies of the signal, wherever the guest is.
+//! The guest runs on a thread of its own, from its start function on. The first thread waits for
+//! the guest's end or for a signal. After a signal the guest makes no further call: the first
+//! thread prints the changes and dies of the signal, wherever the guest is.
 //!
 //! # Rules
-//! R1. A signal is died of. Nothing waits for the guest, or for what is to be told of it, without
-//!     an end; and a second signal is died of at once.
-//! R2. A kept view is held as long as a guest may change it: until this process ends.
+//! R1. A signal ends this process. It waits for the guest and for the changes only for a bounded
+//!     time, and a second signal ends it at once.
+//! R2. A kept view stays locked as long as a guest may change it: until this process ends.
 
 mod guest;
 mod limits;
@@ -47,32 +47,32 @@ use std::time::Duration;
 
 /// The longest module, in bytes.
 const MODULE_MAX: usize = 1 << 30;
-/// How long a guest that was ended may take to end the call that it is in.
+/// How long an ended guest may take to finish its current call.
 const LAST_CALL: Duration = Duration::from_millis(250);
-/// How long it may take to see what a guest has changed that did not end by then.
+/// How long collecting the changes may take if the guest has not ended by then.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// What the first thread waits for.
 enum Told {
-    /// The guest ended, with this exit status; or it could not be started.
+    /// The guest ended with this exit status, or could not be started.
     Over(Result<u8, Refusal>),
     Signal(i32),
 }
 
-/// A guest's view, once it is known that the command is one.
+/// The view of a guest, and its file there.
 pub(super) struct Guest {
     here: Here,
     file: PathBuf,
     cache: Option<Cache>,
 }
 
-/// The guest that the command is, if it is one: in the view, which is looked into where it may have
-/// another file than the real tree.
+/// The guest, if the command is one. The file is looked up in the view if the view may have another
+/// file than the real tree.
 pub(super) fn find(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<Guest>, Refusal> {
     let limit = getrlimit(Resource::Nofile);
     let found = look(args, plan, cwd);
     if !matches!(found, Ok(Some(_))) {
-        // A view raises it, and what is started otherwise is started as this was.
+        // Building a view raises the limit; a native program gets the limit of the caller.
         setrlimit(Resource::Nofile, limit).ok();
     }
     found
@@ -100,7 +100,7 @@ fn look(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<Guest>, Refusal> 
     let built = Here::build(plan, &guarded, Some(telling));
     let built = built.and_then(|here| Ok((here.task(cwd)?, here)));
     let (task, here) = match built {
-        // What a guest's view cannot be, that of another program may.
+        // The view of a native program has fewer restrictions than that of a guest.
         Err(_) if !module => return Ok(None),
         built => built?,
     };
@@ -115,8 +115,8 @@ fn look(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<Guest>, Refusal> 
     }
 }
 
-/// Whether a view may have something else at one of these paths than the real tree has: what it has
-/// kept, or another tree.
+/// Whether a view may differ from the real tree at one of these paths: by a kept change, or by
+/// another tree.
 fn differs(plan: &Plan, places: &[PathBuf]) -> bool {
     let kept = match &plan.upper {
         Upper::Directory(dir) => Some(dir.path().join("upper")),
@@ -135,7 +135,7 @@ fn differs(plan: &Plan, places: &[PathBuf]) -> bool {
     places.any(|path| mounted(path) || kept(path).is_some())
 }
 
-/// Runs it; its exit status.
+/// Runs the guest; returns its exit status.
 pub(super) fn run(
     args: &Args,
     plan: &Plan,
@@ -149,7 +149,7 @@ pub(super) fn run(
     let ready = Ready::new(args, cwd, task, &wasm, cache.as_ref())?;
     drop(wasm);
     let (tell, told) = channel();
-    stop::listen(tell.clone()).map_err(|why| Refusal::step("signals cannot be waited for", why))?;
+    stop::listen(tell.clone()).map_err(|why| Refusal::step("cannot wait for signals", why))?;
     let interrupt = ready.interrupt();
     guest::spawn(move || ready.run(), tell)?;
     let (ended, _held) = match told.recv() {
@@ -159,23 +159,23 @@ pub(super) fn run(
             stopped(here, &told, signal)
         }
         // Two threads have a sender, and each sends before it ends.
-        Err(_) => return Err(Refusal::new("the guest's thread is gone")),
+        Err(_) => return Err(Refusal::new("the thread of the guest is gone")),
     };
     end(args, plan, ended, report)
 }
 
-/// How a guest ended that makes no further call: what it computes may go on, and one call. The view
-/// is to be held until this process ends.
+/// The end of a guest that makes no further call; its computation and its current call may go on.
+/// The returned view must stay locked until this process ends.
 fn stopped(here: Here, told: &Receiver<Told>, signal: i32) -> (Ended, Option<Here>) {
     let ended = End::Signal(signal);
     if told.recv_timeout(LAST_CALL).is_ok() {
         return (here.end(ended), Some(here));
     }
-    // The call may be stuck where the look would be too.
+    // If the call is stuck, reading the changes may be stuck in the same place.
     let (tell, seen) = channel();
     let looking = std::thread::Builder::new().spawn(move || {
         let seen = here.end(ended);
-        // Who is not waited for any more holds the view all the same.
+        // The receiver gave up: the view stays locked.
         if let Err(unheard) = tell.send((seen, here)) {
             std::mem::forget(unheard);
         }
@@ -183,12 +183,12 @@ fn stopped(here: Here, told: &Receiver<Told>, signal: i32) -> (Ended, Option<Her
     let why = match looking.map(|_| seen.recv_timeout(LOOK)) {
         Ok(Ok((seen, here))) => return (seen, Some(here)),
         Ok(Err(_)) => Refusal::new("a call of the guest does not end"),
-        Err(why) => Refusal::step("there is no thread to look", why),
+        Err(why) => Refusal::step("no thread can be started to collect the changes", why),
     };
     (Ended::untold(ended, why), None)
 }
 
-/// Where compiled modules are kept, if there is a place for them.
+/// The directory of compiled modules, if there is a place for one.
 fn cache_dir() -> Option<PathBuf> {
     let absolute = |name: &str| {
         let path = std::env::var_os(name).map(PathBuf::from);
@@ -198,7 +198,7 @@ fn cache_dir() -> Option<PathBuf> {
     Some(top.join("openpath/modules"))
 }
 
-/// The cache there; a guest runs without one too.
+/// Opens the cache; a guest runs without one too.
 fn open_cache(dir: &Path) -> Option<Cache> {
     let opened = Cache::open(dir);
     if let Err(why) = &opened {
@@ -208,11 +208,11 @@ fn open_cache(dir: &Path) -> Option<Cache> {
 }
 
 fn component(command: &OsString) -> Refusal {
-    let why = "a component of WebAssembly, of which only modules are run";
+    let why = "it is a WebAssembly component, and only modules can be run";
     Refusal::not_executable(command, why)
 }
 
-/// A file of the view.
+/// The facts about a file of the view.
 fn looked(task: &Task, path: &Path) -> Option<magic::File> {
     let path: PathBytes = path.into();
     let name = path.path().as_os_str().as_bytes();
@@ -224,18 +224,18 @@ fn looked(task: &Task, path: &Path) -> Option<magic::File> {
     })
 }
 
-/// All of a module.
+/// Reads a whole module.
 fn read(task: &Task, path: &Path) -> Result<Vec<u8>, Refusal> {
     let name = path.as_os_str();
     let wasm = load(task, path, MODULE_MAX);
     let wasm = wasm.map_err(|why| Refusal::not_executable(name, why))?;
     if wasm.len() == MODULE_MAX {
-        return Err(Refusal::not_executable(name, "too long"));
+        return Err(Refusal::not_executable(name, "it has 1 GiB or more"));
     }
     Ok(wasm)
 }
 
-/// A file of the view, no more than `max` bytes of it.
+/// Reads a file of the view, up to `max` bytes.
 fn load(task: &Task, path: &Path, max: usize) -> Result<Vec<u8>, Errno> {
     let fd = task.open(path.as_os_str().as_bytes(), O_RDONLY, 0)?;
     let size = task.fstat(fd).map_or(0, |stat| stat.size);

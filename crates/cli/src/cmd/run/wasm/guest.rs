@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles a guest, starts it, and says how it ended.
+//! Compiles a guest, runs it, and reports how it ended.
 
 use super::limits::Limits;
 use super::{Args, Told, say};
@@ -16,15 +16,15 @@ use wasmtime::{
     Config, Engine, ExternType, InstancePre, Linker, Module, Store, Trap, WasmBacktrace,
 };
 
-/// What a command exports to be started.
+/// The function that a guest exports as its start.
 const START: &str = "_start";
-/// Exit status of one that trapped, as a shell shows abort(3).
+/// Exit status of a guest that trapped, as a shell shows abort(3).
 const TRAPPED: u8 = 134;
-/// Exit status of one whose host failed.
+/// Exit status if the host panicked.
 const FAILED: u8 = 125;
-/// The stack of a guest, in bytes: what a process has unless told.
+/// The stack of a guest, in bytes: the default of a process.
 const STACK: usize = 8 << 20;
-/// What the host's calls have of the thread's stack, in bytes.
+/// The part of the thread's stack for the host's calls, in bytes.
 const HOST_STACK: usize = 2 << 20;
 
 /// What a guest's store holds.
@@ -41,7 +41,7 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Compiles a module, or takes it from the cache, and gives it all that it is to have.
+    /// Compiles a module, or takes it from the cache, and links it with its imports.
     pub(super) fn new(
         args: &Args,
         cwd: &Path,
@@ -57,7 +57,7 @@ impl Ready {
         config
             .consume_fuel(options.fuel.is_some())
             .max_wasm_stack(STACK)
-            // No guest has such a stack, but none may be smaller than its own.
+            // No guest uses an async stack, but wasmtime wants it no smaller than the wasm stack.
             .async_stack_size(STACK + HOST_STACK);
         let engine = Engine::new(&config).map_err(failed)?;
         let module = match cache {
@@ -88,15 +88,15 @@ impl Ready {
         })
     }
 
-    /// What ends it.
+    /// The handle that ends the guest.
     pub(super) fn interrupt(&self) -> Interrupt {
         self.store.data().guest.interrupt()
     }
 
-    /// Runs it until it ends; its exit status. Its start function is a part of it.
+    /// Runs the guest until it ends, with its start function; returns its exit status.
     ///
     /// # Errors
-    /// It cannot be started: no code of it has run.
+    /// The guest cannot be started: none of its code has run.
     pub(super) fn run(mut self) -> Result<u8, Refusal> {
         let instance = match self.instance.instantiate(&mut self.store) {
             Ok(instance) => instance,
@@ -113,7 +113,7 @@ impl Ready {
         match exit_code(ended) {
             // As exit(3) does.
             Ok(code) => u8::try_from(code & 0xff).unwrap_or(u8::MAX),
-            // It dies of the signal for which it was ended.
+            // The signal that ended the guest sets the exit status.
             Err(why) if why.is::<Ended>() => TRAPPED,
             Err(trap) => {
                 say(format_args!("{}: {trap:?}", self.name.display()));
@@ -127,12 +127,12 @@ impl Ready {
     }
 }
 
-/// Whether it was code of the guest that failed, and not what comes before it.
+/// Whether code of the guest failed, and not a step before it.
 fn has_run(why: &wasmtime::Error) -> bool {
     why.is::<Exit>() || why.is::<Trap>() || why.is::<WasmBacktrace>()
 }
 
-/// The guest: arguments, environment, directories and streams.
+/// Gives the guest its arguments, environment, directories and streams.
 fn guest(args: &Args, cwd: &Path, task: Task) -> Result<Guest, Refusal> {
     let mut guest = OpenpathWasi::builder().task(task).inherit_stdio();
     for word in &args.command {
@@ -144,11 +144,11 @@ fn guest(args: &Args, cwd: &Path, task: Task) -> Result<Guest, Refusal> {
     for (name, path) in args.wasm.directories(cwd) {
         guest = guest.preopen(name.as_bytes(), path.as_bytes());
     }
-    let failed = |why| Refusal::step("the guest cannot be given its directories", why);
+    let failed = |why| Refusal::step("the directories of the guest cannot be opened", why);
     guest.build().map_err(failed)
 }
 
-/// Runs a guest on a thread with room for its stack, and tells how it ended, whatever happens.
+/// Runs a guest on a thread with room for its stack, and reports how it ended, also after a panic.
 pub(super) fn spawn(
     run: impl FnOnce() -> Result<u8, Refusal> + Send + 'static,
     tell: Sender<Told>,
@@ -156,14 +156,14 @@ pub(super) fn spawn(
     let thread = std::thread::Builder::new().name("guest".into());
     let started = thread.stack_size(STACK + HOST_STACK).spawn(move || {
         let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
-            say("the host of the guest failed");
+            say("the host of the guest panicked: this is a bug in openpath");
             Ok(FAILED)
         });
         tell.send(Told::Over(ended)).ok();
     });
     started
         .map(drop)
-        .map_err(|why| Refusal::step("there is no thread for the guest", why))
+        .map_err(|why| Refusal::step("no thread can be started for the guest", why))
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_failure_of_the_host_is_told_as_an_end() {
+    fn panic_of_the_host_is_reported_as_the_end() {
         let (tell, told) = channel();
         let _waits_for_signals = tell.clone();
         spawn(|| std::panic::panic_any("a fault"), tell).unwrap();

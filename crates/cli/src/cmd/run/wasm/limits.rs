@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest may have of this process: the bytes of all its memories and tables together.
+//! Limits the memory of a guest: the bytes of all its memories and tables together.
 //!
-//! What was granted and could not be had stays counted: a failure that is told of need not be one
-//! of what was granted.
+//! A granted growth that fails afterwards stays counted, because wasmtime also reports failures of
+//! growths that were not granted.
 
 use wasmtime::ResourceLimiter;
 
-/// What an element of a table takes of this process, in bytes.
+/// The size of a table's element in this process, in bytes.
 const ELEMENT: usize = size_of::<usize>();
 /// The most elements of all tables.
 const ELEMENTS_MAX: usize = 16 << 20;
 
-/// What it has, and may have.
+/// What the guest has, and may have.
 #[derive(Debug)]
 pub(super) struct Limits {
     bytes: usize,
@@ -20,7 +20,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// As many bytes as the option says; tables are bounded without it too.
+    /// Limits bytes to the value of the option; tables are limited without the option too.
     pub(super) fn new(memory: Option<u64>) -> Limits {
         let bytes_max = memory.map_or(usize::MAX, |memory| {
             usize::try_from(memory).unwrap_or(usize::MAX)
@@ -32,7 +32,7 @@ impl Limits {
         }
     }
 
-    /// Whether there may be so much more.
+    /// Counts this growth if it is within the limits; returns whether it is.
     fn grant(&mut self, bytes: usize, elements: usize) -> bool {
         let all = self.bytes.saturating_add(bytes);
         let entries = self.elements.saturating_add(elements);
@@ -87,10 +87,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_maximum_is_not_counted() {
+    fn growth_beyond_the_guests_own_maximum_is_not_counted() {
         let mut limits = Limits::new(Some(1000));
         assert!(!limits.memory_growing(0, 600, Some(500)).unwrap());
-        // It is told of failures that nothing was granted for.
+        // Wasmtime also reports a failure without a grant.
         limits.memory_grow_failed(wasmtime::Error::msg("")).unwrap();
         assert!(limits.memory_growing(0, 1000, Some(1000)).unwrap());
         limits.memory_grow_failed(wasmtime::Error::msg("")).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_bounded_without_the_option() {
+    fn tables_are_limited_without_the_option() {
         let mut limits = Limits::new(None);
         assert!(limits.table_growing(0, ELEMENTS_MAX, None).unwrap());
         assert!(!limits.table_growing(0, 1, None).unwrap());

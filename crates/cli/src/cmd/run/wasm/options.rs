@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said of guests alone.
+//! The options that hold for WebAssembly guests only.
 
 use openpath_run::{Refusal, spec};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Options that no program of the kernel's can be run with.
+/// Options that native programs cannot be run with.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "WebAssembly guests")]
 pub(crate) struct Options {
-    /// It is ended once it has executed about this many instructions.
+    /// End the guest after it has executed about this many instructions.
     #[arg(long, value_name = "N")]
     pub(super) fuel: Option<u64>,
-    /// Its memory does not grow beyond this.
+    /// Limit the memory of the guest.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(super) memory: Option<u64>,
-    /// A variable of its environment; without a value, as it is here. There are none but these and
-    /// `PWD`.
+    /// Set a variable of the guest's environment; without a value, copy it from here. The guest has
+    /// only these and `PWD`.
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<OsString>,
-    /// A directory that it finds open, by its own name or by another: all that it can reach is
-    /// below these. Without any it has `/`, and the working directory as `.`.
+    /// Open a directory to the guest, by its own name or by another: the guest reaches only what is
+    /// below these directories. Without this option the guest has `/`, and the working directory as
+    /// `.`.
     #[arg(long, value_name = "[NAME=]PATH")]
     pub(super) dir: Vec<OsString>,
 }
 
 impl Options {
-    /// The first of them that is said.
+    /// The first of them that is given.
     pub(crate) fn said(&self) -> Option<&'static str> {
         let said = [
             ("--fuel", self.fuel.is_some()),
@@ -37,7 +38,7 @@ impl Options {
         said.into_iter().find_map(|(name, is)| is.then_some(name))
     }
 
-    /// Its environment, as names and values.
+    /// The guest's environment, as names and values.
     pub(super) fn environment(&self, cwd: &Path) -> Vec<(OsString, OsString)> {
         let mut all = vec![("PWD".into(), cwd.into())];
         for word in &self.env {
@@ -51,10 +52,10 @@ impl Options {
         all
     }
 
-    /// Its directories, by its names.
+    /// The guest's directories, with the names that the guest uses.
     pub(super) fn directories(&self, cwd: &Path) -> Vec<(OsString, OsString)> {
         if self.dir.is_empty() {
-            // C libraries take the last one for what is not absolute.
+            // C libraries use the last one for relative paths.
             return vec![("/".into(), "/".into()), (".".into(), cwd.into())];
         }
         let both = |word: &OsString| split(word).unwrap_or_else(|| (word.clone(), word.clone()));
@@ -62,7 +63,7 @@ impl Options {
     }
 }
 
-/// What is before and after the first `=`.
+/// The parts before and after the first `=`.
 fn split(word: &OsString) -> Option<(OsString, OsString)> {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let bytes = word.as_bytes();
@@ -81,7 +82,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_guest_has_what_it_is_given() {
+    fn guest_has_the_given_environment_and_directories() {
         let options = Options {
             env: ["A=b=c", "E=", "PATH", "NOT_SET_HERE"]
                 .map(Into::into)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Signals that end a guest: those that end a program which does nothing about them, and that
-//! people send.
+//! Waits for the signals that end a guest: those that people send, and that end a program which
+//! does not handle them.
 
 use super::Told;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -9,8 +9,8 @@ use signal_hook::low_level::emulate_default_handler;
 use std::io;
 use std::sync::mpsc::Sender;
 
-/// Tells of the first of them; the next is died of at once. What was ignored at the beginning stays
-/// so.
+/// Reports the first of these signals; the next one kills this process at once. A signal that was
+/// ignored at the start stays ignored.
 pub(super) fn listen(tell: Sender<Told>) -> io::Result<()> {
     let ignored = ignored();
     let wanted = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
@@ -28,7 +28,7 @@ pub(super) fn listen(tell: Sender<Told>) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that are ignored, a bit each; none where nobody says so.
+/// The ignored signals, one bit each; none if `/proc` does not tell.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

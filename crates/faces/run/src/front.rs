@@ -2,7 +2,6 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::cgroup::Group;
-use crate::change_list::ChangeList;
 use crate::child::Child;
 use crate::inside::Inside;
 use crate::left::{self, Callers};
@@ -10,7 +9,7 @@ use crate::limit::Limit;
 use crate::plan::{FromServer, Plan, Rest, ToServer};
 use crate::signals::{End, Held, Signals, die};
 use crate::wire::Wire;
-use crate::{Refusal, SERVE};
+use openpath_commit::{ChangeList, Refusal, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
@@ -215,7 +214,7 @@ impl Server {
         let log = told.log.as_ref();
         let build = ToServer::Build {
             plan: Box::new(plan.clone()),
-            command: crate::kept::command_line(command),
+            command: openpath_commit::command_line(command),
             json: log.is_some_and(|log| log.json),
             progress: told.progress,
         };

@@ -13,11 +13,11 @@
 //!     goes, and the kernel gives its number, or that of the mount's device, to the next one: that
 //!     of another run, perhaps.
 
-use crate::Refusal;
 use crate::ending::{Ending, end_all};
 use crate::left::is_ending;
 use crate::live::Inside;
 use crate::space::Space;
+use openpath_commit::Refusal;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};

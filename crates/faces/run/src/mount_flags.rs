@@ -14,9 +14,10 @@
 //! R4. A passed place is covered by the host's own mount, which keeps its flags: the server may
 //!     enter a mount with any flag there, or the kernel would find nothing to mount upon.
 
-use crate::plan::{PathBytes, Plan, Source};
-use crate::{Refusal, links};
+use crate::links;
+use crate::plan::{Plan, Source};
 use openpath_abi::MountAttrFlags;
+use openpath_commit::{PathBytes, Refusal};
 use openpath_host::{HELD, HeldFlags};
 use rustix::fd::OwnedFd;
 use rustix::fs::StatVfsMountFlags;
@@ -339,7 +340,8 @@ pub(crate) fn flags_at(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
 #[cfg(test)]
 mod tests {
     use super::{HELD, HeldPlace, Mounts, held_in, unescaped};
-    use crate::plan::{Extra, PathBytes, Plan, Source};
+    use crate::plan::{Extra, Plan, Source};
+    use openpath_commit::PathBytes;
     use std::path::Path;
 
     /// A root, mounts in it, one that covers another, and one on a passed tree.

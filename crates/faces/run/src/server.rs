@@ -2,15 +2,15 @@
 //! The server: holds the view and answers for it.
 
 use crate::cgroup::Entry;
-use crate::change_list::ChangeList;
 use crate::guests::Members;
 use crate::live::{Beacon, Inside, Label, LiveKind};
-use crate::plan::{FromServer, Mounted, PathBytes, Plan, Rest, ToServer, Upper};
+use crate::plan::{FromServer, Mounted, Plan, Rest, ToServer, Upper};
 use crate::share::Share;
 use crate::space::Space;
 use crate::view::{How, Telling, View};
 use crate::wire::Wire;
-use crate::{LogFile, Refusal, guests};
+use crate::{LogFile, guests};
+use openpath_commit::{ChangeList, PathBytes, Refusal};
 use openpath_overlay::Copying;
 use openpath_sync::asymmetric_fence;
 use rustix::fd::OwnedFd;

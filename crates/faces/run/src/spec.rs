@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sizes and trees as they are written on a command line.
 
-use crate::plan::{Extra, PathBytes, Source, Upper};
-use crate::{Refusal, pattern};
+use crate::pattern;
+use crate::plan::{Extra, Source, Upper};
+use openpath_commit::{PathBytes, Refusal};
 use std::path::{Component, Path};
 
 /// Bytes in `text`: a number, and `K`, `M`, `G` or `T` for powers of 1024.

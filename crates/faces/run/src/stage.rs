@@ -12,11 +12,11 @@
 //!     them up.
 //! R3. It is killed with the process that waits for it, unless that asks for the contrary.
 
-use crate::Refusal;
 use crate::child::{Child, give_up};
 use crate::plan::{FromStage, Go, ToStage};
 use crate::space::Space;
 use crate::wire::Wire;
+use openpath_commit::Refusal;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::Signal;
 use std::convert::Infallible;

@@ -36,8 +36,7 @@ mod sink;
 
 pub(crate) use sink::Writing;
 
-use crate::plan::{Cover, PathBytes, Plan};
-use crate::text::text_of;
+use crate::plan::{Cover, Plan};
 use caller::{Call, Caller, Patience, Purpose};
 use line::{Line, Reason, answer};
 use openpath_abi::access::{R_OK, W_OK, X_OK};
@@ -45,6 +44,7 @@ use openpath_abi::fcntl::{
     AT_SYMLINK_NOFOLLOW, O_ACCMODE, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_TRUNC,
 };
 use openpath_abi::{AtFlags, Errno, OFlags, Statx, mode};
+use openpath_commit::{PathBytes, text_of};
 use openpath_fuse::{ObservedFile, Observer, OnOpened, Requester};
 use openpath_overlay::OverlayFs;
 use openpath_vfs::{Check, Explanation, Place, Step, SuperBlock, Would};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a run is possible here, found out by doing what a run does.
 
-use crate::Plan;
 use crate::init::Init;
 use crate::limit::Limit;
 use crate::namespaces::{DEVICE, Namespaces, device};
+use crate::plan::Plan;
 use openpath_commit::Refusal;
 use openpath_fuse::Rings;
 

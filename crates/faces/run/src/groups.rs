@@ -83,7 +83,7 @@ pub(crate) fn protect(mounts: &[PathBuf]) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::listed;
-    use crate::Plan;
+    use crate::plan::Plan;
     use std::path::Path;
 
     const LIST: &[u8] = b"\

@@ -15,7 +15,6 @@
 
 use crate::ending::{Ending, end_all};
 use crate::left::is_ending;
-use crate::live::Inside;
 use crate::space::Space;
 use openpath_commit::Refusal;
 use rustix::fd::OwnedFd;
@@ -110,8 +109,8 @@ impl Ending for Members {
     }
 }
 
-/// Asks all of them to end, and after a moment makes them; how many there were.
-pub(crate) fn end(inside: &Inside) -> usize {
-    // R1
-    end_all(&inside.members, PAUSE)
+/// Asks all of them to end, and after a moment makes them; how many there were. The caller holds
+/// the namespaces of the view meanwhile (R1).
+pub(crate) fn end(members: &Members) -> usize {
+    end_all(members, PAUSE)
 }

@@ -53,7 +53,7 @@ impl Init {
     /// children.
     pub(crate) fn start() -> Result<Child, Refusal> {
         lend(CapabilitySet::SYS_ADMIN, || {
-            Child::start(crate::INIT, &[], Stdio::null(), true)
+            Child::start(crate::verbs::INIT, &[], Stdio::null(), true)
         })
     }
 

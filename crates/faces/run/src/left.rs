@@ -8,7 +8,7 @@
 //!     are the caller's, and go on. What they leave behind meanwhile comes to the front as well; it
 //!     is told by its mount namespace, which is the front's own and never that of a view.
 
-use crate::ending::{Ending, end_all};
+use crate::ending::{Ending, GRACE, end_all};
 use openpath_commit::{parent_of, stat_number};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::collections::HashSet;
@@ -16,8 +16,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long they have.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 

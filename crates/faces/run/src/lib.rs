@@ -80,42 +80,38 @@ mod pattern;
 mod plan;
 mod relay;
 mod server;
+mod server_client;
 mod share;
 mod signals;
+mod size;
 mod space;
 pub mod spec;
 mod stage;
+mod verbs;
 mod view;
 mod wire;
 
 pub use commit::Commit;
 pub use doctor::{Check, Verdict, doctor};
-pub use front::{Ended, LogFile, Told, run};
+pub use front::{Ended, run};
 pub use helper::enter;
 pub use here::Here;
 pub use init::init;
 pub use inspect::Inspect;
 pub use join::{exec, exec_relayed};
 pub use limit::{Limit, Limits};
-pub use mount_flags::HeldPlace;
+pub use log::LogFile;
 pub use openpath_commit::{
     About, Change, ChangeList, Committed, Conflict, Did, Differs, Found, Kept, KeptRules, Kind,
     Lists, Owner, PathBytes, Phase, Refusal, Resumed, SERVE, Side, Undone, ViewLock, Watch, What,
     abort, command_line, discard, is_format, resume, rules_of, take, text_of, undo, without_links,
 };
 pub use openpath_overlay::Copying;
-pub use plan::{Extra, Plan, Source, Upper};
+pub use plan::{Extra, HeldPlace, Plan, Source, Upper};
 pub use server::serve;
+pub use server_client::Told;
 pub use share::{Net, Share};
 pub use signals::End;
 pub use stage::become_command;
+pub use verbs::{COMMAND, ENTER, INIT, JOIN};
 pub use view::half_of_memory;
-
-/// The verb that makes this program a helper ([`enter`]); the command and its arguments follow.
-pub const ENTER: &str = "run-enter";
-/// The verb by which [`exec`] starts [`exec_relayed`]; the view and the command follow.
-pub const JOIN: &str = "run-join";
-/// The verb that makes this program the first process of a pid namespace ([`init`]).
-pub const INIT: &str = "run-init";
-/// The verb that makes this program the command ([`become_command`]); it and its arguments follow.
-pub const COMMAND: &str = "run-command";

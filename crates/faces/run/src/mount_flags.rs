@@ -15,7 +15,7 @@
 //!     enter a mount with any flag there, or the kernel would find nothing to mount upon.
 
 use crate::links;
-use crate::plan::{Plan, Source};
+use crate::plan::{HeldPlace, Plan, Source};
 use openpath_abi::MountAttrFlags;
 use openpath_commit::{PathBytes, Refusal};
 use openpath_host::{HELD, HeldFlags};
@@ -23,7 +23,6 @@ use rustix::fd::OwnedFd;
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,14 +30,6 @@ use std::path::{Path, PathBuf};
 
 /// The most mounts of the host that are read.
 const MOUNTS_MAX: usize = 100_000;
-
-/// A place of the view, and the flags of the mount of the host that is shown there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldPlace {
-    pub(crate) place: PathBytes,
-    /// Bits of [`HELD`].
-    pub(crate) flags: u64,
-}
 
 /// The mounts of the host that can be reached, by path, with their flags.
 #[derive(Debug, Default)]

@@ -2,7 +2,6 @@
 //! What a run is to be, and the messages by which the processes bring it about.
 
 use crate::limit::Limits;
-use crate::mount_flags::HeldPlace;
 use crate::share::{Net, Share};
 use crate::space::Space;
 use openpath_commit::{ChangeList, Kept, KeptRules, PathBytes, Refusal};
@@ -143,6 +142,14 @@ impl Plan {
         self.upper = Upper::Directory(dir.into());
         self.hidden.push(dir.into());
     }
+}
+
+/// A place of the view, and the flags of the mount of the host that is shown there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldPlace {
+    pub(crate) place: PathBytes,
+    /// Bits of [`openpath_host::HELD`].
+    pub(crate) flags: u64,
 }
 
 /// Whether a part of the view can be changed.

@@ -26,7 +26,7 @@ use std::process::{ExitCode, Stdio};
 
 /// Starts it, in the pid namespace that this process has for its children.
 pub(crate) fn start(command: &[OsString]) -> Result<Child, Refusal> {
-    Child::start(crate::COMMAND, command, Stdio::inherit(), true)
+    Child::start(crate::verbs::COMMAND, command, Stdio::inherit(), true)
 }
 
 /// Has it become the command, with this process's standard input; returns when it has.

@@ -9,10 +9,10 @@
 use crate::absent::Absent;
 use crate::changes::Compare;
 use crate::leaving::Leaving;
+use crate::links;
 use crate::live::Sources;
-use crate::log::{Log, Writing};
+use crate::log::{Log, LogFile, Writing};
 use crate::plan::{Plan, Source, Upper};
-use crate::{LogFile, links};
 use openpath_abi::Errno;
 use openpath_commit::{PathBytes, Refusal, ViewDir, ViewLock};
 use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};

@@ -56,6 +56,15 @@ use std::sync::Arc;
 /// Links that a path may lead through.
 const LINKS_MAX: usize = 40;
 
+/// Where opens that were refused or redirected are told of.
+#[derive(Debug)]
+pub struct LogFile {
+    /// What is written to.
+    pub file: OwnedFd,
+    /// A JSON object a line, and not text.
+    pub json: bool,
+}
+
 /// Looks on, and says what is to be said.
 pub(crate) struct Log {
     sink: Sink,

@@ -7,9 +7,9 @@
 //! What is read only is a rule as well: it is there, but no directory on the way to it may move.
 //! The mount that protects it would move along, and its path would be free for something else.
 
-use crate::Refusal;
-use crate::plan::{PathBytes, Plan};
+use crate::plan::Plan;
 use openpath_abi::Errno;
+use openpath_commit::{PathBytes, Refusal};
 use openpath_vfs::AbsentRules;
 
 /// Any number of directories, in a pattern.
@@ -180,7 +180,8 @@ fn follow(
 #[cfg(test)]
 mod tests {
     use super::Absent;
-    use crate::plan::{PathBytes, Plan};
+    use crate::plan::Plan;
+    use openpath_commit::PathBytes;
     use std::path::Path;
 
     fn path(text: &str) -> PathBytes {

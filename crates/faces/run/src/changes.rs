@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What changed: what the overlay says, with what the names were and are.
 
-use crate::change::{Change, Kind, Lists, What};
-use crate::change_list::{ChangeList, path_of};
-use crate::commit::is_below;
-use crate::{Refusal, Side};
 use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
 };
 use openpath_abi::{Errno, Stat, mode};
+use openpath_commit::{Change, ChangeList, Kind, Lists, Refusal, Side, What, is_below, path_of};
 use openpath_overlay::{ChangeKind, Changes, OverlayFs, Sides, SidesByPath};
 use openpath_vfs::{AclKind, Cred, Fd, SuperBlock, Task, Vfs};
 use std::cell::RefCell;

@@ -9,12 +9,12 @@
 //! R3. No file that steers a run lies where the command can change it, nor does a link on the way
 //!     to one: the command would steer the next run.
 
-use crate::Refusal;
 use crate::absent::Absent;
 use crate::limit::Limit;
 use crate::numbers::SHARED;
-use crate::plan::{Extra, PathBytes, Plan, Source, Upper};
+use crate::plan::{Extra, Plan, Source, Upper};
 use crate::share::Share;
+use openpath_commit::{PathBytes, Refusal};
 use std::path::{Path, PathBuf};
 
 /// A rule of a path.
@@ -337,7 +337,8 @@ fn way(path: &Path) -> Result<(Vec<PathBuf>, PathBuf), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::way;
-    use crate::plan::{Extra, PathBytes, Plan, Source};
+    use crate::plan::{Extra, Plan, Source};
+    use openpath_commit::PathBytes;
     use std::path::Path;
 
     fn at(path: &str) -> PathBytes {

@@ -5,8 +5,8 @@
 //! R1. A program that an ordinary user executes has no capabilities, in his own user namespace
 //!     neither, unless they are ambient. They are raised for one start and cleared after it.
 
-use crate::Refusal;
 use crate::wire::Wire;
+use openpath_commit::Refusal;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};

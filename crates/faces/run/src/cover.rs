@@ -11,9 +11,10 @@
 //! R4. No symbolic link is followed to a path: an earlier command of the view may have put it
 //!     there.
 
+use crate::links;
 use crate::mount_flags::{bind_at, enforce_below, flags_at};
-use crate::plan::{Cover, PathBytes, Plan};
-use crate::{Refusal, links};
+use crate::plan::{Cover, Plan};
+use openpath_commit::{PathBytes, Refusal};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 

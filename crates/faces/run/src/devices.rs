@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a view has of its own below `/dev`, and its loopback device.
 
-use crate::Refusal;
 use crate::plan::Plan;
 use crate::share::Share;
+use openpath_commit::Refusal;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};

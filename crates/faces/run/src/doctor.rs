@@ -4,7 +4,8 @@
 use crate::init::Init;
 use crate::limit::Limit;
 use crate::namespaces::{DEVICE, Namespaces, device};
-use crate::{Plan, Refusal};
+use crate::plan::Plan;
+use openpath_commit::Refusal;
 use openpath_fuse::Rings;
 
 /// What came of a check.

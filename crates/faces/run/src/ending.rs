@@ -6,9 +6,11 @@
 //! each look -> given up after the same time again: one of them may wait for a server that does not
 //! answer.
 
-use crate::left::GRACE;
 use rustix::process::{Pid, Signal};
 use std::time::{Duration, Instant};
+
+/// How long processes have to end by themselves.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// What is known of processes that are to end.
 pub(crate) trait Ending {
@@ -58,8 +60,7 @@ pub(crate) fn end_all(these: &impl Ending, pause: Duration) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ending, end_all};
-    use crate::left::GRACE;
+    use super::{Ending, GRACE, end_all};
     use rustix::process::{Pid, Signal};
     use std::cell::RefCell;
     use std::time::{Duration, Instant};

@@ -2,37 +2,20 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::cgroup::Group;
-use crate::change_list::ChangeList;
-use crate::child::Child;
 use crate::inside::Inside;
 use crate::left::{self, Callers};
 use crate::limit::Limit;
-use crate::plan::{FromServer, Plan, Rest, ToServer};
+use crate::plan::Plan;
+use crate::server_client::{Server, Told};
 use crate::signals::{End, Held, Signals, die};
-use crate::wire::Wire;
-use crate::{Refusal, SERVE};
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use openpath_commit::{ChangeList, Refusal};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::io;
-use std::process::Stdio;
-use std::time::Duration;
 
 /// Exit status: the limit on time ended the command, as with timeout(1).
 const EXPIRED: u8 = 124;
-/// How long the server may say nothing once the command is gone.
-const FINISH: Duration = Duration::from_secs(60);
-
-/// Where opens that were refused or redirected are told of.
-#[derive(Debug)]
-pub struct LogFile {
-    /// What is written to.
-    pub file: OwnedFd,
-    /// A JSON object a line, and not text.
-    pub json: bool,
-}
-
 /// How a run ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -101,15 +84,6 @@ pub(crate) fn leave(end: End) -> u8 {
         End::Exit(code) => code,
         End::Signal(signal) => die(signal),
     }
-}
-
-/// What is told of a run beside how it ended.
-#[derive(Debug, Default)]
-pub struct Told {
-    /// Where opens that were refused or redirected are told of.
-    pub log: Option<LogFile>,
-    /// Standard error is shown how far copying up of a large file is.
-    pub progress: bool,
 }
 
 /// Runs a command on a view, and waits for it.
@@ -200,104 +174,4 @@ fn wait(
 fn has_terminal() -> bool {
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
     rustix::fs::open("/dev/tty", flags, Mode::empty()).is_ok()
-}
-
-/// The server of the view, as the front knows it.
-pub(crate) struct Server {
-    pid: Pid,
-    wire: Wire,
-}
-
-impl Server {
-    fn start(plan: &Plan, command: &[OsString], told: &Told) -> Result<Server, Refusal> {
-        let Child { pid, wire } = Child::start(SERVE, &[], Stdio::null(), false)?;
-        let server = Server { pid, wire };
-        let log = told.log.as_ref();
-        let build = ToServer::Build {
-            plan: Box::new(plan.clone()),
-            command: crate::kept::command_line(command),
-            json: log.is_some_and(|log| log.json),
-            progress: told.progress,
-        };
-        match server.ask(&build, log.map(|log| log.file.as_fd())) {
-            Ok(_) => Ok(server),
-            Err(refusal) => {
-                server.end();
-                Err(refusal)
-            }
-        }
-    }
-
-    /// Has it keep the group of commands, for those that enter the view.
-    fn keep(&self, group: Option<&Group>) -> Result<(), Refusal> {
-        let Some(group) = group else {
-            return Ok(());
-        };
-        let entry = group.entry().as_fd();
-        self.ask(&ToServer::Group, Some(entry)).map(drop)
-    }
-
-    /// Asks, and waits for the answer.
-    pub(crate) fn ask(
-        &self,
-        what: &ToServer,
-        fd: Option<BorrowedFd<'_>>,
-    ) -> Result<FromServer, Refusal> {
-        self.wire.send(what, fd).map_err(Self::lost)?;
-        self.hear()
-    }
-
-    fn hear(&self) -> Result<FromServer, Refusal> {
-        match self.wire.recv().map_err(Self::lost)? {
-            Some((FromServer::Refused(refusal), _)) => Err(refusal),
-            Some((answer, _)) => Ok(answer),
-            None => Err(Self::gone()),
-        }
-    }
-
-    fn lost(why: io::Error) -> Refusal {
-        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-        match why.kind() {
-            BrokenPipe | ConnectionReset | UnexpectedEof => Self::gone(),
-            _ => Refusal::step("lost the server of the view", why),
-        }
-    }
-
-    fn gone() -> Refusal {
-        Refusal::new("the server of the view is gone")
-    }
-
-    fn died() -> Refusal {
-        Refusal::new("the server of the view is gone, and the command has ended")
-    }
-
-    /// What changed, and what else there is to say. If that is known the server ends by itself:
-    /// its end takes the kernel some milliseconds, as it heard of changes of files.
-    fn finish(self) -> Result<(ChangeList, Rest), Refusal> {
-        let changes = self.changes();
-        if changes.is_err() {
-            self.end();
-        }
-        changes
-    }
-
-    fn changes(&self) -> Result<(ChangeList, Rest), Refusal> {
-        self.wire.patience(FINISH).map_err(Self::lost)?;
-        let mut all = ChangeList::default();
-        let mut answer = self.ask(&ToServer::Finish, None)?;
-        loop {
-            match answer {
-                FromServer::Changes(some) => all.extend(some.iter()),
-                FromServer::Finished(rest) => return Ok((all, rest)),
-                _ => return Err(Refusal::new("the server of the view is confused")),
-            }
-            answer = self.hear()?;
-        }
-    }
-
-    /// Its socket ends, and so does it.
-    fn end(self) {
-        drop(self.wire);
-        rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty()).ok();
-    }
 }

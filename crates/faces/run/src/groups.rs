@@ -10,9 +10,9 @@
 //!     is made inside cannot change that.
 //! R2. A mount that is passed by itself (`--pass /sys/fs/cgroup`) stays as it is.
 
-use crate::Refusal;
 use crate::mount_flags::{flags_at, unescaped};
 use crate::plan::Plan;
+use openpath_commit::Refusal;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 use std::ffi::OsString;
@@ -83,7 +83,7 @@ pub(crate) fn protect(mounts: &[PathBuf]) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::listed;
-    use crate::Plan;
+    use crate::plan::Plan;
     use std::path::Path;
 
     const LIST: &[u8] = b"\

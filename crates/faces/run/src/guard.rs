@@ -9,8 +9,9 @@
 //! R2. Rules of names end at what passes (`--pass`), which is a mount of the host: there an empty
 //!     mount that cannot be written to covers the directory.
 
-use crate::plan::{PathBytes, Plan, Source};
-use crate::{Refusal, spec};
+use crate::plan::{Plan, Source};
+use crate::spec;
+use openpath_commit::{PathBytes, Refusal};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -26,7 +27,7 @@ const WHOLE: MoveMountFlags =
 
 /// The directories that are kept out of reach, whether or not they exist.
 pub(crate) fn own_dirs() -> Vec<PathBuf> {
-    let all = crate::kept::own_state().into_iter();
+    let all = openpath_commit::own_state().into_iter();
     let all = all.chain(crate::live::own_dirs());
     let mut all: Vec<_> = all.map(|dir| settled(&dir)).collect();
     all.sort();

@@ -13,11 +13,10 @@
 //!     goes, and the kernel gives its number, or that of the mount's device, to the next one: that
 //!     of another run, perhaps.
 
-use crate::Refusal;
 use crate::ending::{Ending, end_all};
 use crate::left::is_ending;
-use crate::live::Inside;
 use crate::space::Space;
+use openpath_commit::Refusal;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -110,8 +109,8 @@ impl Ending for Members {
     }
 }
 
-/// Asks all of them to end, and after a moment makes them; how many there were.
-pub(crate) fn end(inside: &Inside) -> usize {
-    // R1
-    end_all(&inside.members, PAUSE)
+/// Asks all of them to end, and after a moment makes them; how many there were. The caller holds
+/// the namespaces of the view meanwhile (R1).
+pub(crate) fn end(members: &Members) -> usize {
+    end_all(members, PAUSE)
 }

@@ -6,8 +6,9 @@
 
 use crate::namespaces::Namespaces;
 use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
+use crate::stage;
 use crate::wire::Wire;
-use crate::{Refusal, stage};
+use openpath_commit::Refusal;
 use rustix::fd::{AsFd as _, BorrowedFd};
 use std::ffi::OsString;
 use std::io;

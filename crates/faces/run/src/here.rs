@@ -19,13 +19,14 @@
 
 use crate::absent::Absent;
 use crate::front::Ended;
-use crate::plan::{Cover, PathBytes, Plan};
+use crate::guard;
+use crate::plan::{Cover, Plan};
 use crate::signals::End;
 use crate::view::{How, View};
-use crate::{Refusal, guard};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mount::MOUNT_ATTR_RDONLY;
 use openpath_abi::{AtFlags, Errno};
+use openpath_commit::{PathBytes, Refusal};
 use openpath_host::Crossing;
 use openpath_overlay::CopyUpObserver;
 use openpath_vfs::{Cred, MountAttr, MountFlags, Task};
@@ -179,10 +180,11 @@ fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::Here;
-    use crate::plan::{Extra, PathBytes, Plan, Source};
+    use crate::plan::{Extra, Plan, Source};
     use crate::signals::End;
     use openpath_abi::Errno;
     use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_WRONLY};
+    use openpath_commit::PathBytes;
     use openpath_vfs::Task;
     use std::path::{Path, PathBuf};
 

@@ -21,8 +21,8 @@
 //! R3. What cannot be examined is not kept. `/proc` must be the kernel's: the view's own tree could
 //!     show any descriptors.
 
-use crate::Refusal;
 use crate::plan::Go;
+use openpath_commit::Refusal;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC};
 use rustix::io::Errno;

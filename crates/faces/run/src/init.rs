@@ -19,7 +19,6 @@
 //! R4. A limit on time is held here and not by the front, which a member can stop by stopping the
 //!     command. Whatever a member does, it does not outlive this process.
 
-use crate::Refusal;
 use crate::child::{Child, give_up, lend};
 use crate::ending::{Ending, end_all};
 use crate::left::shows_ending;
@@ -27,6 +26,7 @@ use crate::plan::{FromInit, ToInit};
 use crate::wire::Wire;
 use nix::sys::signal::{SigSet, Signal as Caught};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use openpath_commit::Refusal;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, Mode, OFlags};
@@ -53,7 +53,7 @@ impl Init {
     /// children.
     pub(crate) fn start() -> Result<Child, Refusal> {
         lend(CapabilitySet::SYS_ADMIN, || {
-            Child::start(crate::INIT, &[], Stdio::null(), true)
+            Child::start(crate::verbs::INIT, &[], Stdio::null(), true)
         })
     }
 

@@ -7,12 +7,14 @@
 
 use crate::cgroup::Group;
 use crate::child::{Child, wait};
-use crate::front::Server;
-use crate::left::GRACE;
+use crate::ending::GRACE;
 use crate::plan::{FromHelper, FromInit, Go, Mounted, Plan, ToHelper, ToInit, ToServer};
+use crate::server_client::Server;
 use crate::signals::Held;
+use crate::stage;
+use crate::verbs::ENTER;
 use crate::wire::Wire;
-use crate::{ENTER, Refusal, stage};
+use openpath_commit::Refusal;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};

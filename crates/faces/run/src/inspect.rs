@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kept view, looked at while nobody runs in it.
 
-use crate::change::Change;
-use crate::change_list::path_of;
 use crate::changes::Compare;
-use crate::kept::ViewLock;
-use crate::plan::{PathBytes, Plan};
+use crate::plan::Plan;
 use crate::view::{How, View};
-use crate::{Kept, Refusal};
 use openpath_abi::Errno;
+use openpath_commit::{Change, Kept, PathBytes, Refusal, Side, ViewLock, path_of, text_of};
 use openpath_overlay::SidesByPath;
-
-/// Which of the two trees.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
-    /// The real one.
-    Before,
-    /// The view.
-    Now,
-}
 
 /// A kept view and the real tree beside it. Nobody can use the view meanwhile.
 pub struct Inspect {
@@ -32,7 +20,7 @@ impl Inspect {
     /// # Errors
     /// Someone uses it; it cannot be read.
     pub fn open(kept: &Kept) -> Result<Inspect, Refusal> {
-        let held = crate::kept::take_held(kept.at())?;
+        let held = openpath_commit::take_held(kept.at())?;
         Inspect::hold(kept, held)
     }
 
@@ -73,7 +61,7 @@ impl Inspect {
     /// # Errors
     /// It cannot be found out.
     pub fn place(&self, path: &PathBytes) -> Result<PathBytes, Refusal> {
-        let said = |why| Refusal::step(&crate::text_of(path.bytes()), why);
+        let said = |why| Refusal::step(&text_of(path.bytes()), why);
         let path = self.compare.place(path.bytes()).map_err(said)?;
         Ok(path_of(&path))
     }
@@ -89,7 +77,7 @@ impl Inspect {
         path: &PathBytes,
         max: usize,
     ) -> Result<Option<Vec<u8>>, Refusal> {
-        let said = |why| Refusal::step(&crate::text_of(path.bytes()), why);
+        let said = |why| Refusal::step(&text_of(path.bytes()), why);
         match self.compare.data(side, path.bytes(), max) {
             Err(Errno::EACCES | Errno::EPERM) => Ok(None),
             data => data.map_err(said),

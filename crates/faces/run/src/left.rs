@@ -8,16 +8,14 @@
 //!     are the caller's, and go on. What they leave behind meanwhile comes to the front as well; it
 //!     is told by its mount namespace, which is the front's own and never that of a view.
 
-use crate::ending::{Ending, end_all};
+use crate::ending::{Ending, GRACE, end_all};
+use openpath_commit::{parent_of, stat_number};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// How long they have.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -111,12 +109,6 @@ fn children_of(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The parent of a process.
-pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    Pid::from_raw(number(&stat, 2)?)
-}
-
 /// Whether a process is gone, or has begun to end, which it does before any file of its own is
 /// closed.
 pub(crate) fn is_ending(pid: Pid) -> bool {
@@ -135,14 +127,7 @@ pub(crate) fn wait_until_ending(pid: Pid) {
 pub(crate) fn shows_ending(stat: &[u8]) -> bool {
     /// `PF_EXITING`.
     const EXITING: u32 = 4;
-    number(stat, 7).is_none_or(|flags: u32| flags & EXITING != 0)
-}
-
-/// A number of `/proc/PID/stat`, counted from the end of the name, which may be anything.
-fn number<T: FromStr>(stat: &[u8], at: usize) -> Option<T> {
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let mut words = stat[end + 1..].split(|byte| *byte == b' ');
-    std::str::from_utf8(words.nth(at)?).ok()?.parse().ok()
+    stat_number(stat, 7).is_none_or(|flags: u32| flags & EXITING != 0)
 }
 
 #[cfg(test)]

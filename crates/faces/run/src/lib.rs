@@ -47,8 +47,6 @@
 
 mod absent;
 mod cgroup;
-mod change;
-mod change_list;
 mod changes;
 mod check;
 mod child;
@@ -69,7 +67,6 @@ mod init;
 mod inside;
 mod inspect;
 mod join;
-mod kept;
 mod leaving;
 mod left;
 mod limit;
@@ -81,51 +78,40 @@ mod namespaces;
 mod numbers;
 mod pattern;
 mod plan;
-mod refusal;
 mod relay;
 mod server;
+mod server_client;
 mod share;
 mod signals;
+mod size;
 mod space;
 pub mod spec;
 mod stage;
-mod text;
+mod verbs;
 mod view;
 mod wire;
 
-pub use change::{Change, Differs, Kind, Lists, Owner, What};
-pub use change_list::ChangeList;
-pub use commit::{
-    Commit, Committed, Conflict, Did, Phase, Resumed, Undone, Watch, abort, resume, undo,
-    without_links,
-};
+pub use commit::Commit;
 pub use doctor::{Check, Verdict, doctor};
-pub use front::{Ended, LogFile, Told, run};
+pub use front::{Ended, run};
 pub use helper::enter;
 pub use here::Here;
 pub use init::init;
-pub use inspect::{Inspect, Side};
+pub use inspect::Inspect;
 pub use join::{exec, exec_relayed};
-pub use kept::{About, Found, Kept, KeptRules, ViewLock, command_line, discard, rules_of, take};
 pub use limit::{Limit, Limits};
-pub use mount_flags::HeldPlace;
+pub use log::LogFile;
+pub use openpath_commit::{
+    About, Change, ChangeList, Committed, Conflict, Did, Differs, Found, Kept, KeptRules, Kind,
+    Lists, Owner, PathBytes, Phase, Refusal, Resumed, SERVE, Side, Undone, ViewLock, Watch, What,
+    abort, command_line, discard, is_format, resume, rules_of, take, text_of, undo, without_links,
+};
 pub use openpath_overlay::CopyUpObserver;
-pub use plan::{Extra, PathBytes, Plan, Source, Upper};
-pub use refusal::Refusal;
+pub use plan::{Extra, HeldPlace, Plan, Source, Upper};
 pub use server::serve;
+pub use server_client::Told;
 pub use share::{Net, Share};
 pub use signals::End;
 pub use stage::become_command;
-pub use text::{is_format, text_of};
+pub use verbs::{COMMAND, ENTER, INIT, JOIN};
 pub use view::half_of_memory;
-
-/// The verb that makes this program a server ([`serve`]).
-pub const SERVE: &str = "run-serve";
-/// The verb that makes this program a helper ([`enter`]); the command and its arguments follow.
-pub const ENTER: &str = "run-enter";
-/// The verb by which [`exec`] starts [`exec_relayed`]; the view and the command follow.
-pub const JOIN: &str = "run-join";
-/// The verb that makes this program the first process of a pid namespace ([`init`]).
-pub const INIT: &str = "run-init";
-/// The verb that makes this program the command ([`become_command`]); it and its arguments follow.
-pub const COMMAND: &str = "run-command";

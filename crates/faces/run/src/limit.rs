@@ -83,7 +83,7 @@ impl FromStr for Limit {
         let wrong = |wanted: &str| format!("`{value}` is no limit on {resource}: write {wanted}");
         match resource {
             "memory" => {
-                let size = crate::spec::size(value).ok();
+                let size = crate::size::size(value).ok();
                 let size = size.filter(|size| *size >= MEMORY_MIN);
                 size.map(Limit::Memory)
                     .ok_or_else(|| wrong("a size of 1M or more, as 512M or 2G"))

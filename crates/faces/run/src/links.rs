@@ -8,8 +8,8 @@
 //! # Kernel analogue
 //! openat2(2) with `RESOLVE_NO_SYMLINKS`.
 
-use crate::Refusal;
-use crate::plan::{PathBytes, Plan};
+use crate::plan::Plan;
+use openpath_commit::{PathBytes, Refusal};
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};

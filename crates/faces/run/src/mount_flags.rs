@@ -14,15 +14,15 @@
 //! R4. A passed place is covered by the host's own mount, which keeps its flags: the server may
 //!     enter a mount with any flag there, or the kernel would find nothing to mount upon.
 
-use crate::plan::{PathBytes, Plan, Source};
-use crate::{Refusal, links};
+use crate::links;
+use crate::plan::{HeldPlace, Plan, Source};
 use openpath_abi::MountAttrFlags;
+use openpath_commit::{PathBytes, Refusal};
 use openpath_host::{EnforcedFlags, HELD};
 use rustix::fd::OwnedFd;
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -30,14 +30,6 @@ use std::path::{Path, PathBuf};
 
 /// The most mounts of the host that are read.
 const MOUNTS_MAX: usize = 100_000;
-
-/// A place of the view, and the flags of the mount of the host that is shown there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldPlace {
-    pub(crate) place: PathBytes,
-    /// Bits of [`HELD`].
-    pub(crate) flags: u64,
-}
 
 /// The mounts of the host that can be reached, by path, with their flags.
 #[derive(Debug, Default)]
@@ -339,7 +331,8 @@ pub(crate) fn flags_at(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
 #[cfg(test)]
 mod tests {
     use super::{HELD, HeldPlace, Mounts, held_in, unescaped};
-    use crate::plan::{Extra, PathBytes, Plan, Source};
+    use crate::plan::{Extra, Plan, Source};
+    use openpath_commit::PathBytes;
     use std::path::Path;
 
     /// A root, mounts in it, one that covers another, and one on a passed tree.

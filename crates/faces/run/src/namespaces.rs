@@ -14,12 +14,12 @@
 //! R2. What passes is opened by a path without links: a command of another run may have put one
 //!     there since the path was looked at.
 
-use crate::Refusal;
 use crate::devices::{mount_own, raise_loopback};
 use crate::init::Init;
-use crate::plan::{PathBytes, Plan};
+use crate::plan::Plan;
 use crate::share::{Net, Share};
 use crate::space::Space;
+use openpath_commit::{PathBytes, Refusal};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;

@@ -13,9 +13,9 @@
 //! R3. Raising the setting takes `CAP_SYS_ADMIN` in the namespace, which a command has in root's
 //!     run alone.
 
-use crate::Refusal;
 use crate::plan::Plan;
 use crate::share::Share;
+use openpath_commit::Refusal;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -15,7 +15,7 @@
 //!     means something else than its author thinks hides nothing.
 //! R2. A pattern stands for [`ALL_MAX`] patterns at most.
 
-use crate::Refusal;
+use openpath_commit::Refusal;
 use std::path::PathBuf;
 
 /// How many patterns one with braces may stand for.

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run is to be, and the messages by which the processes bring it about.
 
-use crate::change_list::ChangeList;
 use crate::limit::Limits;
-use crate::mount_flags::HeldPlace;
 use crate::share::{Net, Share};
 use crate::space::Space;
-use crate::{Kept, KeptRules, Refusal};
+use openpath_commit::{ChangeList, Kept, KeptRules, PathBytes, Refusal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// What the kernel makes up, which passes unless it is said otherwise.
@@ -147,6 +144,14 @@ impl Plan {
     }
 }
 
+/// A place of the view, and the flags of the mount of the host that is shown there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldPlace {
+    pub(crate) place: PathBytes,
+    /// Bits of [`openpath_host::HELD`].
+    pub(crate) flags: u64,
+}
+
 /// Whether a part of the view can be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cover {
@@ -197,34 +202,6 @@ pub enum Source {
         /// What changes are kept in.
         upper: Option<Upper>,
     },
-}
-
-/// A path by its bytes, for a path need not be UTF-8.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct PathBytes(Vec<u8>);
-
-impl From<&Path> for PathBytes {
-    fn from(path: &Path) -> Self {
-        Self(path.as_os_str().as_bytes().to_owned())
-    }
-}
-
-impl PathBytes {
-    /// The path itself.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        Path::new(std::ffi::OsStr::from_bytes(&self.0))
-    }
-
-    /// The root.
-    pub(crate) fn root() -> Self {
-        Self(b"/".to_vec())
-    }
-
-    /// Its bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 /// The front to the server.

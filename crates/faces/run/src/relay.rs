@@ -23,8 +23,8 @@
 //! R4. Once the command has ended, no more is passed on than the kernel can have kept of its
 //!     output: other processes of the view may write to its terminal for ever.
 
-use crate::Refusal;
 use crate::signals::die;
+use openpath_commit::Refusal;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;

@@ -2,15 +2,16 @@
 //! The server: holds the view and answers for it.
 
 use crate::cgroup::Entry;
-use crate::change_list::ChangeList;
+use crate::guests;
 use crate::guests::Members;
 use crate::live::{Beacon, Inside, Label, LiveKind};
-use crate::plan::{FromServer, Mounted, PathBytes, Plan, Rest, ToServer, Upper};
+use crate::log::LogFile;
+use crate::plan::{FromServer, Mounted, Plan, Rest, ToServer, Upper};
 use crate::share::Share;
 use crate::space::Space;
 use crate::view::{How, Telling, View};
 use crate::wire::Wire;
-use crate::{LogFile, Refusal, guests};
+use openpath_commit::{ChangeList, PathBytes, Refusal};
 use openpath_overlay::CopyUpObserver;
 use openpath_sync::asymmetric_fence;
 use rustix::fd::OwnedFd;
@@ -156,7 +157,7 @@ impl Server {
     fn end_guests(&mut self, alone: bool) -> usize {
         let came = self.beacon.take().map_or(0, Beacon::stop);
         match self.inside.take() {
-            Some(inside) if alone || came > 0 => guests::end(&inside),
+            Some(inside) if alone || came > 0 => guests::end(&inside.members),
             _ => 0,
         }
     }

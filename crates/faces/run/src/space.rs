@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The namespaces of a view, by kind.
 
-use crate::Refusal;
+use openpath_commit::Refusal;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::LinkNameSpaceType;

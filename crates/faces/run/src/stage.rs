@@ -12,11 +12,11 @@
 //!     them up.
 //! R3. It is killed with the process that waits for it, unless that asks for the contrary.
 
-use crate::Refusal;
 use crate::child::{Child, give_up};
 use crate::plan::{FromStage, Go, ToStage};
 use crate::space::Space;
 use crate::wire::Wire;
+use openpath_commit::Refusal;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::Signal;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ use std::process::{ExitCode, Stdio};
 
 /// Starts it, in the pid namespace that this process has for its children.
 pub(crate) fn start(command: &[OsString]) -> Result<Child, Refusal> {
-    Child::start(crate::COMMAND, command, Stdio::inherit(), true)
+    Child::start(crate::verbs::COMMAND, command, Stdio::inherit(), true)
 }
 
 /// Has it become the command, with this process's standard input; returns when it has.

@@ -8,13 +8,13 @@
 
 use crate::absent::Absent;
 use crate::changes::Compare;
-use crate::kept::{ViewDir, ViewLock};
 use crate::leaving::Leaving;
+use crate::links;
 use crate::live::Sources;
-use crate::log::{Log, Writing};
-use crate::plan::{PathBytes, Plan, Source, Upper};
-use crate::{LogFile, Refusal, links};
+use crate::log::{Log, LogFile, Writing};
+use crate::plan::{Plan, Source, Upper};
 use openpath_abi::Errno;
+use openpath_commit::{PathBytes, Refusal, ViewDir, ViewLock};
 use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
 use openpath_host::{
     Crossing, EnforcedFlags, HostFs, HostOptions, Interruption, Ownership, Policy,
@@ -104,15 +104,15 @@ impl View {
         let held = match &plan.upper {
             Upper::Memory { .. } => None,
             Upper::Directory(dir) => {
-                let held = crate::kept::take(dir.path())?;
-                crate::kept::whole(held.dir())?;
-                crate::commit::note(held.dir())?;
+                let held = openpath_commit::take(dir.path())?;
+                openpath_commit::check_whole(held.dir())?;
+                openpath_commit::note_taken(held.dir())?;
                 Some(held)
             }
         };
         let view = View::hold(plan, held, how)?;
         if let (Some(held), Some(rules)) = (&view.held, &plan.rules) {
-            crate::kept::renew_rules(held.dir(), rules)?;
+            openpath_commit::renew_rules(held.dir(), rules)?;
         }
         Ok(view)
     }
@@ -189,7 +189,7 @@ impl View {
                         None => None,
                         Some(Upper::Memory { size }) => Some(memory(*size, OVERLAY_DIRS)),
                         Some(Upper::Directory(dir)) => {
-                            let held = crate::kept::take(dir.path())?;
+                            let held = openpath_commit::take(dir.path())?;
                             let changes = changes_in(held.dir())?;
                             self.taken.push(held);
                             Some(changes)

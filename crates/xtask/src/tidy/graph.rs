@@ -2,9 +2,9 @@
 //! Checks rule `graph`: dependencies point down, external crates are on a list, all crates have one
 //! lint table.
 //!
-//! `abi <- sync <- vfs <- {mem, uring <- {host, fuse}, overlay, ring} <- {testkit, bench, cli} <-
-//! xtask`; `conformance` is separate. Tests may depend on any library of the tree; shipped code may
-//! not.
+//! `abi <- sync <- vfs <- {mem, uring <- {host, fuse}, overlay <- commit, ring} <- run <- {testkit,
+//! bench, cli} <- xtask`; `conformance` is separate. Tests may depend on any library of the tree;
+//! shipped code may not.
 
 use super::{Report, Source, Tree};
 
@@ -29,6 +29,7 @@ const HOST: &str = "openpath-host";
 const FUSE: &str = "openpath-fuse";
 const WASI: &str = "openpath-wasi";
 const OVERLAY: &str = "openpath-overlay";
+const COMMIT: &str = "openpath-commit";
 const RUN: &str = "openpath-run";
 const TESTKIT: &str = "openpath-testkit";
 const SQLITE: &str = "openpath-testkit-sqlite";
@@ -104,8 +105,13 @@ const GRAPH: &[Node] = &[
         outside: &["rustix", "tracing"],
     },
     Node {
+        name: COMMIT,
+        own: &[ABI, VFS, OVERLAY],
+        outside: &["rustix", "serde", "serde_json", "toml"],
+    },
+    Node {
         name: RUN,
-        own: &[ABI, SYNC, VFS, MEM, HOST, OVERLAY, FUSE],
+        own: &[ABI, SYNC, VFS, MEM, HOST, OVERLAY, COMMIT, FUSE],
         outside: &[
             "nix",
             "rustix",
@@ -175,6 +181,7 @@ const FOR_TESTS: &[&str] = &[
     HOST,
     FUSE,
     OVERLAY,
+    COMMIT,
     TESTKIT,
     "libc",
     "parking_lot",

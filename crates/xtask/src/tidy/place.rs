@@ -15,6 +15,7 @@ const FORBIDDING: &[&str] = &[
     "backends/host",
     "faces/fuse",
     "ring",
+    "commit",
     "faces/run",
     "conformance",
 ];

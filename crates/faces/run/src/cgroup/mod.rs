@@ -25,11 +25,11 @@
 mod dir;
 mod site;
 
-use crate::Refusal;
 use crate::limit::{Limit, Limits};
 use crate::plan::Plan;
 use crate::signals::End;
 use dir::Dir;
+use openpath_commit::Refusal;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::Pid;

@@ -19,9 +19,9 @@
 //!     mounts no further `/proc` then, and a run inside this one could have none of its own.
 
 use super::filter::{self, AARCH64, ARM, Calls, I386, RISCV64, X32, X86_64};
-use crate::Refusal;
 use crate::plan::Go;
 use crate::share::Share;
+use openpath_commit::Refusal;
 use openpath_sync::{BpfInstruction, join_new_session_keyring};
 use rustix::io::Errno;
 use std::io;

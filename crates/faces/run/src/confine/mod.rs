@@ -11,8 +11,8 @@ mod own;
 mod scope;
 mod terminal;
 
-use crate::Refusal;
 use crate::plan::Go;
+use openpath_commit::Refusal;
 use std::io;
 
 pub(crate) use keyring::{check as check_keyring, leave as leave_session_keyring};

@@ -13,7 +13,7 @@
 //! R3. prlimit(2) goes by users alone. A limit that another process of the user lowers (which a pid
 //!     namespace prevents) costs an error where there is one to answer, and not the process.
 
-use crate::Refusal;
+use openpath_commit::Refusal;
 use rustix::process::DumpableBehavior;
 use signal_hook::consts::signal::{SIGXCPU, SIGXFSZ};
 use signal_hook::flag;

@@ -16,9 +16,9 @@
 //! R3. Processes outside a domain, as the front, signal and trace those inside it as ever.
 //! R4. A kernel without scopes runs the command without them; `openpath doctor` says so.
 
-use crate::Refusal;
 use crate::plan::Go;
 use crate::share::Share;
+use openpath_commit::Refusal;
 use openpath_sync::{LandlockScope, enter_landlock_domain, landlock_version};
 use rustix::io::Errno;
 

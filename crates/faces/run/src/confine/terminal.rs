@@ -12,7 +12,7 @@
 //! R1. The kernel takes the low 32 bits of the request, so these alone are compared.
 
 use super::filter::{self, AARCH64, ARM, Calls, EQUAL, I386, LOAD, RISCV64, X32, X86_64};
-use crate::Refusal;
+use openpath_commit::Refusal;
 use openpath_sync::BpfInstruction;
 use rustix::io::Errno;
 

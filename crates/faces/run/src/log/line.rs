@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A line of the log.
 
-use crate::text::text_of;
 use openpath_abi::Errno;
+use openpath_commit::text_of;
 use serde::Serialize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

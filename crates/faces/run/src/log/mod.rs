@@ -36,8 +36,7 @@ mod sink;
 
 pub(crate) use sink::Writing;
 
-use crate::plan::{Cover, PathBytes, Plan};
-use crate::text::text_of;
+use crate::plan::{Cover, Plan};
 use caller::{Call, Caller, Patience, Purpose};
 use line::{Line, Reason, answer};
 use openpath_abi::access::{R_OK, W_OK, X_OK};
@@ -45,6 +44,7 @@ use openpath_abi::fcntl::{
     AT_SYMLINK_NOFOLLOW, O_ACCMODE, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_TRUNC,
 };
 use openpath_abi::{AtFlags, Errno, OFlags, Statx, mode};
+use openpath_commit::{PathBytes, text_of};
 use openpath_fuse::{ObservedFile, Observer, OnOpened, Requester};
 use openpath_overlay::OverlayFs;
 use openpath_vfs::{Check, Explanation, Place, Step, SuperBlock, Would};
@@ -55,6 +55,15 @@ use std::sync::Arc;
 
 /// Links that a path may lead through.
 const LINKS_MAX: usize = 40;
+
+/// Where opens that were refused or redirected are told of.
+#[derive(Debug)]
+pub struct LogFile {
+    /// What is written to.
+    pub file: OwnedFd,
+    /// A JSON object a line, and not text.
+    pub json: bool,
+}
 
 /// Looks on, and says what is to be said.
 pub(crate) struct Log {

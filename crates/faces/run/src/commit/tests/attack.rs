@@ -2,10 +2,8 @@
 //! Root commits into a directory of another user, who swaps names meanwhile.
 
 use super::{Scene, Until, put};
-use crate::commit::copy::seam;
-use crate::commit::rename::seam::{LACKING, LINKLESS};
-use crate::commit::{abort, undo};
-use crate::{Committed, Kept};
+use openpath_commit::fault_injection::{after_each_copy, set_lacking, set_linkless};
+use openpath_commit::{Committed, Kept, Phase, abort, resume, undo};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
@@ -70,11 +68,11 @@ fn file_swapped_for_a_copy_gets_neither_its_owner_nor_its_name() {
     });
     let commit = scene.plan(&[]).unwrap();
     let dir = scene.base("d");
-    seam::set(Some(Box::new(move |name| {
+    after_each_copy(Some(Box::new(move |name| {
         std::fs::rename(dir.join("secret"), hidden(&dir, name)).unwrap();
     })));
     let refused = commit.carry_out(&mut Until(u64::MAX));
-    seam::set(None);
+    after_each_copy(None);
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("d/f was changed"), "{refused}");
     end(&scene.kept());
@@ -97,7 +95,7 @@ fn directory_swapped_for_a_new_one_gets_no_files() {
     let dir = scene.base("d");
     let own = dir.clone();
     let mut swapped = false;
-    seam::set(Some(Box::new(move |_| {
+    after_each_copy(Some(Box::new(move |_| {
         if std::mem::replace(&mut swapped, true) {
             return;
         }
@@ -112,7 +110,7 @@ fn directory_swapped_for_a_new_one_gets_no_files() {
         chown(own.join(&made), Some(USER), Some(USER)).unwrap();
     })));
     let refused = commit.carry_out(&mut Until(u64::MAX));
-    seam::set(None);
+    after_each_copy(None);
     assert!(refused.is_err());
     end(&scene.kept());
     assert!(!scene.base("d/new").exists());
@@ -136,7 +134,7 @@ fn attributes_are_not_given_to_a_file_that_was_swapped_in() {
     scene.view(|task| task.chmod(&scene.at("d/mode"), 0o666).unwrap());
     let commit = scene.plan(&[]).unwrap();
     let swap = || std::fs::rename(scene.base("d/secret"), scene.base("d/mode")).unwrap();
-    let mut swap = super::Meanwhile(crate::commit::Phase::Exchanging, Some(swap));
+    let mut swap = super::Meanwhile(Phase::Exchanging, Some(swap));
     let refused = commit.carry_out(&mut swap).unwrap_err().to_string();
     assert!(refused.contains("was changed"), "{refused}");
     end(&scene.kept());
@@ -174,9 +172,7 @@ fn file_swapped_for_what_an_undo_brings_back_is_not_installed() {
     // The undo stops when what was kept waits under its hidden name.
     let stopped = (1..20).find(|steps| {
         let stopped = match scene.kept().committed().unwrap() {
-            Committed::Interrupted => {
-                crate::commit::resume(&scene.kept(), &mut Until(*steps)).err()
-            }
+            Committed::Interrupted => resume(&scene.kept(), &mut Until(*steps)).err(),
             _ => undo(&scene.kept(), false, &mut Until(*steps)).err(),
         };
         let names = std::fs::read_dir(scene.base("d")).unwrap();
@@ -190,7 +186,7 @@ fn file_swapped_for_what_an_undo_brings_back_is_not_installed() {
         .find(|path| path.to_string_lossy().contains(".openpath-"))
         .unwrap();
     std::fs::rename(scene.base("d/secret"), &waits).unwrap();
-    crate::commit::resume(&scene.kept(), &mut Until(u64::MAX)).unwrap_err();
+    resume(&scene.kept(), &mut Until(u64::MAX)).unwrap_err();
     assert_eq!(std::fs::read(scene.base("d/f")).unwrap(), b"after");
     assert!(secret_is_closed(&scene.base("d")));
 }
@@ -253,7 +249,7 @@ fn another_user_who_races_a_commit_of_root_gets_nothing() {
 
 #[test]
 fn file_systems_without_flags_of_rename_commit_and_undo() {
-    LACKING.with(|lacking| lacking.set(true));
+    set_lacking(true);
     let scene = Scene::new("lacking");
     super::kinds::furnish(&scene);
     let before = scene.real();
@@ -263,7 +259,7 @@ fn file_systems_without_flags_of_rename_commit_and_undo() {
     assert_eq!(scene.real(), wanted);
     let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
     assert_eq!((undone.conflicts, scene.real()), (vec![], before));
-    LACKING.with(|lacking| lacking.set(false));
+    set_lacking(false);
 }
 
 #[test]
@@ -275,8 +271,8 @@ fn file_system_without_flags_of_rename_and_without_links_is_refused_and_unchange
         put(task, &scene.at("file"), "view").unwrap();
         put(task, &scene.at("new"), "new").unwrap();
     });
-    LACKING.set(true);
-    LINKLESS.set(true);
+    set_lacking(true);
+    set_linkless(true);
     let refused = scene.plan(&[]).unwrap();
     let refused = refused.carry_out(&mut Until(u64::MAX)).unwrap_err();
     let text = refused.to_string();
@@ -285,82 +281,7 @@ fn file_system_without_flags_of_rename_and_without_links_is_refused_and_unchange
         "{text}"
     );
     end(&scene.kept());
-    LACKING.set(false);
-    LINKLESS.set(false);
+    set_lacking(false);
+    set_linkless(false);
     assert_eq!(scene.real(), before);
-}
-
-#[test]
-fn rename_without_flags_replaces_nothing() {
-    use crate::commit::rename::whole;
-    use rustix::fd::AsFd as _;
-    let scene = Scene::new("noreplace");
-    for name in ["file", "other"] {
-        scene.write(name, name);
-    }
-    for name in ["dir", "empty"] {
-        std::fs::create_dir(scene.base(name)).unwrap();
-    }
-    let dir = std::fs::File::open(scene.base("")).unwrap();
-    let at = |name: &'static str| (dir.as_fd(), name.as_bytes());
-    let before = scene.real();
-    LACKING.with(|lacking| lacking.set(true));
-    for (from, to) in [
-        ("file", "other"),
-        ("file", "dir"),
-        ("dir", "empty"),
-        ("dir", "file"),
-    ] {
-        let refused = whole(at(from), at(to)).unwrap_err();
-        assert_eq!(refused, rustix::io::Errno::EXIST, "{from} to {to}");
-    }
-    assert_eq!(scene.real(), before);
-    whole(at("file"), at("new")).unwrap();
-    whole(at("dir"), at("newdir")).unwrap();
-    LACKING.with(|lacking| lacking.set(false));
-    let names: Vec<_> = scene.real().into_keys().collect();
-    assert_eq!(names, ["empty", "new", "newdir", "other"]);
-}
-
-#[test]
-fn name_swapped_right_before_a_rename_goes_back() {
-    use crate::commit::held::Held;
-    use crate::commit::rename::{exchange, held, seam};
-    use rustix::fd::AsFd as _;
-    use rustix::io::Errno;
-    let scene = Scene::new("right-before");
-    for name in ["mine", "hidden", "other"] {
-        scene.write(name, name);
-    }
-    let dir = std::fs::File::open(scene.base("")).unwrap();
-    let at = |name: &'static str| (dir.as_fd(), name.as_bytes());
-    let hold = |name| Held::open(dir.as_fd(), name).unwrap().unwrap();
-    let (mine, hidden) = (hold(b"mine"), hold(b"hidden"));
-    let swap = |name: &str| {
-        let (a, b) = (scene.base(name), scene.base("other"));
-        move || {
-            let aside = a.with_extension("aside");
-            std::fs::rename(&a, &aside).unwrap();
-            std::fs::rename(&b, &a).unwrap();
-            std::fs::rename(&aside, &b).unwrap();
-        }
-    };
-    let read = |name| std::fs::read_to_string(scene.base(name)).ok();
-    let is = |name, text: &str| assert_eq!(read(name).as_deref(), Some(text), "{name}");
-    seam::before_next(swap("mine"));
-    assert_eq!(held(at("mine"), at("new"), &mine), Err(Errno::STALE));
-    // What was swapped in is where it was put, and nothing is under the new name.
-    is("mine", "other");
-    assert_eq!(read("new"), None);
-    swap("mine")();
-    for name in ["mine", "hidden"] {
-        seam::before_next(swap(name));
-        let done = exchange(at("mine"), at("hidden"), (&mine, &hidden));
-        assert_eq!(done, Err(Errno::STALE), "{name}");
-        is(name, "other");
-        swap(name)();
-    }
-    for name in ["mine", "hidden", "other"] {
-        is(name, name);
-    }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Trees that are deeper than a path can be long, and than a stack would be.
 
-use super::{Scene, Until, put};
-use crate::commit::{remove, undo};
-use crate::{Committed, Inspect};
+use super::{Scene, Until, put, remove};
+use crate::inspect::Inspect;
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_PATH, O_WRONLY};
+use openpath_commit::{Committed, Side, discard, undo};
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -55,7 +55,7 @@ fn committed_and_discarded(name: &[u8], depth: usize) {
         .find(|change| change.path.bytes().ends_with(b"/file"));
     let last = last.unwrap();
     assert_eq!(last.size, 4);
-    let data = inspect.data(crate::Side::Now, &last.path, 9).unwrap();
+    let data = inspect.data(Side::Now, &last.path, 9).unwrap();
     assert_eq!(data.as_deref(), Some(&b"deep"[..]));
     drop(inspect);
     assert_eq!(scene.commit(&["realfile"]), []);
@@ -66,7 +66,7 @@ fn committed_and_discarded(name: &[u8], depth: usize) {
     assert_eq!(undone.conflicts, []);
     assert!(!top.exists());
     assert_eq!(scene.kept().committed().unwrap(), Committed::No);
-    crate::kept::discard(&scene.kept().name).unwrap();
+    discard(&scene.kept().name).unwrap();
     assert!(!scene.view.exists());
 }
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk that fails, and directories that may not be read.
+//! A disk that fails.
 
 use super::kinds::{change, furnish};
 use super::{Before, Meanwhile, Scene, Until};
-use crate::Committed;
-use crate::commit::disks::{Disks, seam::FAILS};
-use crate::commit::tree::Tree;
-use crate::commit::{Phase, abort, resume, undo};
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use openpath_commit::fault_injection::fail_next_sync;
+use openpath_commit::{Committed, Phase, abort, resume, undo};
 
 #[test]
 fn disk_that_fails_while_files_are_copied_ends_the_commit_with_nothing_done() {
@@ -15,9 +12,8 @@ fn disk_that_fails_while_files_are_copied_ends_the_commit_with_nothing_done() {
     furnish(&scene);
     let before = scene.real();
     change(&scene);
-    let fail = || FAILS.set(true);
     let commit = scene.plan(&[]).unwrap();
-    let refused = commit.carry_out(&mut Meanwhile(Phase::Copying, Some(fail)));
+    let refused = commit.carry_out(&mut Meanwhile(Phase::Copying, Some(fail_next_sync)));
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("brought to the disk"), "{refused}");
     assert_eq!(scene.real(), before);
@@ -32,9 +28,8 @@ fn disk_that_fails_later_leaves_a_commit_that_can_go_on_or_back() {
         let before = scene.real();
         change(&scene);
         let wanted = scene.shown();
-        let fail = || FAILS.set(true);
         let commit = scene.plan(&[]).unwrap();
-        let failed = commit.carry_out(&mut Meanwhile(Phase::Exchanging, Some(fail)));
+        let failed = commit.carry_out(&mut Meanwhile(Phase::Exchanging, Some(fail_next_sync)));
         failed.unwrap_err();
         let kept = scene.kept();
         assert_eq!(kept.committed().unwrap(), Committed::Interrupted);
@@ -48,34 +43,4 @@ fn disk_that_fails_later_leaves_a_commit_that_can_go_on_or_back() {
             assert_eq!(scene.real(), before);
         }
     }
-}
-
-/// Threads of an ordinary user are asked, which root alone can make.
-#[test]
-fn directory_that_may_not_be_read_is_brought_to_the_disk_by_a_descriptor() {
-    if !super::is_root() {
-        return;
-    }
-    let scene = Scene::new("unread");
-    let dirs = ["shut", "shut/open", "none"].map(|path| scene.base(path));
-    for (dir, mode) in dirs.iter().zip([0o300, 0o300, 0o100]) {
-        std::fs::create_dir(dir).unwrap();
-        chown(dir, Some(1000), Some(1000)).unwrap();
-        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
-    }
-    let hold = move |top: std::path::PathBuf, path: &'static [u8]| {
-        let thread = std::thread::spawn(move || {
-            let user = rustix::process::Uid::from_raw(1000);
-            // The tree begins at the directory: nothing above it can be read instead.
-            let tree = Tree::open(&top).unwrap();
-            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-            let disks = Disks::default();
-            disks.hold(&tree, path)?;
-            disks.sync()
-        });
-        thread.join().unwrap()
-    };
-    assert_eq!(hold(dirs[0].clone(), b""), Ok(()));
-    assert_eq!(hold(dirs[0].clone(), b"/open"), Ok(()));
-    assert_eq!(hold(dirs[2].clone(), b""), Err(rustix::io::Errno::ACCESS));
 }

@@ -2,10 +2,10 @@
 //! Each kind of change, chosen parts, and what others changed meanwhile.
 
 use super::{Scene, Until, put};
-use crate::commit::{Did, abort, resume, undo};
-use crate::{Committed, Inspect};
+use crate::inspect::Inspect;
 use openpath_abi::XattrFlags;
 use openpath_abi::mode;
+use openpath_commit::{Committed, Did, abort, discard, resume, undo};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 
 /// A tree with some of everything.
@@ -102,7 +102,7 @@ fn all_kinds_of_changes_are_committed_and_undone() {
     // What was undone can be done again.
     assert_eq!(scene.commit(&[]), []);
     assert_eq!(scene.real(), wanted);
-    crate::kept::discard(&scene.kept().name).unwrap();
+    discard(&scene.kept().name).unwrap();
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn what_was_interrupted_is_said() {
     assert_eq!(kept.committed().unwrap(), Committed::Interrupted);
     let said = Inspect::open(&kept).err().unwrap().to_string();
     assert!(said.contains("--abort"), "{said}");
-    assert!(scene.plan(&[]).is_err() && crate::kept::discard(&scene.kept().name).is_err());
+    assert!(scene.plan(&[]).is_err() && discard(&scene.kept().name).is_err());
     abort(&kept, false, &mut Until(u64::MAX)).unwrap();
     assert_eq!(kept.committed().unwrap(), Committed::No);
 }

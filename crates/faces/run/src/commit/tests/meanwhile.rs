@@ -4,8 +4,8 @@
 
 use super::kinds::{change, furnish};
 use super::{Before, Meanwhile, Scene, Until, put};
-use crate::Committed;
-use crate::commit::{Commit, Did, Phase, abort, resume, undo};
+use crate::commit::Commit;
+use openpath_commit::{Committed, Did, Phase, Watch, abort, resume, undo};
 
 /// The clock of files has ticks.
 fn tick() {
@@ -340,7 +340,7 @@ fn what_changed_before_an_interrupted_commit_went_on_is_not_undone() {
 /// Stops once this file has the view's content.
 struct InPlace(std::path::PathBuf);
 
-impl crate::commit::Watch for InPlace {
+impl Watch for InPlace {
     fn step(&mut self, _phase: Phase, _done: u64, _of: u64) -> bool {
         let now = std::fs::read(&self.0).unwrap_or_default();
         !now.starts_with(b"view")

@@ -12,12 +12,12 @@ mod steps;
 mod touch;
 mod unseen;
 
-use crate::commit::{Commit, Conflict, Phase, Watch};
-use crate::plan::{PathBytes, Plan};
+use crate::commit::Commit;
+use crate::plan::Plan;
 use crate::view::View;
-use crate::{Kept, Refusal};
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Stat, mode};
+use openpath_commit::{Conflict, Kept, PathBytes, Phase, Refusal, Watch};
 use openpath_vfs::Task;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -197,10 +197,15 @@ impl Drop for Scene {
     fn drop(&mut self) {
         for dir in [&self.view, &self.top] {
             if let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) {
-                crate::commit::remove(parent, name).ok();
+                remove(parent, name).ok();
             }
         }
     }
+}
+
+/// Removes a name of a directory, and all that is in it.
+pub(super) fn remove(dir: &Path, name: &OsStr) -> std::io::Result<()> {
+    openpath_commit::remove_in(std::fs::File::open(dir)?, name)
 }
 
 fn body_of(body: &[u8], value: &[u8]) -> String {

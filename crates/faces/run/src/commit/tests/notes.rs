@@ -2,14 +2,15 @@
 //! What a commit writes into the directory of its view.
 
 use super::{Scene, Until, put};
-use crate::commit::{Commit, Committed, note};
+use crate::commit::Commit;
 use crate::plan::Plan;
 use crate::view::View;
+use openpath_commit::{Committed, note_taken};
 use std::os::unix::fs::{MetadataExt as _, symlink};
 
 impl Scene {
     fn note(&self) {
-        note(self.kept().at()).unwrap();
+        note_taken(self.kept().at()).unwrap();
     }
 }
 

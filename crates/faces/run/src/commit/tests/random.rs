@@ -3,11 +3,10 @@
 //! what it was.
 
 use super::{Scene, Until, put};
-use crate::Committed;
-use crate::commit::{abort, resume, undo};
 use openpath_abi::XattrFlags;
 use openpath_abi::mode;
 use openpath_abi::{fcntl::AT_FDCWD, rename::RENAME_EXCHANGE};
+use openpath_commit::{Committed, abort, resume, undo};
 use openpath_vfs::Task;
 
 /// Seeded random numbers (splitmix64).

@@ -3,8 +3,7 @@
 
 use super::kinds::{change, furnish};
 use super::{Scene, Until};
-use crate::Committed;
-use crate::commit::{abort, resume, undo};
+use openpath_commit::{Committed, abort, resume, undo};
 
 /// More steps than there are.
 const MANY: u64 = 1000;

@@ -2,9 +2,8 @@
 //! Attributes that are half set when a commit is interrupted.
 
 use super::{Before, Scene, Until};
-use crate::Committed;
-use crate::commit::held::seam::FULL;
-use crate::commit::{Phase, abort, resume};
+use openpath_commit::fault_injection::fail_next_xattr;
+use openpath_commit::{Committed, Phase, abort, resume};
 use rustix::fs::XattrFlags;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
@@ -53,7 +52,7 @@ fn attributes_that_cannot_all_be_set_are_taken_back_at_once() {
     let scene = scene("full");
     let before = scene.real();
     let commit = scene.plan(&[]).unwrap();
-    FULL.set(Some(b"user.zero"));
+    fail_next_xattr(b"user.zero");
     let refused = commit.carry_out(&mut Until(u64::MAX)).unwrap_err();
     assert!(refused.to_string().contains("No space"), "{refused}");
     assert_eq!(scene.real(), before);

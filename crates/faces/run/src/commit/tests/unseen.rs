@@ -2,13 +2,14 @@
 //! Names that others made and the view never saw, in directories that the view made or deleted.
 
 use super::{Scene, Until, put};
-use crate::commit::{Commit, Did, undo};
+use crate::commit::Commit;
+use openpath_commit::{Did, Refusal, undo};
 
 fn tick() {
     std::thread::sleep(std::time::Duration::from_millis(20));
 }
 
-fn force(scene: &Scene) -> Result<(), crate::Refusal> {
+fn force(scene: &Scene) -> Result<(), Refusal> {
     let commit = Commit::plan(&scene.kept(), &[], true)?;
     commit.carry_out(&mut Until(u64::MAX))
 }

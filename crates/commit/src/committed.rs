@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a view has been committed, by the notes in its directory.
+
+use crate::journal::State;
+use crate::notes::{Notes, Place};
+use crate::refusal::Refusal;
+use crate::text::text_of;
+use crate::view_dir::ViewDir;
+
+/// Whether a view has been committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Committed {
+    /// There is nothing to be undone.
+    No,
+    /// A commit was interrupted.
+    Interrupted,
+    /// The last commit can be undone.
+    Yes,
+}
+
+pub(crate) fn remedy(view: &str) -> String {
+    let view = text_of(view.as_bytes());
+    format!("`openpath commit {view} --continue` goes on with it and `--abort` goes back")
+}
+
+/// Refuses a view of which a commit was interrupted.
+pub(crate) fn check_uninterrupted(
+    view: &ViewDir,
+    name_of: fn(&ViewDir) -> String,
+) -> Result<(), Refusal> {
+    check_at(&Notes::of(view)?, || name_of(view))
+}
+
+pub(crate) fn check_at(notes: &Notes, name: impl FnOnce() -> String) -> Result<(), Refusal> {
+    match committed_at(notes)? {
+        Committed::Interrupted => Err(Refusal::new(format!(
+            "a commit of the view in {} was interrupted: {}",
+            notes.path.display(),
+            remedy(&name())
+        ))),
+        Committed::No | Committed::Yes => Ok(()),
+    }
+}
+
+/// Whether the view in a directory has been committed.
+pub(crate) fn committed(view: &ViewDir) -> Result<Committed, Refusal> {
+    committed_at(&Notes::of(view)?)
+}
+
+fn committed_at(notes: &Notes) -> Result<Committed, Refusal> {
+    Ok(match Place::find(notes)? {
+        None => Committed::No,
+        Some((_, State::Done)) => Committed::Yes,
+        Some(_) => Committed::Interrupted,
+    })
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Faults of file systems and acts of other users, which a test plants for its own thread.
+
+pub use crate::disks::seam::fail_next_sync;
+pub use crate::held::seam::fail_next_xattr;
+pub use crate::rename::seam::{set_lacking, set_linkless};
+
+/// What is called with a name.
+pub type Hook = Box<dyn FnMut(&[u8])>;
+
+/// Calls this with the name of each copy of this thread.
+pub fn after_each_copy(hook: Option<Hook>) {
+    crate::copy::seam::set(hook);
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A view removed, so that no half of one is ever taken for a view.
+//!
+//! # States
+//! Whole -> going: `view.toml` is renamed into the directory `.openpath-discarded` beside it, in
+//! one step. From then on there is no view. The next run under the name, or any discard, finishes.
+//! What is ours follows into it, and is removed there.
+//!
+//! # Rules
+//! R1. Only names of ours are moved and removed. What others have put into the directory stays, and
+//!     the directory with it.
+//! R2. The lock is held throughout; its file is removed last.
+
+use super::lock::ViewLock;
+use super::{ABOUT, GOING, LOCK, OURS};
+use crate::view_dir::ViewDir;
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+
+/// Asked before each step; an error ends everything where it is, as a signal would.
+pub(super) type Step<'a> = &'a mut dyn FnMut() -> io::Result<()>;
+
+/// Removes a whole view, or what is left of one, if its directory holds nothing but ours.
+pub(super) fn remove(held: ViewLock, step: Step<'_>) -> io::Result<()> {
+    let dir = held.dir().clone();
+    step()?;
+    // Left by a discard that ended before it began.
+    remove_tree(&dir, GOING)?;
+    step()?;
+    let going = dir.make_subdir(GOING)?;
+    step()?;
+    follow(&dir, &going, ABOUT)?;
+    dir.sync()?;
+    finish(&held, step)?;
+    drop(going);
+    step()?;
+    dir.remove_file(LOCK)?;
+    step()?;
+    drop(held);
+    remove_empty(&dir)
+}
+
+/// Finishes what another discard began; the lock stays.
+pub(super) fn finish(held: &ViewLock, step: Step<'_>) -> io::Result<()> {
+    let dir = held.dir();
+    let Some(going) = dir.subdir(GOING)? else {
+        return Ok(());
+    };
+    for name in OURS.iter().filter(|name| ![LOCK, GOING].contains(name)) {
+        step()?;
+        follow(dir, &going, name)?;
+        dir.remove_file(&format!("{name}.new"))?;
+    }
+    for name in OURS {
+        step()?;
+        remove_tree(&going, name)?;
+    }
+    step()?;
+    remove_tree(dir, GOING)
+}
+
+/// Moves a name of ours, if it is there.
+fn follow(dir: &ViewDir, going: &ViewDir, name: &str) -> io::Result<()> {
+    match rustix::fs::renameat(dir, name, going, name) {
+        Err(Errno::NOENT) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Removes a tree, of which directories may have lost their permissions.
+fn remove_tree(dir: &ViewDir, name: &str) -> io::Result<()> {
+    crate::remove::remove_in(dir, OsStr::new(name))
+}
+
+/// Removes the directory itself, if it is empty and may be removed.
+fn remove_empty(dir: &ViewDir) -> io::Result<()> {
+    let place = dir.place();
+    let Some(name) = place.file_name() else {
+        return Ok(());
+    };
+    let parent = rustix::fs::openat(dir, "..", crate::view_dir::HOLD, rustix::fs::Mode::empty())?;
+    let (here, there) = (
+        dir.stat()?,
+        rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW),
+    );
+    if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)) {
+        match rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+            // R1, or a directory that was the user's before it was a view's.
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY | Errno::ACCESS | Errno::PERM)
+            | Err(Errno::ROFS | Errno::NOENT) => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of views, and the directories that they stand for.
+//!
+//! A plain name is a directory in `openpath/views` of the user's state directory
+//! (`$XDG_STATE_HOME`, or `~/.local/state`). A name with a slash is a directory itself.
+
+use super::lock::owned;
+use super::way::{self, Missing};
+use crate::refusal::Refusal;
+use crate::view_dir::ViewDir;
+use std::path::{Path, PathBuf};
+
+/// The longest name.
+const NAME_MAX: usize = 64;
+/// How often a directory is made again that another process removes at once.
+const TRIES: u32 = 16;
+/// The part of the state directory that is ours.
+const OWN: &str = "openpath";
+/// The views in it.
+const VIEWS: &str = "views";
+
+/// Whether the name is that of a directory.
+pub(super) fn is_path(name: &str) -> bool {
+    name.contains('/')
+}
+
+/// The directory of a name, whether or not it exists; an error for what is no name.
+pub(super) fn path(name: &str) -> Result<PathBuf, Refusal> {
+    if is_path(name) {
+        return std::path::absolute(name).map_err(|why| Refusal::step(name, why));
+    }
+    if !is_name(name) {
+        return Err(Refusal::new(format!(
+            "`{name}` cannot be the name of a view: letters, digits, `-`, `_` and `.`, \
+             {NAME_MAX} at most"
+        )));
+    }
+    Ok(state()?.join(OWN).join(VIEWS).join(name))
+}
+
+/// Opens the directory of a name, and checks that it belongs to this user; `None` if there is none
+/// and it is not made.
+pub(super) fn open(name: &str, missing: Missing) -> Result<Option<ViewDir>, Refusal> {
+    let path = path(name)?;
+    let dir = if is_path(name) {
+        let dir = way::open(&path, missing)?;
+        dir.map(|dir| ViewDir::over(dir, path))
+    } else {
+        match views(missing)? {
+            Some(views) => inside(&views, name, missing)?,
+            None => None,
+        }
+    };
+    match dir {
+        Some(dir) => owned(&dir).map(|()| Some(dir)),
+        None => Ok(None),
+    }
+}
+
+/// The directory with all named views.
+pub(super) fn views(missing: Missing) -> Result<Option<ViewDir>, Refusal> {
+    let state = state()?;
+    let Some(dir) = way::open(&state, missing)? else {
+        return Ok(None);
+    };
+    let mut dir = ViewDir::over(dir, state);
+    for name in [OWN, VIEWS] {
+        let Some(next) = inside(&dir, name, missing)? else {
+            return Ok(None);
+        };
+        owned(&next)?;
+        next.close_to_others().map_err(|why| next.failed(why))?;
+        dir = next;
+    }
+    Ok(Some(dir))
+}
+
+/// The directory with all that openpath keeps for this user; `None` where there is no place for it.
+#[must_use]
+pub fn own_state() -> Option<PathBuf> {
+    state().ok().map(|state| state.join(OWN))
+}
+
+/// A directory in another, made if it is to be.
+fn inside(dir: &ViewDir, name: &str, missing: Missing) -> Result<Option<ViewDir>, Refusal> {
+    let failed = |why| Refusal::step(&dir.path().join(name).display().to_string(), why);
+    if let Some(found) = dir.subdir(name).map_err(failed)? {
+        return Ok(Some(found));
+    }
+    if missing == Missing::Tell {
+        return Ok(None);
+    }
+    // Another process may remove it while it is empty.
+    let mut made = dir.make_subdir(name);
+    for _ in 0..TRIES {
+        match &made {
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => made = dir.make_subdir(name),
+            _ => break,
+        }
+    }
+    match made {
+        Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {
+            dir.subdir(name).map_err(failed)
+        }
+        Err(why) if is_refused(&why) => Err(Refusal::new(format!(
+            "views cannot be kept by name here, as inside another run: {} cannot be made ({why}); \
+             leave --name out, or name a directory by `--upper DIR`",
+            dir.path().join(name).display()
+        ))),
+        made => made.map(Some).map_err(failed),
+    }
+}
+
+fn is_refused(why: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(why.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
+
+pub(super) fn is_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty() && name.len() <= NAME_MAX && !name.starts_with('.') && name.bytes().all(plain)
+}
+
+/// The user's state directory.
+fn state() -> Result<PathBuf, Refusal> {
+    let absolute = |name: &str| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(Path::new(".local/state"))))
+        .ok_or_else(|| Refusal::new("no place for views: set HOME or XDG_STATE_HOME"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path;
+
+    #[test]
+    fn names_stay_below_their_directory() {
+        for wrong in ["", "..", ".x", "a b", &"x".repeat(65)] {
+            assert!(path(wrong).is_err(), "{wrong}");
+        }
+    }
+}

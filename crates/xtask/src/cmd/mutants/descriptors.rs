@@ -30,8 +30,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "pwrite-at-offset",
         wrong: "pwrite uses its offset despite O_APPEND",
         file: "io/write.rs",
-        right: "file.write(data, place)?",
-        planted: "file.write_pieces(&[IoSlice::new(data)], place, RWF_NOAPPEND)?",
+        right: "file.write(data, position)?",
+        planted: "file.write_pieces(&[IoSlice::new(data)], position, RWF_NOAPPEND)?",
     },
     Mutant {
         name: "fork-shares",
@@ -51,8 +51,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "dup3-itself",
         wrong: "dup3 of a descriptor to itself is allowed",
         file: "fd/calls.rs",
-        right: "if flags & !O_CLOEXEC != 0 || old == new {",
-        planted: "if flags & !O_CLOEXEC != 0 {",
+        right: "if flags.intersects(!O_CLOEXEC) || old == new {",
+        planted: "if flags.intersects(!O_CLOEXEC) {",
     },
     Mutant {
         name: "dup2-at-the-limit",

@@ -9,8 +9,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "excl-follows",
         wrong: "O_CREAT|O_EXCL follows a symbolic link at the end",
         file: "open/how.rs",
-        right: "map(flags & O_NOFOLLOW == 0 && !exclusive, lflag::FOLLOW);",
-        planted: "map(flags & O_NOFOLLOW == 0 || exclusive, lflag::FOLLOW);",
+        right: "map(!flags.contains(O_NOFOLLOW) && !exclusive, lflag::FOLLOW);",
+        planted: "map(!flags.contains(O_NOFOLLOW) || exclusive, lflag::FOLLOW);",
     },
     Mutant {
         name: "links-41",
@@ -103,8 +103,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "trunc-needs-no-right",
         wrong: "O_RDONLY|O_TRUNC needs no write permission",
         file: "open/how.rs",
-        right: "    if flags & O_TRUNC != 0 {\n        access |= MAY_WRITE;",
-        planted: "    if flags & O_TRUNC != 0 {\n        access |= MAY_READ;",
+        right: "    if flags.contains(O_TRUNC) {\n        access |= MAY_WRITE;",
+        planted: "    if flags.contains(O_TRUNC) {\n        access |= MAY_READ;",
     },
     Mutant {
         name: "sgid-not-inherited",
@@ -117,8 +117,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "noatime-anybody",
         wrong: "O_NOATIME is allowed for every user",
         file: "open/grant.rs",
-        right: "if flags & O_NOATIME != 0 && !cred.owner_or_capable(inode.ids().0) {",
-        planted: "if flags & O_NOATIME != 0 && flags & O_TRUNC != 0 {",
+        right: "if flags.contains(O_NOATIME) && !cred.owner_or_capable(inode.ids().0) {",
+        planted: "if flags.contains(O_NOATIME) && flags.contains(O_TRUNC) {",
     },
     Mutant {
         name: "stale-negative",

@@ -203,7 +203,7 @@ fn limits_are_kept_with_a_view_and_loosened_only_on_request() {
         assert_eq!(looser.status.code(), Some(125));
         let said = err(&looser);
         assert!(
-            said.contains("--limit time=31s: `time=30s` is kept"),
+            said.contains("--limit time=31s loosens `time=30s`, which is kept"),
             "{said}"
         );
         // A smaller limit is kept from then on.

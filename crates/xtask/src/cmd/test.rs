@@ -7,7 +7,7 @@
 
 use super::{Done, cargo, target};
 use clap::{Args, ValueEnum};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const TAIL: usize = 40;
 /// Columns of a line of a failure that are printed.
 const WIDTH: usize = 300;
+/// The file in `target` with the time of each binary.
+const TIMES: &str = "test-times.json";
 /// The package whose ignored tests need root, and have a command of their own.
 const CONFORMANCE: &str = "openpath-conformance";
 
@@ -67,7 +69,10 @@ struct Outcome {
 
 /// Builds the tests, runs them, and reports each failure.
 pub(crate) fn run(options: &Options) -> Done {
-    let binaries = build(&options.cargo)?;
+    let mut binaries = build(&options.cargo)?;
+    // The longest first, as far as the last run tells: nothing waits for one that began late.
+    let last = times()?;
+    binaries.sort_by_key(|binary| std::cmp::Reverse(last.get(&binary.name).copied()));
     let folder = target("failed-tests");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
@@ -88,6 +93,7 @@ pub(crate) fn run(options: &Options) -> Done {
     let outcomes = outcomes.into_inner().unwrap_or_else(|e| e.into_inner());
     let mut outcomes = outcomes.into_iter().collect::<io::Result<Vec<_>>>()?;
     outcomes.sort_by_key(|outcome| outcome.time);
+    keep_times(last, &outcomes)?;
     for outcome in &outcomes {
         if options.times {
             eprintln!("{:7.1} s {}", outcome.time.as_secs_f64(), outcome.name);
@@ -104,6 +110,23 @@ pub(crate) fn run(options: &Options) -> Done {
         passed &= code == ExitCode::SUCCESS;
     }
     Ok(ExitCode::from(u8::from(!passed)))
+}
+
+/// How long each binary took when it last ran, in milliseconds; empty before the first run.
+fn times() -> io::Result<BTreeMap<String, u64>> {
+    match fs::read(target(TIMES)) {
+        Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(why) => Err(why),
+    }
+}
+
+fn keep_times(mut times: BTreeMap<String, u64>, outcomes: &[Outcome]) -> io::Result<()> {
+    for outcome in outcomes {
+        let took = u64::try_from(outcome.time.as_millis()).unwrap_or(u64::MAX);
+        times.insert(outcome.name.clone(), took);
+    }
+    fs::write(target(TIMES), serde_json::to_vec(&times)?)
 }
 
 fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

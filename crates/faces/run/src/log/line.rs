@@ -16,7 +16,7 @@ pub(super) enum Reason {
     Absent,
     /// Nothing is written below a place (`--ro`).
     ReadOnly,
-    /// Mode, owner and capabilities say no.
+    /// Mode, owner and capabilities do not allow it.
     Permission,
     /// The tree says no.
     Failed,

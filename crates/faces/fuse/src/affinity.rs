@@ -12,8 +12,8 @@
 //! while. Every [`RECHECK`] requests a pinned thread follows its caller to the present CPU.
 //!
 //! # Rules
-//! R1. A [`KeepAwake`] thread, if there is one, is restricted to the other CPU: else a caller that
-//!     gets its reply moves to the idle CPU. With it there must be exactly two CPUs.
+//! R1. The [`KeepAwake`] thread is restricted to the other CPU: else a caller that gets its reply
+//!     moves to the idle CPU. So there must be exactly two CPUs.
 //! R2. Requests of the kernel itself, such as writeback, say nothing about the caller.
 
 use crate::keep_awake::{CPUS, KeepAwake, SOON};
@@ -54,7 +54,7 @@ impl Default for CpuAffinity {
 
 impl CpuAffinity {
     /// A request of `caller` came; 0 is the kernel itself, or a caller that cannot be seen.
-    pub(crate) fn request(&mut self, caller: u32, keep_awake: Option<&KeepAwake>) {
+    pub(crate) fn request(&mut self, caller: u32, keep_awake: &KeepAwake) {
         let now = self.begun.elapsed().as_nanos() as u64;
         let soon = now.saturating_sub(self.last) <= SOON;
         if caller == 0 && soon {
@@ -76,38 +76,33 @@ impl CpuAffinity {
         }
     }
 
-    /// Pins the calling thread to this CPU, if there are others (R1).
-    fn pin(&mut self, cpu: usize, keep_awake: Option<&KeepAwake>) {
+    /// Pins the calling thread to this CPU, if there is one other (R1).
+    fn pin(&mut self, cpu: usize, keep_awake: &KeepAwake) {
         let all = match self.pinned {
             Some((at, _)) if at == cpu => return,
             Some((_, all)) => Some(all),
             None => sched_getaffinity(None).ok(),
         };
-        let enough = |set: &CpuSet| match keep_awake {
-            Some(_) => set.count() == CPUS,
-            None => set.count() > 1,
-        };
-        let Some(all) = all.filter(|set| enough(set) && set.is_set(cpu)) else {
+        let Some(all) = all.filter(|set| set.count() == CPUS && set.is_set(cpu)) else {
             return self.unpin(keep_awake);
         };
         let (mut only, mut others) = (CpuSet::new(), all);
         only.set(cpu);
         others.unset(cpu);
-        let moved = keep_awake.is_none_or(|it| it.set_cpus(&others));
-        if moved && sched_setaffinity(None, &only).is_ok() {
+        if keep_awake.set_cpus(&others) && sched_setaffinity(None, &only).is_ok() {
             self.pinned = Some((cpu, all));
         }
     }
 
     /// Frees the thread, unless its CPUs were set from outside meanwhile.
-    fn unpin(&mut self, keep_awake: Option<&KeepAwake>) {
+    fn unpin(&mut self, keep_awake: &KeepAwake) {
         let Some((cpu, all)) = self.pinned.take() else {
             return;
         };
         if sched_getaffinity(None).is_ok_and(|now| now.count() == 1 && now.is_set(cpu)) {
             let _free = sched_setaffinity(None, &all);
         }
-        let _free = keep_awake.map(|it| it.set_cpus(&all));
+        let _free = keep_awake.set_cpus(&all);
     }
 }
 
@@ -157,7 +152,7 @@ mod tests {
         let Some(keep_awake) = keep_awake() else {
             return;
         };
-        let it = Some(&keep_awake);
+        let it = &keep_awake;
         let free = my_cpus();
         let mut affinity = CpuAffinity::default();
         for other in 1..3 {
@@ -180,25 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn without_a_keep_awake_thread_any_number_of_cpus_will_do() {
-        let free = my_cpus();
-        let mut affinity = CpuAffinity::default();
-        affinity.pin(CpuSet::MAX_CPU - 1, None);
-        let cpu = (0..CpuSet::MAX_CPU).find(|cpu| free.is_set(*cpu));
-        let cpu = cpu.expect("a CPU");
-        affinity.pin(cpu, None);
-        assert_eq!(affinity.pinned.is_some(), free.count() > 1);
-        assert!(my_cpus().is_set(cpu));
-        affinity.unpin(None);
-        assert_eq!(my_cpus(), free);
-    }
-
-    #[test]
     fn a_pause_frees_the_thread_also_if_the_kernel_sends_the_next_request() {
         let Some(keep_awake) = keep_awake() else {
             return;
         };
-        let it = Some(&keep_awake);
+        let it = &keep_awake;
         for caller in [my_id(), 0] {
             let mut affinity = CpuAffinity::default();
             eventually(|| {
@@ -216,7 +197,7 @@ mod tests {
         let Some(keep_awake) = keep_awake() else {
             return;
         };
-        let it = Some(&keep_awake);
+        let it = &keep_awake;
         let mut affinity = CpuAffinity::default();
         eventually(|| {
             affinity.request(my_id(), it);
@@ -230,9 +211,14 @@ mod tests {
 
     #[test]
     fn a_caller_that_cannot_be_seen_pins_nothing() {
+        let Some(keep_awake) = keep_awake() else {
+            return;
+        };
         let mut affinity = CpuAffinity::default();
+        affinity.pin(CpuSet::MAX_CPU - 1, &keep_awake);
+        assert!(affinity.pinned.is_none(), "no such CPU");
         eventually(|| {
-            affinity.request(u32::MAX, None);
+            affinity.request(u32::MAX, &keep_awake);
             affinity.row > REQUESTS_MIN
         });
         assert!(affinity.pinned.is_none());

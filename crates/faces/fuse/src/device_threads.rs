@@ -10,8 +10,7 @@ use crate::dispatch::Dispatcher;
 use crate::keep_awake::KeepAwake;
 use crate::message::answer_message;
 use crate::poll_group::{PollGroup, PollSlot};
-use crate::tuning::Tuning;
-use crate::wire::device::{REQUEST_MAX, Reader, Received};
+use crate::wire::device::{REQUEST_MAX, Received};
 use crate::wire::{Device, Header, ReplyBuffer};
 use crate::worker::Worker;
 use std::io;
@@ -27,7 +26,8 @@ pub(crate) struct Waiting {
     /// They spin before they sleep, and follow their caller's CPU: for requests that a caller waits
     /// for.
     pub(crate) eager: bool,
-    pub(crate) tuning: Tuning,
+    /// They may keep a CPU awake meanwhile.
+    pub(crate) keep_awake: bool,
 }
 
 /// What all of the threads share.
@@ -49,7 +49,7 @@ pub(crate) fn start(
     workers: Vec<Worker>,
     waiting: Waiting,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
-    let keeps_awake = waiting.eager && waiting.tuning.keep_awake;
+    let keeps_awake = waiting.eager && waiting.keep_awake;
     let threads = Arc::new(Threads {
         dispatcher: Arc::clone(dispatcher),
         device: Arc::clone(device),
@@ -82,7 +82,6 @@ impl Threads {
     /// One of the threads.
     fn run(&self, slot: &PollSlot<'_>, mut worker: Worker) -> io::Result<()> {
         worker.in_flight.bind_thread();
-        let device = Reader::new(&self.device, self.waiting.tuning.clone);
         let mut request = vec![0; REQUEST_MAX];
         let mut buffer = ReplyBuffer::new();
         let mut spin = AdaptiveSpin::default();
@@ -90,7 +89,7 @@ impl Threads {
         let mut affinity = CpuAffinity::default();
         loop {
             slot.wait_until_polling(|| self.device.has_request());
-            match device.read(&mut request)? {
+            match self.device.read(&mut request)? {
                 Received::Request(len) => {
                     slot.begin_request();
                     self.place(&mut affinity, &request[..len]);
@@ -103,7 +102,7 @@ impl Threads {
                     let reply = answer_message(&self.dispatcher, &mut worker, message, room);
                     if let Some(reply) = reply {
                         // A caller that no longer waits went with the mount.
-                        let _sent = device.send(buffer.message(&reply));
+                        let _sent = self.device.send(buffer.message(&reply));
                     }
                     slot.end_request();
                 }
@@ -125,17 +124,8 @@ impl Threads {
 
     /// Sees to the CPUs on which the caller and this thread run.
     fn place(&self, affinity: &mut CpuAffinity, message: &[u8]) {
-        let keep_awake = self.keep_awake.as_ref();
-        if let Some(keep_awake) = keep_awake {
+        if let Some(keep_awake) = &self.keep_awake {
             keep_awake.request();
-        }
-        let Tuning {
-            keep_awake: beside,
-            affinity: pins,
-            ..
-        } = self.waiting.tuning;
-        // Beside a keep-awake thread that is of no use here, nothing is pinned either.
-        if self.waiting.eager && pins && (keep_awake.is_some() || !beside) {
             let header = Header::of(message);
             affinity.request(header.map_or(0, |(header, _)| header.pid), keep_awake);
         }

@@ -27,7 +27,7 @@
 //! | `single_user` | a user namespace with one user |
 //! | `replaced`, `left_names` | group and list of a replaced file, in such a namespace |
 //! | `worker`, `in_flight`, `early_interrupts` | the tasks of threads, and interrupts |
-//! | `tuning` | switches for measurements |
+//! | `tuning` | a switch for measurements |
 //!
 //! # Rules
 //! R1. The server never uses its own mount.

@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::ring_threads::RingThreads;
 use crate::rings::{self, Rings};
 use crate::stats::{Counts, Stats};
-use crate::tuning::Tuning;
+use crate::tuning::may_keep_awake;
 use crate::wire::{Device, Notifier, init};
 use crate::worker::Worker;
 use openpath_abi::Errno;
@@ -116,7 +116,6 @@ impl Server {
     /// Those of the negotiation with the kernel (`ENOTCONN`: it is mounted no more; `Unsupported`:
     /// the kernel is older than Linux 5.4), and of starting the threads.
     pub fn serve(mut self, fuse: OwnedFd) -> io::Result<Session> {
-        let tuning = Tuning::from_env();
         let device = Arc::new(Device::new(fuse)?);
         let wanted = self.fs.wanted_flags();
         let mut built = Err(Rings::NotOffered);
@@ -139,16 +138,12 @@ impl Server {
         let dispatcher = Arc::new(dispatcher);
         let waiting = Waiting {
             eager: built.is_err(),
-            tuning: Tuning {
-                // The reply to a request for a lock may be sent by another thread.
-                clone: tuning.clone && self.fs.locks.is_none(),
-                ..tuning
-            },
+            keep_awake: may_keep_awake(),
         };
         let mut running = device_threads::start(&dispatcher, &device, self.workers, waiting)?;
         let rings = match built {
             Ok(threads) => {
-                let (threads, rings) = threads.start(&dispatcher, tuning.keep_awake);
+                let (threads, rings) = threads.start(&dispatcher, may_keep_awake());
                 running.extend(threads);
                 rings
             }

@@ -22,9 +22,9 @@
 mod sys;
 
 use openpath_abi::Errno;
-use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor};
+use rustix::fs::{FileType, fstat, major, minor};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 use sys::{Command, Kernel};
@@ -38,23 +38,6 @@ const COMMIT_ID: usize = 264;
 const DEVICE: (u32, u32) = (10, 229);
 /// The pause before a retry when the kernel is short of a resource.
 const RETRY_PAUSE: Duration = Duration::from_millis(1);
-
-/// A second descriptor of a mount, with a list of requests in progress of its own. Linux:
-/// `FUSE_DEV_IOC_CLONE` on `/dev/fuse`.
-///
-/// # Errors
-/// Those of opening `/dev/fuse`. `EINVAL`: `device` is not the descriptor of a mount.
-pub fn clone_device(device: impl AsFd) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let clone = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(super::errno)?;
-    let stat = fstat(&clone).map_err(super::errno)?;
-    // R3
-    if (major(stat.st_rdev), minor(stat.st_rdev)) != DEVICE {
-        return Err(Errno::ENODEV);
-    }
-    sys::attach_clone(&clone, device.as_fd()).map_err(super::errno)?;
-    Ok(clone)
-}
 
 /// What [`FuseRing::wait`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

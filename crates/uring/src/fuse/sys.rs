@@ -10,8 +10,7 @@ use super::HEAD;
 use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
 use openpath_abi::Errno;
-use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use rustix::ioctl;
+use rustix::fd::{AsFd, AsRawFd as _};
 use std::io;
 
 /// The commands of FUSE, by their numbers (`fuse_uring_cmd`).
@@ -50,16 +49,6 @@ pub(super) struct Kernel {
 /// The index of the field `len`, the number of spans, in a submission queue entry seen as 32-bit
 /// words.
 const LEN: usize = 6;
-
-/// `FUSE_DEV_IOC_CLONE`.
-const CLONE: ioctl::Opcode = ioctl::opcode::read::<u32>(229, 0);
-
-/// Makes `clone`, a new descriptor of `/dev/fuse`, one of the mount that `device` is of.
-pub(super) fn attach_clone(clone: &OwnedFd, device: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    let number = device.as_raw_fd().cast_unsigned();
-    // SAFETY: this request of `/dev/fuse`, which `clone` is, reads one `u32` and writes no memory.
-    unsafe { ioctl::ioctl(clone, ioctl::Setter::<CLONE, u32>::new(number)) }
-}
 
 fn errno(error: &io::Error) -> Errno {
     let raw = error.raw_os_error().and_then(Errno::checked);

@@ -71,12 +71,8 @@ impl Device {
     /// # Errors
     /// `EPERM`: it was never mounted. Others of the kernel.
     pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<Received> {
-        self.read_from(self.as_fd(), buf)
-    }
-
-    fn read_from(&self, fuse: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<Received> {
         loop {
-            match rustix::io::read(fuse, &mut *buf) {
+            match rustix::io::read(&self.fuse, &mut *buf) {
                 Ok(len) => return Ok(Received::Request(len)),
                 Err(Errno::AGAIN) => return Ok(Received::Empty),
                 // A signal; a request that was cancelled before it was read.
@@ -125,50 +121,6 @@ impl Device {
     pub(crate) fn send(&self, message: &[u8]) -> rustix::io::Result<()> {
         send(&self.fuse, message)
     }
-}
-
-/// Reads requests and sends the replies for one thread. With a descriptor of its own the thread
-/// shares no list of requests in progress with others; a reply goes to the descriptor that its
-/// request came from.
-pub(crate) struct Reader<'a> {
-    device: &'a Device,
-    own: Option<OwnedFd>,
-}
-
-impl<'a> Reader<'a> {
-    /// A reader, with a clone of the descriptor if that is wanted and the kernel makes one.
-    pub(crate) fn new(device: &'a Device, clone: bool) -> Self {
-        let own = clone.then(|| clone_device(device).ok()).flatten();
-        Self { device, own }
-    }
-
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.own.as_ref().map_or(self.device.as_fd(), AsFd::as_fd)
-    }
-
-    /// The next request, if there is one.
-    ///
-    /// # Errors
-    /// `EPERM`: it was never mounted. Others of the kernel.
-    pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<Received> {
-        self.device.read_from(self.fd(), buf)
-    }
-
-    /// As [`Device::send`].
-    ///
-    /// # Errors
-    /// As there.
-    pub(crate) fn send(&self, message: &[u8]) -> rustix::io::Result<()> {
-        send(self.fd(), message)
-    }
-}
-
-/// A clone of the device's descriptor (`FUSE_DEV_IOC_CLONE`).
-fn clone_device(device: &Device) -> io::Result<OwnedFd> {
-    let clone = openpath_uring::fuse::clone_device(device);
-    let clone = clone.map_err(|errno| io::Error::from_raw_os_error(errno.raw()))?;
-    set_nonblocking(&clone)?;
-    Ok(clone)
 }
 
 fn set_nonblocking(fuse: &OwnedFd) -> rustix::io::Result<()> {

@@ -2,8 +2,10 @@
 //! Formats the changes of a run as text for people and as JSON for programs.
 
 use anstyle::{AnsiColor, Style};
-use openpath_run::live::{Label, LiveKind};
-use openpath_run::{Change, Differs, Ended, Kind, Lists, PathBytes, Plan, Source, What};
+use openpath_run::live::{Label, ServedKind};
+use openpath_run::{
+    AclChange, AttrDiff, Change, ChangeKind, FileType, PathBytes, Plan, RunOutcome, TreeSource,
+};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io;
@@ -17,8 +19,9 @@ const LINES_MAX: usize = 50;
 /// A server by kind, process, name and directory, as in `run 17 name /directory`.
 pub(crate) fn name_of(label: &Label) -> String {
     let kind = match label.kind {
-        LiveKind::Run => "run",
-        LiveKind::Mount => "mount",
+        ServedKind::Run => "run",
+        ServedKind::Mount => "mount",
+        _ => "server",
     };
     let mut all = format!("{kind} {}", label.pid);
     for word in [&label.name, &label.directory].into_iter().flatten() {
@@ -32,15 +35,15 @@ pub(crate) fn name_of(label: &Label) -> String {
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write_json(ended: &Ended, out: &mut dyn io::Write) -> io::Result<()> {
+pub(crate) fn write_json(ended: &RunOutcome, out: &mut dyn io::Write) -> io::Result<()> {
     out.write_all(b"{\"changes\":[")?;
     for (at, change) in ended.changes.iter().enumerate() {
         let comma = if at == 0 { "" } else { "," };
         write!(out, "{comma}{}", change_json(&change))?;
     }
-    let mut rest = json!({"left": ended.left, "lost": ended.lost});
-    if !ended.reached.is_empty() {
-        rest["limits_reached"] = json!(ended.reached);
+    let mut rest = json!({"left": ended.ended_processes, "lost": ended.lost_writes});
+    if !ended.limits_reached.is_empty() {
+        rest["limits_reached"] = json!(ended.limits_reached);
     }
     let rest = rest.to_string();
     writeln!(out, "],{}", rest.trim_start_matches('{'))
@@ -50,8 +53,8 @@ pub(crate) fn write_json(ended: &Ended, out: &mut dyn io::Write) -> io::Result<(
 pub(crate) fn change_json(change: &Change) -> Value {
     let (_, word) = sign(&change.kind);
     let mode = |mode| format!("{mode:04o}");
-    let was = change.kind != Kind::Added;
-    let is = change.kind != Kind::Deleted;
+    let was = change.kind != ChangeKind::Added;
+    let is = change.kind != ChangeKind::Deleted;
     let before = match is {
         true => change.mode_before,
         false => change.mode,
@@ -59,14 +62,14 @@ pub(crate) fn change_json(change: &Change) -> Value {
     let mut object = json!({
         "path": text_of(change.path.path()),
         "change": word,
-        "type": noun(change.what),
+        "type": noun(change.file_type),
         "size": is.then_some(change.size),
         "size_before": was.then_some(change.size_before),
         "mode": is.then(|| mode(change.mode)),
         "mode_before": was.then(|| mode(before)),
     });
-    if change.what_before != change.what {
-        object["type_before"] = noun(change.what_before).into();
+    if change.file_type_before != change.file_type {
+        object["type_before"] = noun(change.file_type_before).into();
     }
     if change.below > 0 {
         object["names"] = change.below.into();
@@ -82,7 +85,7 @@ pub(crate) fn change_json(change: &Change) -> Value {
     if let Some(target) = &change.target {
         object["target"] = text_of(target.path()).into();
     }
-    if let Kind::Renamed { from } = &change.kind {
+    if let ChangeKind::Renamed { from } = &change.kind {
         object["from"] = text_of(from.path()).into();
         object["data_changed"] = change.data.into();
         object["replaces"] = change.replaces.into();
@@ -91,7 +94,7 @@ pub(crate) fn change_json(change: &Change) -> Value {
 }
 
 /// The names of the attributes that differ, for programs.
-fn attributes(differs: &Differs) -> Vec<String> {
+fn attributes(differs: &AttrDiff) -> Vec<String> {
     let words = [
         ("mode", differs.mode),
         ("owner", differs.owner.is_some()),
@@ -106,11 +109,11 @@ fn attributes(differs: &Differs) -> Vec<String> {
         .collect()
 }
 
-fn list_word(lists: Lists) -> &'static str {
+fn list_word(lists: AclChange) -> &'static str {
     match lists {
-        Lists::Set => "set",
-        Lists::Removed => "removed",
-        Lists::Changed => "changed",
+        AclChange::Set => "set",
+        AclChange::Removed => "removed",
+        _ => "changed",
     }
 }
 
@@ -129,10 +132,10 @@ pub(crate) fn direct(plan: &Plan) -> Scope {
         ("--pass", plan.pass.len() > Plan::default().pass.len()),
         (
             "--mount",
-            mounts.any(|extra| matches!(extra.source, Source::Host(_))),
+            mounts.any(|extra| matches!(extra.source, TreeSource::Host(_))),
         ),
     ];
-    let options = options.into_iter().filter(|(_, is_used)| *is_used);
+    let options = options.into_iter().filter(|(_, is_in_use)| *is_in_use);
     Scope {
         direct: options.map(|(option, _)| option).collect(),
         view: plan.name.clone(),
@@ -140,7 +143,7 @@ pub(crate) fn direct(plan: &Plan) -> Scope {
 }
 
 /// The summary of a run for people, with colours; `scope` as [`direct`] gives it.
-pub(crate) fn as_text(ended: &Ended, scope: &Scope) -> String {
+pub(crate) fn as_text(ended: &RunOutcome, scope: &Scope) -> String {
     let rest = match &scope.view {
         Some(view) => format!("see `openpath diff {} --stat`", text_of(view.as_ref())),
         None => "`--json` lists them".to_owned(),
@@ -155,7 +158,7 @@ pub(crate) fn as_text(ended: &Ended, scope: &Scope) -> String {
         }
     };
     let mut text = format!("openpath: {title}{scope}\n{lines}");
-    match ended.left {
+    match ended.ended_processes {
         0 => {}
         1 => text.push_str("openpath: 1 process was left and ended\n"),
         more => {
@@ -205,7 +208,7 @@ impl Lines {
         for change in changes {
             let bytes = change.size.max(change.size_before);
             if let Some((path, at)) = &top
-                && change.kind == Kind::Added
+                && change.kind == ChangeKind::Added
                 && change.path.path().starts_with(path.path())
             {
                 if let Some(line) = lines.first.get_mut(*at) {
@@ -214,8 +217,9 @@ impl Lines {
                 }
                 continue;
             }
-            let is_new = change.kind == Kind::Added || change.what_before != change.what;
-            if is_new && change.what == What::Directory {
+            let is_new =
+                change.kind == ChangeKind::Added || change.file_type_before != change.file_type;
+            if is_new && change.file_type == FileType::Directory {
                 top = Some((change.path.clone(), lines.count));
             }
             lines.count += 1;
@@ -249,12 +253,12 @@ impl Line {
 /// The path of a change, after the old path if it was renamed.
 pub(crate) fn path_text(change: &Change) -> String {
     let path = text_of(change.path.path());
-    let slash = match change.what {
-        What::Directory if !path.ends_with('/') => "/",
+    let slash = match change.file_type {
+        FileType::Directory if !path.ends_with('/') => "/",
         _ => "",
     };
     match &change.kind {
-        Kind::Renamed { from } => format!("{} -> {path}{slash}", text_of(from.path())),
+        ChangeKind::Renamed { from } => format!("{} -> {path}{slash}", text_of(from.path())),
         _ => format!("{path}{slash}"),
     }
 }
@@ -263,8 +267,8 @@ pub(crate) fn path_text(change: &Change) -> String {
 /// `size` bytes in all.
 pub(crate) fn facts(change: &Change, below: u64, size: u64) -> Vec<String> {
     let mut facts = Vec::new();
-    let is_new_dir = change.what == What::Directory;
-    let is_other = change.what != change.what_before;
+    let is_new_dir = change.file_type == FileType::Directory;
+    let is_other = change.file_type != change.file_type_before;
     let target = change.target.as_ref();
     let target = target.map(|target| format!("link to {}", text_of(target.path())));
     match &change.kind {
@@ -273,28 +277,32 @@ pub(crate) fn facts(change: &Change, below: u64, size: u64) -> Vec<String> {
                 0 => String::new(),
                 below => format!(" of {}", counted(below, "name")),
             };
-            let (before, now) = (noun(change.what_before), noun(change.what));
+            let (before, now) = (noun(change.file_type_before), noun(change.file_type));
             let now = target.as_deref().unwrap_or(now);
             facts.push(format!("{before}{with} -> {now}"));
-            match change.what {
-                What::Directory if below > 0 => facts.push(counted(below, "name")),
-                What::File => facts.push(bytes(change.size)),
+            match change.file_type {
+                FileType::Directory if below > 0 => facts.push(counted(below, "name")),
+                FileType::File => facts.push(bytes(change.size)),
                 _ => {}
             }
         }
-        Kind::Modified if is_new_dir => facts.push("replaced".to_owned()),
-        Kind::Added | Kind::Deleted if is_new_dir && below > 0 => {
+        ChangeKind::Modified if is_new_dir => facts.push("replaced".to_owned()),
+        ChangeKind::Added | ChangeKind::Deleted if is_new_dir && below > 0 => {
             facts.push(counted(below, "name"));
-            if change.kind == Kind::Added {
+            if change.kind == ChangeKind::Added {
                 facts.push(bytes(size));
             }
         }
-        Kind::Added | Kind::Deleted if change.what == What::File => facts.push(bytes(size)),
-        Kind::Modified | Kind::Renamed { .. } if change.data && change.what == What::File => {
+        ChangeKind::Added | ChangeKind::Deleted if change.file_type == FileType::File => {
+            facts.push(bytes(size))
+        }
+        ChangeKind::Modified | ChangeKind::Renamed { .. }
+            if change.data && change.file_type == FileType::File =>
+        {
             let (before, now) = (change.size_before, change.size);
             facts.push(format!("{} -> {}", bytes(before), bytes(now)));
         }
-        Kind::Attributes if change.differs == Differs::default() => {
+        ChangeKind::Attributes if change.differs == AttrDiff::default() => {
             facts.push("replaced by a copy".to_owned());
         }
         _ => {}
@@ -331,12 +339,12 @@ pub(crate) fn differences(change: &Change) -> Vec<String> {
 }
 
 /// The word for a type of file.
-pub(crate) fn noun(what: What) -> &'static str {
-    match what {
-        What::File => "file",
-        What::Directory => "directory",
-        What::Link => "link",
-        What::Other => "other",
+pub(crate) fn noun(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::File => "file",
+        FileType::Directory => "directory",
+        FileType::Link => "link",
+        _ => "other",
     }
 }
 
@@ -366,29 +374,29 @@ fn as_u64(count: usize) -> u64 {
 }
 
 /// The letter and the word of a change.
-pub(crate) fn sign(kind: &Kind) -> (char, &'static str) {
+pub(crate) fn sign(kind: &ChangeKind) -> (char, &'static str) {
     match kind {
-        Kind::Added => ('A', "added"),
-        Kind::Modified => ('M', "modified"),
-        Kind::Deleted => ('D', "deleted"),
-        Kind::Renamed { .. } => ('R', "renamed"),
-        Kind::Attributes => ('m', "attributes"),
+        ChangeKind::Added => ('A', "added"),
+        ChangeKind::Deleted => ('D', "deleted"),
+        ChangeKind::Renamed { .. } => ('R', "renamed"),
+        ChangeKind::Attributes => ('m', "attributes"),
+        _ => ('M', "modified"),
     }
 }
 
-fn style(kind: &Kind) -> Style {
+fn style(kind: &ChangeKind) -> Style {
     let colour = match kind {
-        Kind::Added => AnsiColor::Green,
-        Kind::Deleted => AnsiColor::Red,
-        Kind::Renamed { .. } => AnsiColor::Cyan,
-        Kind::Modified | Kind::Attributes => AnsiColor::Yellow,
+        ChangeKind::Added => AnsiColor::Green,
+        ChangeKind::Deleted => AnsiColor::Red,
+        ChangeKind::Renamed { .. } => AnsiColor::Cyan,
+        _ => AnsiColor::Yellow,
     };
     colour.on_default()
 }
 
 /// A path as text that is safe to print.
 pub(crate) fn text_of(path: &Path) -> String {
-    openpath_run::text_of(path.as_os_str().as_bytes())
+    openpath_run::printable(path.as_os_str().as_bytes())
 }
 
 /// How many seconds ago `time` was, which is in seconds since 1970; 0 if it is in the future.
@@ -419,21 +427,21 @@ pub(crate) fn bytes(size: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Lines, bytes, counted, list, seconds_since, text_of};
-    use openpath_run::{Change, Differs, Kind, What};
+    use openpath_run::{AttrDiff, Change, ChangeKind, FileType};
     use std::path::Path;
 
-    fn change(path: &str, kind: Kind, what: What) -> Change {
+    fn change(path: &str, kind: ChangeKind, file_type: FileType) -> Change {
         Change {
             path: Path::new(path).into(),
             kind,
-            what,
-            what_before: what,
+            file_type,
+            file_type_before: file_type,
             size: 10,
             size_before: 0,
             mode: 0o644,
             mode_before: 0,
             data: false,
-            differs: Differs::default(),
+            differs: AttrDiff::default(),
             below: 0,
             replaces: false,
             target: None,
@@ -444,12 +452,12 @@ mod tests {
     fn entries_of_a_new_directory_are_counted_with_it() {
         let from = Path::new("/x").into();
         let changes = [
-            change("/a", Kind::Added, What::Directory),
-            change("/a/b", Kind::Added, What::File),
-            change("/a/c", Kind::Renamed { from }, What::File),
-            change("/a/d", Kind::Added, What::File),
-            change("/ab", Kind::Added, What::File),
-            change("/d", Kind::Modified, What::File),
+            change("/a", ChangeKind::Added, FileType::Directory),
+            change("/a/b", ChangeKind::Added, FileType::File),
+            change("/a/c", ChangeKind::Renamed { from }, FileType::File),
+            change("/a/d", ChangeKind::Added, FileType::File),
+            change("/ab", ChangeKind::Added, FileType::File),
+            change("/d", ChangeKind::Modified, FileType::File),
         ];
         let lines = Lines::new(changes.iter().cloned());
         let got: Vec<_> = lines.first.iter().map(|line| line.below).collect();
@@ -461,7 +469,7 @@ mod tests {
 
     #[test]
     fn long_list_says_where_the_rest_is() {
-        let file = |at| change(&format!("/{at}"), Kind::Added, What::File);
+        let file = |at| change(&format!("/{at}"), ChangeKind::Added, FileType::File);
         let mut text = String::new();
         let title = list(&mut text, (0..1_061).map(file), "see there");
         assert_eq!(title, "1,061 changes");

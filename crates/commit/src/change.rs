@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 /// What became of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+#[non_exhaustive]
+pub enum ChangeKind {
     /// It was not there.
     Added,
-    /// Its data is another, or what it is; another directory replaces it.
+    /// Its data or its type changed, or another directory replaces it.
     Modified,
     /// It is gone.
     Deleted,
@@ -23,9 +24,10 @@ pub enum Kind {
     Attributes,
 }
 
-/// What a name is; of one that is gone, what it was.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+#[non_exhaustive]
+pub enum FileType {
     /// A regular file.
     File,
     /// A directory.
@@ -36,9 +38,10 @@ pub enum What {
     Other,
 }
 
-/// What became of the access control lists of a file.
+/// How the access control lists of a file changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Lists {
+#[non_exhaustive]
+pub enum AclChange {
     /// It had none, and has some.
     Set,
     /// It had some, and has none.
@@ -50,9 +53,10 @@ pub enum Lists {
 /// User and group.
 pub type Owner = (u32, u32);
 
-/// Attributes that are not as they were, of a name that was there and still is.
+/// The attributes that differ, of a name that existed before and still does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Differs {
+#[non_exhaustive]
+pub struct AttrDiff {
     /// The permission bits.
     pub mode: bool,
     /// The owner before and now.
@@ -60,7 +64,7 @@ pub struct Differs {
     /// The time of change, of a file with the data that it had.
     pub times: bool,
     /// The access control lists.
-    pub lists: Option<Lists>,
+    pub lists: Option<AclChange>,
     /// Names of other extended attributes.
     pub xattrs: Vec<PathBytes>,
 }
@@ -71,11 +75,13 @@ pub struct Change {
     /// Where, in the view.
     pub path: PathBytes,
     /// What became of it.
-    pub kind: Kind,
-    /// What it is.
-    pub what: What,
-    /// What it was; of one that was not there, what it is.
-    pub what_before: What,
+    pub kind: ChangeKind,
+    /// Its type; of one that is gone, the type it had.
+    #[serde(rename = "what")]
+    pub file_type: FileType,
+    /// Its type before; of one that was not there, its type now.
+    #[serde(rename = "what_before")]
+    pub file_type_before: FileType,
     /// Its size now; 0 of one that is gone.
     pub size: u64,
     /// Its size before; 0 of one that was not there.
@@ -84,33 +90,33 @@ pub struct Change {
     pub mode: u32,
     /// Permission bits before; 0 of one that was not there.
     pub mode_before: u32,
-    /// Its data is another than before; of a name that is new or gone, not set.
+    /// Its data changed; not set for a name that is new or gone.
     pub data: bool,
-    /// Which attributes are others than before.
-    pub differs: Differs,
-    /// Names that were below a directory that is gone or no directory any more.
+    /// The attributes that changed.
+    pub differs: AttrDiff,
+    /// How many names were below a directory that is gone or has another type now.
     pub below: u64,
-    /// It was renamed to a name that something else had, which is gone.
+    /// It was renamed over another file, which is gone.
     pub replaces: bool,
     /// Where a symbolic link leads now.
     pub target: Option<PathBytes>,
 }
 
 impl Change {
-    /// A name, and what became of it; what it is and was is not known yet.
+    /// A name, and what became of it; its types and sizes are not known yet.
     #[must_use]
-    pub fn bare(path: PathBytes, kind: Kind) -> Change {
+    pub fn bare(path: PathBytes, kind: ChangeKind) -> Change {
         Change {
             path,
             kind,
-            what: What::Other,
-            what_before: What::Other,
+            file_type: FileType::Other,
+            file_type_before: FileType::Other,
             size: 0,
             size_before: 0,
             mode: 0,
             mode_before: 0,
             data: false,
-            differs: Differs::default(),
+            differs: AttrDiff::default(),
             below: 0,
             replaces: false,
             target: None,

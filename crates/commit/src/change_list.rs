@@ -101,16 +101,16 @@ impl FromIterator<Change> for ChangeList {
 #[cfg(test)]
 mod tests {
     use super::ChangeList;
-    use crate::change::{Change, Kind};
+    use crate::change::{Change, ChangeKind};
     use crate::path_bytes::path_of;
 
     #[test]
-    fn deep_tree_takes_as_much_as_its_names() {
+    fn deep_tree_takes_no_more_memory_than_its_names() {
         let mut path = Vec::new();
         let changes = (0..1_000).map(|_| {
             path.extend_from_slice(&[b'/'; 1]);
             path.extend_from_slice(&[b'd'; 250]);
-            Change::bare(path_of(&path), Kind::Added)
+            Change::bare(path_of(&path), ChangeKind::Added)
         });
         let changes: Vec<_> = changes.collect();
         let list: ChangeList = changes.iter().cloned().collect();

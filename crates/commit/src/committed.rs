@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a view has been committed, by the notes in its directory.
+//! Whether a view has been committed, from the records in its directory.
 
 use crate::journal::State;
-use crate::notes::{Notes, Place};
-use crate::refusal::Refusal;
-use crate::text::text_of;
+use crate::printable::printable;
+use crate::records::{CommitDir, Records};
+use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::ViewDir;
 
 /// Whether a view has been committed.
@@ -19,7 +19,7 @@ pub enum Committed {
 }
 
 pub(crate) fn remedy(view: &str) -> String {
-    let view = text_of(view.as_bytes());
+    let view = printable(view.as_bytes());
     format!("`openpath commit {view} --continue` goes on with it and `--abort` goes back")
 }
 
@@ -28,27 +28,30 @@ pub(crate) fn check_uninterrupted(
     view: &ViewDir,
     name_of: fn(&ViewDir) -> String,
 ) -> Result<(), Refusal> {
-    check_at(&Notes::of(view)?, || name_of(view))
+    check_at(&Records::of(view)?, || name_of(view))
 }
 
-pub(crate) fn check_at(notes: &Notes, name: impl FnOnce() -> String) -> Result<(), Refusal> {
-    match committed_at(notes)? {
-        Committed::Interrupted => Err(Refusal::new(format!(
-            "a commit of the view in {} was interrupted: {}",
-            notes.path.display(),
-            remedy(&name())
-        ))),
+pub(crate) fn check_at(records: &Records, name: impl FnOnce() -> String) -> Result<(), Refusal> {
+    match committed_at(records)? {
+        Committed::Interrupted => Err(Refusal::new(
+            RefusalKind::Interrupted,
+            format!(
+                "a commit of the view in {} was interrupted: {}",
+                records.path.display(),
+                remedy(&name())
+            ),
+        )),
         Committed::No | Committed::Yes => Ok(()),
     }
 }
 
 /// Whether the view in a directory has been committed.
 pub(crate) fn committed(view: &ViewDir) -> Result<Committed, Refusal> {
-    committed_at(&Notes::of(view)?)
+    committed_at(&Records::of(view)?)
 }
 
-fn committed_at(notes: &Notes) -> Result<Committed, Refusal> {
-    Ok(match Place::find(notes)? {
+fn committed_at(records: &Records) -> Result<Committed, Refusal> {
+    Ok(match CommitDir::find(records)? {
         None => Committed::No,
         Some((_, State::Done)) => Committed::Yes,
         Some(_) => Committed::Interrupted,

@@ -2,20 +2,20 @@
 //! Copies of files, whole: data with its holes, attributes, owner, mode and times.
 //!
 //! # Rules
-//! R1. A copy may be made in a directory that another user can write. All that is given to it goes
+//! R1. A copy may be made in a directory that another user can write. All its data and metadata go
 //!     through the descriptor by which it was made, and everything about its source comes from one
 //!     descriptor as well.
-//! R2. What has no such descriptor (a directory, a symbolic link, a node) is opened after it was
-//!     made, and must be what was made: new, of this user, without permissions for others.
-//! R3. A new directory gets its attributes after all that is in it, and stays closed to others
-//!     until then. The topmost one is left to the caller, which records first which inode it is.
+//! R2. A directory, a symbolic link or a node has no such descriptor. It is opened after it was
+//!     made, and must be new, of this user, and without permissions for others.
+//! R3. A new directory gets its metadata after all that is in it, and stays closed to others until
+//!     then. The caller does the topmost one, after it has recorded its inode.
 
-use crate::facts::{Attributes, Id};
-use crate::held::Held;
-use crate::ladder::Ladder;
-use crate::messages::{failed, text};
+use crate::dir_stack::DirStack;
+use crate::file_stat::{Attributes, InodeId};
+use crate::held_file::HeldFile;
+use crate::messages::{failed, shown};
 use crate::names::names_in;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::stamp::Stamp;
 use openpath_abi::mode;
 use openpath_abi::stat::{major, minor};
@@ -24,37 +24,37 @@ use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, Result};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How much is copied between two calls of [`Heard`].
+/// How much is copied between two calls of [`OnCopied`].
 const PIECE: usize = 8 << 20;
 /// By how many seconds the clock of a file system may be behind.
 const BEHIND: i64 = 2;
 
-/// Hears how many bytes were copied.
-pub(crate) type Heard<'a> = &'a mut dyn FnMut(u64);
+/// Is called with the number of bytes that were copied.
+pub(crate) type OnCopied<'a> = &'a mut dyn FnMut(u64);
 
-/// Makes a copy of anything but a directory, and says which inode it is and what it has.
+/// Copies a file other than a directory; returns its inode and its stamp.
 pub(crate) fn copy(
-    source: &Held,
+    source: &HeldFile,
     (dir, name): (BorrowedFd<'_>, &[u8]),
     attributes: &Attributes,
     any_owner: bool,
-    heard: Heard<'_>,
-) -> Result<(Id, Stamp)> {
+    on_copied: OnCopied<'_>,
+) -> Result<(InodeId, Stamp)> {
     let made = match mode::file_type(attributes.mode) {
         mode::S_IFREG => {
             let flags =
                 OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let file = rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o600))?;
-            data(&source.read()?, &file, heard)?;
+            copy_data(&source.open_readable()?, &file, on_copied)?;
             #[cfg(any(test, feature = "fault-injection"))]
             seam::reached(name);
-            Held::of(file)?
+            HeldFile::of(file)?
         }
         mode::S_IFLNK => {
             let body = rustix::fs::readlinkat(source.fd(), "", Vec::new())?;
             let before = now();
             rustix::fs::symlinkat(&body, dir, name)?;
-            let made = fresh(dir, name, attributes, before)?;
+            let made = open_new(dir, name, attributes, before)?;
             if rustix::fs::readlinkat(made.fd(), "", Vec::new())? != body {
                 return Err(Errno::STALE);
             }
@@ -65,20 +65,20 @@ pub(crate) fn copy(
             let mode = Mode::from_raw_mode(0o600);
             let before = now();
             rustix::fs::mknodat(dir, name, FileType::from_raw_mode(kind), mode, rdev)?;
-            fresh(dir, name, attributes, before)?
+            open_new(dir, name, attributes, before)?
         }
     };
-    made.dress(attributes, None, any_owner)?;
-    let made = made.again()?;
+    made.apply_metadata(attributes, None, any_owner)?;
+    let made = made.reread()?;
     Ok((made.id(), Stamp::of(&made)?))
 }
 
 /// Makes an empty directory that nobody else can enter.
-pub(crate) fn make_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Held> {
+pub(crate) fn make_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<HeldFile> {
     let before = now();
     rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o700))?;
-    let made = Held::open(dir, name)?.ok_or(Errno::STALE)?;
-    let good = made.facts.is_dir() && made.facts.mode & 0o777 == 0o700 && is_fresh(&made, before);
+    let made = HeldFile::open(dir, name)?.ok_or(Errno::STALE)?;
+    let good = made.stat.is_dir() && made.stat.mode & 0o777 == 0o700 && is_new(&made, before);
     if good && names_in(made.fd())?.is_empty() {
         Ok(made)
     } else {
@@ -86,24 +86,24 @@ pub(crate) fn make_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Held> {
     }
 }
 
-/// Holds what was made just now (R2).
-fn fresh(dir: BorrowedFd<'_>, name: &[u8], like: &Attributes, before: i64) -> Result<Held> {
-    let made = Held::open(dir, name)?.ok_or(Errno::STALE)?;
-    let facts = &made.facts;
-    let kind = mode::file_type(facts.mode) == mode::file_type(like.mode);
+/// Holds a file that was made just now (R2).
+fn open_new(dir: BorrowedFd<'_>, name: &[u8], like: &Attributes, before: i64) -> Result<HeldFile> {
+    let made = HeldFile::open(dir, name)?.ok_or(Errno::STALE)?;
+    let stat = &made.stat;
+    let kind = mode::file_type(stat.mode) == mode::file_type(like.mode);
     let device =
-        kind && (!mode::is_chr(like.mode) && !mode::is_blk(like.mode) || facts.rdev == like.rdev);
-    let closed = mode::is_lnk(facts.mode) || facts.mode & 0o177 == 0;
-    if device && closed && facts.nlink == 1 && is_fresh(&made, before) {
+        kind && (!mode::is_chr(like.mode) && !mode::is_blk(like.mode) || stat.rdev == like.rdev);
+    let closed = mode::is_lnk(stat.mode) || stat.mode & 0o177 == 0;
+    if device && closed && stat.nlink == 1 && is_new(&made, before) {
         Ok(made)
     } else {
         Err(Errno::STALE)
     }
 }
 
-fn is_fresh(made: &Held, before: i64) -> bool {
-    let own = made.facts.uid == rustix::process::geteuid().as_raw();
-    let born = made.facts.btime;
+fn is_new(made: &HeldFile, before: i64) -> bool {
+    let own = made.stat.uid == rustix::process::geteuid().as_raw();
+    let born = made.stat.btime;
     own && born.is_none_or(|(seconds, _)| seconds >= before - BEHIND)
 }
 
@@ -119,40 +119,43 @@ struct Level {
     attributes: Attributes,
 }
 
-/// Makes a copy of a tree, however deep, but for the attributes of its topmost directory (R3);
-/// which inode it is. `path` is what errors name.
+/// Copies a tree of any depth, except for the metadata of its topmost directory (R3); returns its
+/// inode. `path` is the path in error messages.
 pub(crate) fn copy_tree(
-    source: Held,
+    source: HeldFile,
     (dir, name): (BorrowedFd<'_>, &[u8]),
     path: &[u8],
-    heard: Heard<'_>,
-) -> std::result::Result<Id, Refusal> {
-    let said = |why| match why {
-        Errno::STALE => Refusal::new(format!(
-            "{} was changed by another process while it was copied: try again",
-            text(path)
-        )),
+    on_copied: OnCopied<'_>,
+) -> std::result::Result<InodeId, Refusal> {
+    let fail = |why| match why {
+        Errno::STALE => Refusal::new(
+            RefusalKind::Conflict,
+            format!(
+                "{} was changed by another process while it was copied: try again",
+                shown(path)
+            ),
+        ),
         why => failed(path, why),
     };
-    if !source.facts.is_dir() {
-        let attributes = source.attributes().map_err(said)?;
-        let made = copy(&source, (dir, name), &attributes, false, heard);
-        return made.map(|(id, _)| id).map_err(said);
+    if !source.stat.is_dir() {
+        let attributes = source.attributes().map_err(fail)?;
+        let made = copy(&source, (dir, name), &attributes, false, on_copied);
+        return made.map(|(id, _)| id).map_err(fail);
     }
-    let made = make_dir(dir, name).map_err(said)?;
-    let top = open_again(made.fd()).map_err(said)?;
-    copy_below(source, top, heard).map_err(said)?;
+    let made = make_dir(dir, name).map_err(fail)?;
+    let top = open_again(made.fd()).map_err(fail)?;
+    copy_below(source, top, on_copied).map_err(fail)?;
     Ok(made.id())
 }
 
 /// Copies all that is in a directory into another one.
-fn copy_below(source: Held, to: OwnedFd, heard: Heard<'_>) -> Result<()> {
+fn copy_below(source: HeldFile, to: OwnedFd, on_copied: OnCopied<'_>) -> Result<()> {
     let first = Level {
         names: names_in(source.fd())?,
         attributes: source.attributes()?,
     };
-    let mut from = Ladder::new(source.into_fd())?;
-    let mut to = Ladder::new(to)?;
+    let mut from = DirStack::new(source.into_fd())?;
+    let mut to = DirStack::new(to)?;
     let mut levels = vec![first];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.names.pop() else {
@@ -160,15 +163,15 @@ fn copy_below(source: Held, to: OwnedFd, heard: Heard<'_>) -> Result<()> {
             from.leave()?;
             let done = to.leave()?;
             if let (Some(done), Some(attributes), false) = (done, attributes, levels.is_empty()) {
-                Held::of(done)?.dress(&attributes, None, false)?;
+                HeldFile::of(done)?.apply_metadata(&attributes, None, false)?;
             }
             continue;
         };
-        let Some(held) = Held::open(from.dir()?, &name)? else {
+        let Some(held) = HeldFile::open(from.dir()?, &name)? else {
             continue;
         };
         let attributes = held.attributes()?;
-        if held.facts.is_dir() {
+        if held.stat.is_dir() {
             let below = make_dir(to.dir()?, &name)?;
             levels.push(Level {
                 names: names_in(held.fd())?,
@@ -177,7 +180,7 @@ fn copy_below(source: Held, to: OwnedFd, heard: Heard<'_>) -> Result<()> {
             from.enter(held.into_fd())?;
             to.enter(below.into_fd())?;
         } else {
-            copy(&held, (to.dir()?, &name), &attributes, false, heard)?;
+            copy(&held, (to.dir()?, &name), &attributes, false, on_copied)?;
         }
     }
     Ok(())
@@ -188,11 +191,11 @@ fn open_again(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     rustix::fs::openat(dir, ".", flags, Mode::empty())
 }
 /// Copies the data of a file.
-fn data(from: &OwnedFd, to: &OwnedFd, heard: Heard<'_>) -> Result<()> {
+fn copy_data(from: &OwnedFd, to: &OwnedFd, on_copied: OnCopied<'_>) -> Result<()> {
     let size = rustix::fs::fstat(from)?.st_size;
     let size = u64::try_from(size).unwrap_or(0);
     if size > 0 && rustix::fs::ioctl_ficlone(to.as_fd(), from.as_fd()).is_ok() {
-        heard(size);
+        on_copied(size);
         return Ok(());
     }
     let mut at = 0;
@@ -200,7 +203,7 @@ fn data(from: &OwnedFd, to: &OwnedFd, heard: Heard<'_>) -> Result<()> {
         let begin = match rustix::fs::seek(from, SeekFrom::Data(at)) {
             Ok(begin) => begin,
             Err(Errno::NXIO) => break,
-            // It has no holes that it could tell of.
+            // The file system reports no holes.
             Err(Errno::INVAL) => at,
             Err(why) => return Err(why),
         };
@@ -208,18 +211,18 @@ fn data(from: &OwnedFd, to: &OwnedFd, heard: Heard<'_>) -> Result<()> {
         at = begin;
         while at < end {
             let room = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
-            let copied = piece(from, to, at, room)?;
+            let copied = copy_piece(from, to, at, room)?;
             if copied == 0 {
                 return Err(Errno::IO);
             }
             at += copied as u64;
-            heard(copied as u64);
+            on_copied(copied as u64);
         }
     }
     rustix::fs::ftruncate(to, size)
 }
 
-fn piece(from: &OwnedFd, to: &OwnedFd, at: u64, room: usize) -> Result<usize> {
+fn copy_piece(from: &OwnedFd, to: &OwnedFd, at: u64, room: usize) -> Result<usize> {
     let (mut begin, mut end) = (at, at);
     match rustix::fs::copy_file_range(from, Some(&mut begin), to, Some(&mut end), room) {
         Ok(copied) if copied > 0 => return Ok(copied),

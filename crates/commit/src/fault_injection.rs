@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults of file systems and acts of other users, which a test plants for its own thread.
+//! Faults of file systems, and actions of other users, that a test plants for its own thread.
 
-pub use crate::disks::seam::fail_next_sync;
-pub use crate::held::seam::fail_next_xattr;
-pub use crate::rename::seam::{set_lacking, set_linkless};
+pub use crate::filesystems::seam::fail_next_sync;
+pub use crate::held_file::seam::fail_next_xattr;
+pub use crate::rename::seam::{lack_hard_links, lack_rename_flags};
 
 /// What is called with a name.
 pub type Hook = Box<dyn FnMut(&[u8])>;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a commit is going to do, on the disk before it is done.
+//! The journal of a commit: every step, on the disk before the first of them is done.
 //!
 //! # Layout
 //! | in the view's directory | is |
 //! |---|---|
 //! | `next` | a commit that is being prepared: `commit` is still the one before |
 //! | `commit` | the commit that is being carried out, or the last one, which can be undone |
-//! | `.../journal` | all that is to be done, as JSON |
-//! | `.../state` | how far it is, one word |
-//! | `.../old/N` | what an act took out of the real tree |
-//! | `.../view/N` | what was taken out of the view, being committed |
+//! | `.../journal` | all steps, as JSON |
+//! | `.../state` | its state, one word |
+//! | `.../old/N` | the backup of a replaced file |
+//! | `.../view/N` | a committed part of the view's upper tree |
 //! | `known` | since when paths are as the view knows them, whatever commits did to them |
 //! | `taken` | when the view took what its last run found in it |
 //!
@@ -18,11 +18,11 @@
 //! -> nothing. Any other state than Done at the next start is that of an interrupted commit.
 //!
 //! # Rules
-//! R1. Whether an act is done is told by which inode has the name, so that it can be tried again.
+//! R1. The inode that has the name shows whether a replacement is done, so that it can be repeated.
 
 use crate::change::Change;
-use crate::facts::{Attributes, Id, Time};
-use crate::seen::Seen;
+use crate::file_stat::{Attributes, InodeId, Time};
+use crate::snapshot::Snapshot;
 use crate::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -37,73 +37,74 @@ pub(crate) enum State {
     Preparing,
     /// Names are being exchanged for those.
     Applying,
-    /// What was replaced is being put away, and what is committed taken out of the view.
+    /// Backups are being moved away, and committed files out of the view.
     Settling,
     /// It can be undone.
     Done,
-    /// It is being undone: what was put away is brought back under hidden names.
+    /// It is being undone: backups come back under hidden names.
     Recalling,
     /// It is being undone: names are exchanged.
     Undoing,
 }
 
-/// A directory that has another place.
+/// A directory that moves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Move {
     /// Where it was.
     pub(crate) from: Bytes,
-    /// Where it comes to be.
+    /// Where it goes.
     pub(crate) to: Bytes,
-    /// Where it waits, under a hidden name, while others go.
+    /// Where it waits under a hidden name while other entries are removed.
     pub(crate) stage: Bytes,
-    pub(crate) id: Id,
+    pub(crate) id: InodeId,
 }
 
-/// A name that comes to stand for something else.
+/// Replaces the file that a name refers to, makes the name, or removes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Act {
+pub(crate) struct Replace {
     /// The name, once directories have moved.
     pub(crate) path: Bytes,
     /// The hidden name beside it.
     pub(crate) hidden: Bytes,
     /// The hidden name, before they moved.
     pub(crate) before: Bytes,
-    /// What it is going to stand for, waiting under the hidden name; of number 0: not made yet.
-    pub(crate) new: Option<Id>,
-    /// What it stands for now, and is going to have the hidden name.
-    pub(crate) old: Option<Id>,
-    /// A copy of that, which an undo makes under a hidden name.
-    pub(crate) copy: Option<Id>,
-    /// What is to be made for it, directories first; none of what moved.
+    /// The new file, which waits under the hidden name; number 0: it is not made yet.
+    pub(crate) new: Option<InodeId>,
+    /// The old file, which gets the hidden name.
+    pub(crate) old: Option<InodeId>,
+    /// A copy of the old file, which an undo makes under a hidden name.
+    pub(crate) copy: Option<InodeId>,
+    /// The paths to make for it, directories first; none that moved.
     pub(crate) items: Vec<Bytes>,
-    /// What these have once they are made; none of a directory, nor of a file that was there.
+    /// The stamps of these once they are made; none for a directory or for a file that existed.
     #[serde(default)]
     pub(crate) stamps: Vec<Option<Stamp>>,
-    /// What the real tree had under the name when all this was planned, and where that was; none if
-    /// it moves.
-    pub(crate) seen: Option<(Bytes, Seen)>,
+    /// What the real tree had under the name when the commit was planned, and where that was; none
+    /// for a directory that moves.
+    #[serde(rename = "seen")]
+    pub(crate) snapshot: Option<(Bytes, Snapshot)>,
 }
 
-/// A file that gets other attributes.
+/// Sets the attributes of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Touch {
+pub(crate) struct SetAttrs {
     pub(crate) path: Bytes,
     /// Where it is before directories move.
     pub(crate) place: Bytes,
-    pub(crate) id: Id,
-    /// When it had changed last, when all this was planned.
+    pub(crate) id: InodeId,
+    /// Its time of change when the commit was planned.
     pub(crate) ctime: Time,
     pub(crate) before: Attributes,
     pub(crate) after: Attributes,
 }
 
-/// A directory of which the time of change is set when all is done.
+/// Sets the modification time of a directory, after all other steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Moment {
+pub(crate) struct RestoreMtime {
     pub(crate) path: Bytes,
     pub(crate) path_before: Bytes,
-    /// Of one that is new: which inode it is once it is made.
-    pub(crate) id: Option<Id>,
+    /// Its inode; of a new directory, once it is made.
+    pub(crate) id: Option<InodeId>,
     /// It is made by this commit.
     pub(crate) is_new: bool,
     pub(crate) atime: Time,
@@ -112,15 +113,19 @@ pub(crate) struct Moment {
     pub(crate) after: Option<Time>,
 }
 
-/// What leaves the view.
+/// A change in the view's upper tree, after the real tree has what is committed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Sweep {
-    /// This, with all that is in it.
-    Take(Bytes),
-    /// The mark of a directory that now has the real one beneath it, and nothing of that hidden.
-    Unmark(Bytes),
-    /// A new directory in such a one gets the mark instead.
-    Mark(Bytes),
+pub(crate) enum UpperCleanup {
+    /// Moves this out of the upper tree, with all that is in it.
+    #[serde(rename = "Take")]
+    MoveOut(Bytes),
+    /// Clears the opaque mark of a directory, which now has the real one beneath it and hides none
+    /// of its names.
+    #[serde(rename = "Unmark")]
+    ClearOpaque(Bytes),
+    /// Marks a new directory in such a one as opaque instead.
+    #[serde(rename = "Mark")]
+    MakeOpaque(Bytes),
 }
 
 /// A file of the view of which the real tree has a name.
@@ -130,62 +135,66 @@ pub(crate) struct Link {
     pub(crate) number: u64,
     /// The same file in the real tree, where it is before directories move.
     pub(crate) place: Bytes,
-    pub(crate) id: Id,
+    pub(crate) id: InodeId,
     /// Where it is in the view.
     pub(crate) path: Bytes,
 }
 
-/// A directory that is opened.
+/// A directory that is made writable for its owner while the commit works.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Opened {
+pub(crate) struct WritableDir {
     /// Where it is before directories move.
     pub(crate) before: Bytes,
     /// Where it is afterwards.
     pub(crate) after: Bytes,
-    pub(crate) id: Id,
-    /// Its mode, and that which it has once all is committed.
+    pub(crate) id: InodeId,
+    /// Its mode before the commit, and after it.
     pub(crate) modes: [u32; 2],
 }
 
-/// All that is to be done.
+/// All steps of a commit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Journal {
-    /// What all hidden names have.
+    /// The part that all hidden names have in common.
     pub(crate) id: String,
-    /// What it is told as.
+    /// The changes, as they are shown to the user.
     pub(crate) changes: Vec<Change>,
     pub(crate) moves: Vec<Move>,
-    pub(crate) acts: Vec<Act>,
-    pub(crate) touches: Vec<Touch>,
-    pub(crate) moments: Vec<Moment>,
-    pub(crate) sweeps: Vec<Sweep>,
+    #[serde(rename = "acts")]
+    pub(crate) replacements: Vec<Replace>,
+    #[serde(rename = "touches")]
+    pub(crate) set_attrs: Vec<SetAttrs>,
+    #[serde(rename = "moments")]
+    pub(crate) mtimes: Vec<RestoreMtime>,
+    #[serde(rename = "sweeps")]
+    pub(crate) cleanups: Vec<UpperCleanup>,
     /// Files of the view that have other names.
     pub(crate) links: Vec<Link>,
     /// The directories of the real tree in which names change, as they are before directories move.
-    pub(crate) before: Vec<(Bytes, Id)>,
+    pub(crate) before: Vec<(Bytes, InodeId)>,
     /// The same afterwards.
-    pub(crate) after: Vec<(Bytes, Id)>,
+    pub(crate) after: Vec<(Bytes, InodeId)>,
     /// The running kernel: devices are numbered anew by the next one.
     pub(crate) boot: String,
     /// When it began, by the clock that file systems use.
     pub(crate) began: Time,
-    /// Directories that get permissions of their owner for the time of the work.
+    /// Directories that are made writable while the commit works.
     #[serde(default)]
-    pub(crate) opened: Vec<Opened>,
-    /// What others had changed as well, which was forced.
+    pub(crate) opened: Vec<WritableDir>,
+    /// Paths that others changed too, and that were overwritten by force.
     #[serde(default)]
     pub(crate) contested: Vec<Bytes>,
-    /// What others had changed of what was in place when an interrupted commit went on.
+    /// Paths that the commit had put in place and others changed before it was resumed.
     #[serde(default)]
     pub(crate) edited: Vec<Bytes>,
-    /// Owners that cannot be given are let go.
+    /// An owner that cannot be set is left out.
     pub(crate) any_owner: bool,
     /// When it was done.
     pub(crate) done: Option<Time>,
 }
 
-impl Act {
-    /// What it makes, each with its stamp.
+impl Replace {
+    /// The paths that it makes, each with its stamp.
     pub(crate) fn made(&self) -> HashMap<&[u8], Option<&Stamp>> {
         let stamps = self.stamps.iter().map(Option::as_ref);
         let stamps = stamps.chain(std::iter::repeat(None));
@@ -195,22 +204,22 @@ impl Act {
 }
 
 impl Journal {
-    /// Where directories come to be that move.
+    /// Where directories move to.
     pub(crate) fn moved_to(&self) -> HashSet<&[u8]> {
         self.moves.iter().map(|moved| &moved.to[..]).collect()
     }
 
-    /// What is as the view knows it from now on: what this commit touched, or its going back, but
-    /// for what others had changed as well. `below`: with what is below.
+    /// The paths that are as the view knows them from now on, because this commit or its rollback
+    /// wrote them; contested paths are left out. `below`: with all that is below them.
     pub(crate) fn known<'a>(
         &self,
         paths: impl IntoIterator<Item = &'a Bytes>,
         since: Time,
         below: bool,
-    ) -> Vec<Known> {
+    ) -> Vec<KnownSince> {
         let contested = self.contested();
         let known = |path: &Bytes| {
-            (!is_within(&contested, path, below)).then(|| Known {
+            (!is_within(&contested, path, below)).then(|| KnownSince {
                 path: path.clone(),
                 since,
                 below,
@@ -219,19 +228,20 @@ impl Journal {
         paths.into_iter().filter_map(known).collect()
     }
 
-    /// What others had changed as well, in order.
+    /// The contested paths, in order.
     pub(crate) fn contested(&self) -> BTreeSet<&[u8]> {
         self.contested.iter().map(Vec::as_slice).collect()
     }
 
     /// Forgets devices, which have other numbers by now.
     pub(crate) fn forget_devices(&mut self) {
-        let acts = self.acts.iter_mut();
-        let acts = acts.flat_map(|act| [&mut act.new, &mut act.old, &mut act.copy]);
-        let moments = self.moments.iter_mut().map(|moment| &mut moment.id);
-        let ids = acts.chain(moments).flatten();
+        let replacements = self.replacements.iter_mut();
+        let replacements = replacements
+            .flat_map(|replace| [&mut replace.new, &mut replace.old, &mut replace.copy]);
+        let mtimes = self.mtimes.iter_mut().map(|restore| &mut restore.id);
+        let ids = replacements.chain(mtimes).flatten();
         let ids = ids.chain(self.moves.iter_mut().map(|moved| &mut moved.id));
-        let ids = ids.chain(self.touches.iter_mut().map(|touch| &mut touch.id));
+        let ids = ids.chain(self.set_attrs.iter_mut().map(|attrs| &mut attrs.id));
         let ids = ids.chain(self.links.iter_mut().map(|link| &mut link.id));
         let ids = ids.chain(self.opened.iter_mut().map(|dir| &mut dir.id));
         let dirs = self.before.iter_mut().chain(&mut self.after);
@@ -240,9 +250,9 @@ impl Journal {
         }
     }
 
-    /// Has the real tree all of it already?
+    /// Whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
-        self.moves.is_empty() && self.acts.is_empty() && self.touches.is_empty()
+        self.moves.is_empty() && self.replacements.is_empty() && self.set_attrs.is_empty()
     }
 }
 
@@ -255,7 +265,7 @@ pub(crate) fn is_within(all: &BTreeSet<&[u8]>, path: &[u8], below: bool) -> bool
 
 /// Since when a path is as the view knows it, whatever commits did to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct KnownSince {
     pub(crate) path: Bytes,
     pub(crate) since: Time,
     /// And what is below.
@@ -264,7 +274,7 @@ pub(crate) struct Known {
 
 /// When a view took what it has at a path, whatever replaced that in the view since.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Taken {
+pub(crate) struct TakenAt {
     pub(crate) path: Bytes,
     pub(crate) since: Time,
 }

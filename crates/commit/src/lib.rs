@@ -1,85 +1,86 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Views that are kept on the disk, and how their changes are brought to the real tree.
+//! Views that are kept on the disk, and commits of their changes to the real tree.
 //!
 //! # Parts
 //! | modules | what |
 //! |---|---|
 //! | `kept`, `view_dir` | the directory of a view: its name, its lock, its rules, its end |
-//! | `change`, `change_list` | what a view changed, as it is told |
-//! | `scan` to `rights` | what a commit is going to do, and what keeps it from it |
-//! | `journal`, `notes` | the same on the disk, before it is done |
-//! | `carry` to `forth` | a commit carried out, or undone |
+//! | `change`, `change_list` | the changes of a view |
+//! | `scan` to `preflight` | the plan of a commit, and what would make it fail |
+//! | `journal`, `records` | the plan on the disk, before its first step |
+//! | `transaction` to `apply` | a commit applied, or rolled back |
 //! | `commit` | the calls |
 //!
-//! The crate that builds views gives the two trees that a commit compares ([`ViewTrees`]).
+//! The crate that builds views provides the two trees that a commit compares ([`ViewTrees`]).
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
-mod away;
-mod back;
-mod carry;
+mod acl;
+mod apply;
+mod attrs;
+mod backups;
+mod baseline;
 mod change;
 mod change_list;
-mod choice;
 mod commit;
 mod committed;
 mod conflicts;
 mod copy;
-mod cut;
-mod disks;
-mod draft;
-mod facts;
+mod dir_stack;
 #[cfg(any(test, feature = "fault-injection"))]
 pub mod fault_injection;
-mod forth;
-mod held;
+mod file_stat;
+mod filesystems;
+mod held_file;
+mod interruption;
 mod journal;
+mod journal_builder;
 mod kept;
-mod ladder;
-mod lists;
 mod messages;
+mod name_pair;
 mod names;
-mod noted;
-mod notes;
-mod opened;
 mod path_bytes;
 mod phase;
+mod preflight;
+mod printable;
 mod process;
 mod recheck;
+mod records;
 mod refusal;
 mod remove;
 mod rename;
-mod rights;
+mod rollback;
 mod scan;
-mod seen;
-mod since;
-mod stage;
+mod selection;
+mod snapshot;
+mod staging;
 mod stamp;
-mod swap;
-mod taken;
-mod text;
-mod touch;
+mod taken_times;
+mod transaction;
 mod tree;
 mod trees;
+mod upper_file;
 mod view_dir;
+mod writable_dirs;
 
-pub use change::{Change, Differs, Kind, Lists, Owner, What};
+pub use change::{AclChange, AttrDiff, Change, ChangeKind, FileType, Owner};
 pub use change_list::ChangeList;
-pub use choice::without_links;
 pub use commit::{Commit, Resumed, Undone, abort, resume, undo};
 pub use committed::Committed;
-pub use conflicts::{Conflict, Did};
+pub use conflicts::{Conflict, ConflictKind};
 pub use kept::{
-    About, Found, Kept, KeptRules, SERVE, ViewLock, check_whole, command_line, discard, own_state,
-    renew_rules, rules_of, take, take_held,
+    KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, check_not_discarded, command_line,
+    discard, lock_view, lock_view_dir, rules_of, state_dir, update_rules,
 };
 pub use names::is_below;
 pub use path_bytes::{PathBytes, path_of};
-pub use phase::{Phase, Watch};
-pub use process::{parent_of, stat_number};
-pub use refusal::Refusal;
-pub use remove::remove_in;
-pub use taken::note_taken;
-pub use text::{is_format, text_of};
+pub use phase::{CommitObserver, Phase};
+pub use printable::{is_invisible, printable};
+pub use process::{parent_of, stat_field};
+pub use refusal::{Refusal, RefusalKind};
+pub use remove::remove_tree_in;
+pub use selection::resolve_parent_links;
+pub use taken_times::record_taken;
 pub use trees::{Side, ViewTrees};
 pub use view_dir::ViewDir;

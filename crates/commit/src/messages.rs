@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said of a path for which a call failed.
+//! Paths in messages, and refusals for a path.
 
 use crate::path_bytes::PathBytes;
-use crate::refusal::Refusal;
-use crate::text::text_of;
+use crate::printable::printable;
+use crate::refusal::{Refusal, RefusalKind};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// A path for people.
-pub(crate) fn text(path: &[u8]) -> String {
+/// A path as text.
+pub(crate) fn shown(path: &[u8]) -> String {
     let path = if path.is_empty() { b"/" } else { path };
-    text_of(path)
+    printable(path)
 }
 
-/// A path as it is told.
-pub(crate) fn told(path: &[u8]) -> PathBytes {
+/// A path as callers get it: the root is `/`.
+pub(crate) fn public_path(path: &[u8]) -> PathBytes {
     let path = if path.is_empty() { b"/" } else { path };
     Path::new(OsStr::from_bytes(path)).into()
 }
 
 /// A call on a path failed.
 pub(crate) fn failed(path: &[u8], why: rustix::io::Errno) -> Refusal {
-    Refusal::step(&text(path), std::io::Error::from(why))
+    Refusal::step(&shown(path), std::io::Error::from(why))
 }
 
-/// What the plan was made for is not there any more.
-pub(crate) fn changed(path: &[u8]) -> Refusal {
-    Refusal::new(format!("{} was changed during the commit", text(path)))
+/// The file that the plan saw is not there any more.
+pub(crate) fn changed_meanwhile(path: &[u8]) -> Refusal {
+    Refusal::new(
+        RefusalKind::Conflict,
+        format!("{} was changed during the commit", shown(path)),
+    )
 }

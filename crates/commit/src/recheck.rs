@@ -1,83 +1,88 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a commit changes, looked at again right before.
+//! Checks again, right before a change, that files are as the plan saw them.
 //!
 //! # Rules
-//! R1. Everything is looked at before the first name is exchanged, and each name again before its
-//!     own turn. What differs is left, and told.
+//! R1. All files are checked before the first name is exchanged, and each name again before its own
+//!     turn. A file that differs is left, and reported.
 
-use crate::carry::Carry;
-use crate::journal::Act;
-use crate::messages::{changed, failed};
+use crate::journal::Replace;
+use crate::messages::{changed_meanwhile, failed};
 use crate::refusal::Refusal;
-use crate::seen::Seen;
+use crate::snapshot::Snapshot;
+use crate::transaction::Transaction;
 use std::collections::HashSet;
 
-impl Carry<'_> {
-    /// Refuses if anything is not as it was planned for, no name being exchanged yet (R1).
-    pub(crate) fn look_again(&self) -> Result<(), Refusal> {
+impl Transaction<'_> {
+    /// Refuses if a file is not as the plan saw it, with no name exchanged yet (R1).
+    pub(crate) fn recheck_all(&self) -> Result<(), Refusal> {
         for moved in &self.journal.moves {
             let there = self.base.id(&moved.from);
             let there = there.map_err(|why| failed(&moved.from, why))?;
-            if !there.is_some_and(|there| there.is(&moved.id)) {
-                return Err(changed(&moved.from));
+            if !there.is_some_and(|there| there.matches(&moved.id)) {
+                return Err(changed_meanwhile(&moved.from));
             }
         }
-        for act in self.journal.acts.iter().filter(|act| !act.items.is_empty()) {
-            let staged = self.base.id(&act.before);
-            let staged = staged.map_err(|why| failed(&act.before, why))?;
+        for replace in self
+            .journal
+            .replacements
+            .iter()
+            .filter(|replace| !replace.items.is_empty())
+        {
+            let staged = self.base.id(&replace.before);
+            let staged = staged.map_err(|why| failed(&replace.before, why))?;
             if !staged
-                .zip(act.new)
-                .is_some_and(|(staged, new)| staged.is(&new))
+                .zip(replace.new)
+                .is_some_and(|(staged, new)| staged.matches(&new))
             {
-                return Err(changed(&act.path));
+                return Err(changed_meanwhile(&replace.path));
             }
         }
         let moves = self.journal.moves.iter();
         let moves: HashSet<&[u8]> = moves.map(|moved| &moved.from[..]).collect();
         let leaves = |path: &[u8]| moves.contains(path);
-        for act in &self.journal.acts {
-            if let Some((place, seen)) = &act.seen
-                && Seen::look(&self.base, place, &leaves)? != *seen
+        for replace in &self.journal.replacements {
+            if let Some((place, snapshot)) = &replace.snapshot
+                && Snapshot::take(&self.base, place, &leaves)? != *snapshot
             {
-                return Err(changed(place));
+                return Err(changed_meanwhile(place));
             }
         }
-        for touch in &self.journal.touches {
-            let (place, before) = (&touch.place, &touch.before);
-            let said = |why| failed(place, why);
-            let there = self.base.hold(place).map_err(said)?;
-            let there = there.filter(|there| there.id().is(&touch.id));
-            let there = there.ok_or_else(|| changed(place))?;
-            let mut now = there.attributes().map_err(said)?;
-            self.as_closed(&touch.id, &mut now, before.mode);
-            let written = !there.facts.is_dir() && now.mtime != before.mtime;
+        for attrs in &self.journal.set_attrs {
+            let (place, before) = (&attrs.place, &attrs.before);
+            let fail = |why| failed(place, why);
+            let there = self.base.hold(place).map_err(fail)?;
+            let there = there.filter(|there| there.id().matches(&attrs.id));
+            let there = there.ok_or_else(|| changed_meanwhile(place))?;
+            let mut now = there.attributes().map_err(fail)?;
+            self.with_closed_mode(&attrs.id, &mut now, before.mode);
+            let written = !there.stat.is_dir() && now.mtime != before.mtime;
             if written || !now.same(before) {
-                return Err(changed(place));
+                return Err(changed_meanwhile(place));
             }
         }
         Ok(())
     }
 
-    /// Refuses if what has a name is not as it was planned for, though it is the same (R1).
-    pub(crate) fn look_at(&self, act: &Act) -> Result<(), Refusal> {
-        let there = self.base.id(&act.path);
-        let there = there.map_err(|why| failed(&act.path, why))?;
+    /// Refuses if the file of a name has changed since the plan (R1).
+    pub(crate) fn recheck(&self, replace: &Replace) -> Result<(), Refusal> {
+        let there = self.base.id(&replace.path);
+        let there = there.map_err(|why| failed(&replace.path, why))?;
         if !there
-            .zip(act.old)
-            .is_some_and(|(there, old)| there.is(&old))
+            .zip(replace.old)
+            .is_some_and(|(there, old)| there.matches(&old))
         {
-            // It is exchanged already, or that finds out.
+            // It is exchanged already, or the exchange finds out.
             return Ok(());
         }
-        let Some((place, seen)) = &act.seen else {
+        let Some((place, snapshot)) = &replace.snapshot else {
             return Ok(());
         };
-        // What leaves has left.
-        let now = Seen::look(&self.base, &act.path, &|_| false)?;
-        if now.is_same_but_for_shared(seen) {
+        // Moving directories have left.
+        let now = Snapshot::take(&self.base, &replace.path, &|_| false)?;
+        if now.is_same_but_for_shared(snapshot) {
             Ok(())
         } else {
-            Err(changed(place))
+            Err(changed_meanwhile(place))
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a run did not come about: one sentence, and an exit status.
+//! The error of runs, views and commits: a kind to match on, and one sentence for the user.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -8,52 +8,116 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// Exit status: the run itself failed, as with env(1) and timeout(1).
-const FAILED: u8 = 125;
-/// Exit status: the command was found and cannot be executed.
-const NOT_EXECUTABLE: u8 = 126;
-/// Exit status: there is no such command.
-const NOT_FOUND: u8 = 127;
+/// What kind of refusal it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum RefusalKind {
+    /// The kernel, a file system or another process of the run failed in a step.
+    System,
+    /// The options, rules or paths of the request are invalid, or exclude each other.
+    Usage,
+    /// The kernel or a file system lacks what the request needs.
+    Unsupported,
+    /// This user may not do it.
+    PermissionDenied,
+    /// Another user owns or can change what it would rely on.
+    Untrusted,
+    /// A file system has too little room.
+    NoSpace,
+    /// The command exists and cannot be executed.
+    NotExecutable,
+    /// The command does not exist.
+    CommandNotFound,
+    /// The view does not exist, or does not run.
+    NoSuchView,
+    /// The view has no change at the path.
+    NoSuchChange,
+    /// The view has no commit to undo, or no interrupted one to finish.
+    NoSuchCommit,
+    /// The view is damaged.
+    Damaged,
+    /// Another process uses the view.
+    Busy,
+    /// Others changed the same files, or the rules of the view, in the meantime.
+    Conflict,
+    /// A commit of the view was interrupted, and must be finished or rolled back first.
+    Interrupted,
+}
 
-/// Why a run did not come about.
+impl RefusalKind {
+    /// The exit status of a run that is refused so, as with env(1) and timeout(1).
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::CommandNotFound => 127,
+            Self::NotExecutable => 126,
+            _ => 125,
+        }
+    }
+}
+
+/// Why a run, a commit or a call on a view was refused.
+///
+/// The message names the cause as well: a refusal is sent between processes, which an error of
+/// another type could not be.
+///
+/// # Examples
+/// ```
+/// use openpath_commit::{KeptView, RefusalKind};
+///
+/// let refusal = KeptView::open("no/such/view").unwrap_err();
+/// match refusal.kind() {
+///     RefusalKind::NoSuchView => assert_eq!(refusal.exit_code(), 125),
+///     other => panic!("{other:?}: {refusal}"),
+/// }
+/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The exit status that says it.
-    pub code: u8,
+    kind: RefusalKind,
     text: String,
 }
 
 impl Refusal {
-    /// The run itself failed.
+    /// A refusal of this kind; `text` is one sentence that says what is wrong and what to do.
     #[must_use]
-    pub fn new(text: impl Into<String>) -> Refusal {
+    pub fn new(kind: RefusalKind, text: impl Into<String>) -> Refusal {
         let text = text.into();
-        Refusal { code: FAILED, text }
+        Refusal { kind, text }
     }
 
-    /// A step of the run failed.
+    /// A [`RefusalKind::System`].
+    #[must_use]
+    pub fn system(text: impl Into<String>) -> Refusal {
+        Refusal::new(RefusalKind::System, text)
+    }
+
+    /// A [`RefusalKind::Usage`].
+    #[must_use]
+    pub fn usage(text: impl Into<String>) -> Refusal {
+        Refusal::new(RefusalKind::Usage, text)
+    }
+
+    /// A [`RefusalKind::System`]: the step `what` failed.
     #[must_use]
     pub fn step(what: &str, why: impl fmt::Display) -> Refusal {
-        Refusal::new(format!("{what}: {why}"))
+        Refusal::system(format!("{what}: {why}"))
     }
 
-    /// There is such a command, and it is nothing that can be run.
+    /// A [`RefusalKind::NotExecutable`].
     #[must_use]
     pub fn not_executable(command: &OsStr, why: impl fmt::Display) -> Refusal {
         let text = format!("{}: {why}", command.display());
-        let code = NOT_EXECUTABLE;
-        Refusal { code, text }
+        Refusal::new(RefusalKind::NotExecutable, text)
     }
 
-    /// There is no such command.
+    /// A [`RefusalKind::CommandNotFound`].
     #[must_use]
-    pub fn not_found(command: &OsStr, why: impl fmt::Display) -> Refusal {
+    pub fn command_not_found(command: &OsStr, why: impl fmt::Display) -> Refusal {
         let text = format!("{}: {why}", command.display());
-        let code = NOT_FOUND;
-        Refusal { code, text }
+        Refusal::new(RefusalKind::CommandNotFound, text)
     }
 
-    /// The command cannot be executed.
+    /// The refusal for an error of execve(2).
     #[must_use]
     pub fn exec(command: &OsStr, why: &std::io::Error) -> Refusal {
         let shown = command.display();
@@ -64,11 +128,23 @@ impl Refusal {
             },
             _ => format!("{shown}: {why}"),
         };
-        let code = match why.kind() {
-            ErrorKind::NotFound => NOT_FOUND,
-            _ => NOT_EXECUTABLE,
+        let kind = match why.kind() {
+            ErrorKind::NotFound => RefusalKind::CommandNotFound,
+            _ => RefusalKind::NotExecutable,
         };
-        Refusal { code, text }
+        Refusal::new(kind, text)
+    }
+
+    /// What kind of refusal it is.
+    #[must_use]
+    pub fn kind(&self) -> RefusalKind {
+        self.kind
+    }
+
+    /// The exit status of a run that is refused so; see [`RefusalKind::exit_code`].
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        self.kind.exit_code()
     }
 }
 
@@ -103,3 +179,37 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Refusal, RefusalKind};
+    use std::io;
+
+    #[test]
+    fn exit_code_follows_from_the_kind_of_the_error() {
+        let command = "no-such-program".as_ref();
+        for (error, kind, code) in [
+            (io::ErrorKind::NotFound, RefusalKind::CommandNotFound, 127),
+            (
+                io::ErrorKind::PermissionDenied,
+                RefusalKind::NotExecutable,
+                126,
+            ),
+        ] {
+            let refusal = Refusal::exec(command, &error.into());
+            assert_eq!((refusal.kind(), refusal.exit_code()), (kind, code));
+        }
+        assert_eq!(Refusal::usage("wrong").exit_code(), 125);
+    }
+
+    #[test]
+    fn kind_and_message_survive_serialisation() {
+        let refusal = Refusal::new(RefusalKind::Busy, "in use");
+        let text = serde_json::to_string(&refusal).unwrap();
+        let read: Refusal = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (read.kind(), read.to_string()),
+            (RefusalKind::Busy, "in use".to_owned())
+        );
+    }
+}

@@ -2,11 +2,11 @@
 //! Trees removed, however deep, whatever the permissions of their directories.
 //!
 //! # Rules
-//! R1. The walk goes by descriptors and follows no symbolic link (`ladder`), so nothing outside the
+//! R1. The walk goes by descriptors and follows no symbolic link (`dir_stack`), so nothing outside the
 //!     tree is removed when another process swaps names meanwhile.
 //! R2. What is mounted in the tree stays: a directory on another mount is an error.
 
-use crate::ladder::Ladder;
+use crate::dir_stack::DirStack;
 use crate::names::names_in;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
@@ -20,81 +20,81 @@ use std::os::unix::ffi::OsStrExt as _;
 ///
 /// # Errors
 /// `EBUSY`: something is mounted there. What the file system says.
-pub fn remove_in(dir: impl AsFd, name: &OsStr) -> io::Result<()> {
+pub fn remove_tree_in(dir: impl AsFd, name: &OsStr) -> io::Result<()> {
     Ok(remove(dir.as_fd(), name.as_bytes(), &mut || true)?)
 }
 
 /// Removes a name of a directory, and of a directory all that is in it; a missing name is no error.
-/// `goes_on` is asked before each name.
+/// `keep_going` is asked before each name.
 ///
 /// # Errors
-/// `ECANCELED`: `goes_on` said no. `EBUSY`: something is mounted there. What the file system says.
+/// `ECANCELED`: `keep_going` said no. `EBUSY`: something is mounted there. What the file system says.
 pub(crate) fn remove(
     dir: BorrowedFd<'_>,
     name: &[u8],
-    goes_on: &mut dyn FnMut() -> bool,
+    keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = rustix::fs::openat(dir, ".", flags, Mode::empty())?;
-    let mount = look(&top, b".")?.ok_or(Errno::NOENT)?.mount;
-    let mut ladder = Ladder::new(top)?;
+    let mount = stat_at(&top, b".")?.ok_or(Errno::NOENT)?.mount;
+    let mut stack = DirStack::new(top)?;
     // The names that are left in each directory, and under which name the walk entered the next.
     let mut left = vec![vec![name.to_vec()]];
     let mut entered: Vec<Vec<u8>> = Vec::new();
     while let Some(names) = left.last_mut() {
         if let Some(name) = names.pop() {
-            let Some(found) = look(ladder.dir()?, &name)? else {
+            let Some(found) = stat_at(stack.dir()?, &name)? else {
                 continue;
             };
             if found.is_dir {
                 if found.mount != mount {
                     return Err(Errno::BUSY);
                 }
-                let below = open(ladder.dir()?, &name)?;
+                let below = open(stack.dir()?, &name)?;
                 left.push(names_in(below.as_fd())?);
                 entered.push(name);
-                ladder.enter(below)?;
+                stack.enter(below)?;
             } else {
-                unlink(&ladder, &name, AtFlags::empty(), goes_on)?;
+                unlink(&stack, &name, AtFlags::empty(), keep_going)?;
             }
             continue;
         }
         left.pop();
         if let Some(name) = entered.pop() {
-            ladder.leave()?;
-            unlink(&ladder, &name, AtFlags::REMOVEDIR, goes_on)?;
+            stack.leave()?;
+            unlink(&stack, &name, AtFlags::REMOVEDIR, keep_going)?;
         }
     }
     Ok(())
 }
 
 fn unlink(
-    ladder: &Ladder,
+    stack: &DirStack,
     name: &[u8],
     flags: AtFlags,
-    goes_on: &mut dyn FnMut() -> bool,
+    keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
-    if !goes_on() {
+    if !keep_going() {
         return Err(Errno::CANCELED);
     }
-    match rustix::fs::unlinkat(ladder.dir()?, name, flags) {
+    match rustix::fs::unlinkat(stack.dir()?, name, flags) {
         Err(Errno::NOENT) => Ok(()),
         done => done,
     }
 }
 
-struct Found {
+struct NameInfo {
     is_dir: bool,
     mount: u64,
 }
 
-fn look(dir: impl rustix::fd::AsFd, name: &[u8]) -> Result<Option<Found>> {
+fn stat_at(dir: impl rustix::fd::AsFd, name: &[u8]) -> Result<Option<NameInfo>> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     match rustix::fs::statx(dir, name, flags, StatxFlags::TYPE | StatxFlags::MNT_ID) {
         Err(Errno::NOENT) => Ok(None),
         found => found.map(|stat| {
             let kind = FileType::from_raw_mode(stat.stx_mode.into());
-            Some(Found {
+            Some(NameInfo {
                 is_dir: kind == FileType::Directory,
                 mount: stat.stx_mnt_id,
             })

@@ -1,85 +1,84 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an upper tree holds, beside what the real tree has there now.
+//! Reads the entries of an upper tree, with the files of the real tree at the same paths.
 //!
 //! # Rules
 //! R1. A directory of the upper tree shows what is beneath it unless it is marked `opaque`; with
-//!     `redirect` that is at another place.
-//! R3. A directory that the view made, and others as well, is merged: the view cannot have meant to
-//!     remove what it never saw.
-//! R2. A new directory in one that shows something beneath is always `opaque`. One that is not, and
-//!     has nothing beneath, had something once: it was lost.
+//!     `redirect` that is at another path.
+//! R3. A directory that both the view and others made is merged: the view cannot have meant to
+//!     remove names that it never saw.
+//! R2. A new directory in one that shows a lower directory is always `opaque`. One that is not, and
+//!     has nothing beneath, has lost its lower directory.
 
-use crate::change::Kind;
-use crate::facts::{Facts, Time};
+use crate::baseline::Baseline;
+use crate::change::ChangeKind;
+use crate::file_stat::{FileStat, Time};
 use crate::messages::failed;
 use crate::names::{join, split};
-use crate::noted::Noted;
-use crate::refusal::Refusal;
-use crate::since::Since;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::tree::Tree;
+use crate::upper_file::UpperFile;
 use openpath_overlay::{Sides, SidesByPath};
 use std::collections::{HashMap, HashSet};
 
 /// What an entry of the upper tree is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Is {
-    /// A name that is gone.
+pub(crate) enum EntryKind {
+    /// A whiteout.
     Whiteout,
     /// Anything but a directory.
     File,
-    /// A directory that shows what is beneath it.
+    /// A directory that shows a lower directory.
     Merged,
     /// A directory with nothing beneath.
     New,
-    /// The same where others made one in the real tree, which the view never saw: it shows nothing
-    /// of it, and both become one.
+    /// The same where others made one in the real tree, which the view never saw. It shows nothing
+    /// of it, and a commit merges both.
     Both,
-    /// A directory that had something beneath, which is gone.
+    /// A directory whose lower directory is gone.
     Lost,
 }
 
-/// What a directory shows, and where that is.
-type Beneath = Option<(Vec<u8>, Facts)>;
+/// The lower directory that a directory shows, with its path.
+type Beneath = Option<(Vec<u8>, FileStat)>;
 
 /// An entry of the upper tree.
 pub(crate) struct Entry {
     /// Its path in the view.
     pub(crate) path: Vec<u8>,
-    /// Its directory, by its place among the entries; the root's is itself.
+    /// The index of its directory among the entries; the root's is itself.
     pub(crate) parent: usize,
-    pub(crate) noted: Noted,
-    pub(crate) is: Is,
-    /// What became of it, if it is no directory.
-    pub(crate) kind: Option<Kind>,
-    /// Where its name is in the real tree, if its directory is there.
+    pub(crate) upper_file: UpperFile,
+    pub(crate) entry_kind: EntryKind,
+    /// How it changed, if it is no directory.
+    pub(crate) kind: Option<ChangeKind>,
+    /// The path of its name in the real tree, if its directory is there.
     pub(crate) place: Option<Vec<u8>>,
-    /// What the real tree has there.
-    pub(crate) here: Option<Facts>,
-    /// Of a directory: what it shows, and where that is.
+    /// The file of the real tree at that path.
+    pub(crate) here: Option<FileStat>,
+    /// Of a directory: the lower directory that it shows, with its path.
     pub(crate) beneath: Beneath,
     /// Of such a directory: on which sides its attributes changed since it was copied up, if its
-    /// copy tells.
+    /// copy records it.
     pub(crate) sides: Option<Sides>,
 }
 
 impl Entry {
-    /// Is it a directory that has another place in the real tree?
+    /// Whether it is a directory with another path in the real tree.
     pub(crate) fn is_moved(&self) -> bool {
         let beneath = self.beneath.as_ref().map(|(path, _)| path);
         beneath.is_some() && beneath != self.place.as_ref()
     }
 
-    /// When the view took it.
+    /// When the view took it from the real tree.
     pub(crate) fn taken(&self) -> Option<Time> {
-        let facts = &self.noted.facts;
-        if self.is == Is::Whiteout {
+        let stat = &self.upper_file.stat;
+        if self.entry_kind == EntryKind::Whiteout {
             // It may have hidden another name before; the overlay keeps an earlier time in `mtime`.
-            return Some(facts.ctime.min(facts.mtime));
+            return Some(stat.ctime.min(stat.mtime));
         }
-        let noted = self.noted.mark("taken").and_then(parse);
-        facts
-            .btime
-            .map(|born| noted.map_or(born, |noted| noted.min(born)))
+        let upper_file = self.upper_file.mark("taken").and_then(parse);
+        stat.btime
+            .map(|born| upper_file.map_or(born, |upper_file| upper_file.min(born)))
     }
 }
 
@@ -92,30 +91,30 @@ fn parse(mark: &[u8]) -> Option<Time> {
 /// All entries, each directory before what is in it.
 pub(crate) struct Scan {
     pub(crate) entries: Vec<Entry>,
-    /// Places in the real tree that directories were moved from.
+    /// Paths in the real tree that directories were moved from.
     pub(crate) sources: HashSet<Vec<u8>>,
-    /// Those, with where in the view they are.
+    /// These, with their paths in the view.
     moves: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Scan {
-    /// Looks at both trees; `kinds` says what became of which path, `sides` where the attributes of
-    /// which directory changed.
+    /// Reads both trees. `kinds` has the kind of change by path, `sides` the sides on which the
+    /// attributes of directories changed.
     pub(crate) fn new(
         base: &Tree,
         upper: &Tree,
-        kinds: HashMap<Vec<u8>, Kind>,
-        since: &Since,
+        kinds: HashMap<Vec<u8>, ChangeKind>,
+        baseline: &Baseline,
         sides: &SidesByPath,
     ) -> Result<Scan, Refusal> {
-        let mut scan = Self::read(base, upper, kinds, Some(since))?;
+        let mut scan = Self::read(base, upper, kinds, Some(baseline))?;
         for entry in &mut scan.entries {
             entry.sides = sides.get(&entry.path).copied();
         }
         Ok(scan)
     }
 
-    /// The same without what is in directories with nothing beneath.
+    /// The same without entries in directories with nothing beneath.
     pub(crate) fn above(base: &Tree, upper: &Tree) -> Result<Scan, Refusal> {
         Self::read(base, upper, HashMap::new(), None)
     }
@@ -123,8 +122,8 @@ impl Scan {
     fn read(
         base: &Tree,
         upper: &Tree,
-        mut kinds: HashMap<Vec<u8>, Kind>,
-        since: Option<&Since>,
+        mut kinds: HashMap<Vec<u8>, ChangeKind>,
+        baseline: Option<&Baseline>,
     ) -> Result<Scan, Refusal> {
         let mut scan = Scan {
             entries: Vec::new(),
@@ -133,34 +132,36 @@ impl Scan {
         };
         let top = |why| failed(b"/", why);
         let held = upper.hold(b"").map_err(top)?;
-        let held = held.ok_or_else(|| Refusal::new("the view has lost its changes"))?;
-        let noted = Noted::read(&held).map_err(top)?;
-        let here = base.look(b"").map_err(top)?;
+        let held = held
+            .ok_or_else(|| Refusal::new(RefusalKind::Damaged, "the view has lost its changes"))?;
+        let upper_file = UpperFile::read(&held).map_err(top)?;
+        let here = base.stat(b"").map_err(top)?;
         scan.entries.push(Entry {
             path: Vec::new(),
             parent: 0,
-            noted,
-            is: Is::Merged,
+            upper_file,
+            entry_kind: EntryKind::Merged,
             kind: None,
             place: Some(Vec::new()),
             here: here.clone(),
-            beneath: here.map(|facts| (Vec::new(), facts)),
+            beneath: here.map(|stat| (Vec::new(), stat)),
             sides: None,
         });
-        // Last in, first out: names in reverse keep all that is below one together, in order.
+        // Last in, first out: names in reverse keep all entries below one together, in order.
         let mut todo = vec![0];
         while let Some(at) = todo.pop() {
             let first = scan.entries.len();
             let path = scan.entries[at].path.clone();
             for name in upper.names(&path).map_err(|why| failed(&path, why))? {
-                let entry = scan.entry((base, upper), (at, &name), &mut kinds, since);
+                let entry = scan.entry((base, upper), (at, &name), &mut kinds, baseline);
                 let entry = entry.map_err(|why| failed(&join(&path, &name), why))?;
                 scan.entries.extend(entry);
             }
             let dirs = first..scan.entries.len();
             todo.extend(dirs.filter(|at| {
                 let entry = &scan.entries[*at];
-                entry.noted.facts.is_dir() && (since.is_some() || entry.is == Is::Merged)
+                entry.upper_file.stat.is_dir()
+                    && (baseline.is_some() || entry.entry_kind == EntryKind::Merged)
             }));
         }
         for entry in &scan.entries {
@@ -176,44 +177,44 @@ impl Scan {
         &self,
         (base, upper): (&Tree, &Tree),
         (parent, name): (usize, &[u8]),
-        kinds: &mut HashMap<Vec<u8>, Kind>,
-        since: Option<&Since>,
+        kinds: &mut HashMap<Vec<u8>, ChangeKind>,
+        baseline: Option<&Baseline>,
     ) -> rustix::io::Result<Option<Entry>> {
         let dir = &self.entries[parent];
         let path = join(&dir.path, name);
         let Some(held) = upper.hold(&path)? else {
             return Ok(None);
         };
-        let noted = Noted::read(&held)?;
+        let upper_file = UpperFile::read(&held)?;
         let place = dir.beneath.as_ref().map(|(dir, _)| join(dir, name));
         let here = match &place {
-            Some(place) => base.look(place)?,
+            Some(place) => base.stat(place)?,
             None => None,
         };
-        let (is, beneath) = if noted.is_whiteout {
-            (Is::Whiteout, None)
-        } else if !noted.facts.is_dir() {
-            (Is::File, None)
-        } else if noted.mark("opaque") == Some(b"y")
-            || dir.is == Is::Both && noted.mark("redirect").is_none()
+        let (entry_kind, beneath) = if upper_file.is_whiteout {
+            (EntryKind::Whiteout, None)
+        } else if !upper_file.stat.is_dir() {
+            (EntryKind::File, None)
+        } else if upper_file.mark("opaque") == Some(b"y")
+            || dir.entry_kind == EntryKind::Both && upper_file.mark("redirect").is_none()
         {
-            match (since, &place, here.as_ref().filter(|here| here.is_dir())) {
-                (Some(since), Some(place), Some(here))
-                    if since.is_apart(base, (&path, noted.facts.btime), place, here)? =>
+            match (baseline, &place, here.as_ref().filter(|here| here.is_dir())) {
+                (Some(baseline), Some(place), Some(here))
+                    if baseline.is_apart(base, (&path, upper_file.stat.btime), place, here)? =>
                 {
-                    (Is::Both, Some((place.clone(), here.clone())))
+                    (EntryKind::Both, Some((place.clone(), here.clone())))
                 }
-                _ => (Is::New, None),
+                _ => (EntryKind::New, None),
             }
         } else {
-            Self::below(base, &noted, place.as_ref(), here.as_ref())?
+            Self::below(base, &upper_file, place.as_ref(), here.as_ref())?
         };
         let kind = kinds.remove(&path);
         Ok(Some(Entry {
             path,
             parent,
-            noted,
-            is,
+            upper_file,
+            entry_kind,
             kind,
             place,
             here,
@@ -222,34 +223,34 @@ impl Scan {
         }))
     }
 
-    /// What a directory of the upper tree shows (R1, R2).
+    /// The lower directory that a directory of the upper tree shows (R1, R2).
     fn below(
         base: &Tree,
-        noted: &Noted,
+        upper_file: &UpperFile,
         place: Option<&Vec<u8>>,
-        here: Option<&Facts>,
-    ) -> rustix::io::Result<(Is, Beneath)> {
-        let (path, facts) = match (noted.mark("redirect"), place) {
+        here: Option<&FileStat>,
+    ) -> rustix::io::Result<(EntryKind, Beneath)> {
+        let (path, stat) = match (upper_file.mark("redirect"), place) {
             (Some([b'/', rest @ ..]), _) => {
                 let path = [b"/", rest].concat();
-                let facts = base.look(&path)?;
-                (path, facts)
+                let stat = base.stat(&path)?;
+                (path, stat)
             }
             (Some(name), Some(place)) => {
                 let path = join(split(place).0, name);
-                let facts = base.look(&path)?;
-                (path, facts)
+                let stat = base.stat(&path)?;
+                (path, stat)
             }
             (None, Some(place)) => (place.clone(), here.cloned()),
-            (_, None) => return Ok((Is::New, None)),
+            (_, None) => return Ok((EntryKind::New, None)),
         };
-        match facts.filter(Facts::is_dir) {
-            Some(facts) => Ok((Is::Merged, Some((path, facts)))),
-            None => Ok((Is::Lost, None)),
+        match stat.filter(FileStat::is_dir) {
+            Some(stat) => Ok((EntryKind::Merged, Some((path, stat)))),
+            None => Ok((EntryKind::Lost, None)),
         }
     }
 
-    /// Where a path of the real tree is in the view, unless it is hidden there.
+    /// The path in the view of a path of the real tree, unless it is hidden there.
     pub(crate) fn shown(&self, real: &[u8]) -> Vec<u8> {
         let mut above = split(real).0;
         while !above.is_empty() {

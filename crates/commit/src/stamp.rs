@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a file is when the commit has made it, so that a later change by others is seen whatever
-//! was interrupted in between.
+//! A stamp of a file that the commit made, to detect later changes by others whatever was
+//! interrupted in between.
 //!
 //! # Rules
-//! R1. A stamp is taken by the descriptor of the new file, before the file gets its name. It has
-//!     what no rename, exchange or further name changes, so it holds from then on.
+//! R1. A stamp is taken by the descriptor of the new file, before the file gets its name. No
+//!     rename, exchange or further name changes what it has.
 //!
 //! # Limits
-//! * A stamp does not show that others wrote a file and put its size and its modification time
-//!   back. The time of change shows it, from the end of the commit on.
+//! * A stamp does not detect a write that restores size and modification time. From the end of the
+//!   commit on, the time of change detects it.
 
-use crate::facts::Attributes;
-use crate::held::Held;
+use crate::file_stat::Attributes;
+use crate::held_file::HeldFile;
 use openpath_abi::mode;
 use rustix::io::Result;
 use serde::{Deserialize, Serialize};
 
-/// What a file of the commit has (R1).
+/// The size and metadata of a file of the commit (R1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     size: u64,
@@ -24,13 +24,13 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Takes the stamp of a file that is held.
+    /// Takes the stamp of a held file.
     ///
     /// # Errors
     /// What the file system says.
-    pub(crate) fn of(held: &Held) -> Result<Stamp> {
+    pub(crate) fn of(held: &HeldFile) -> Result<Stamp> {
         Ok(Stamp {
-            size: held.facts.size,
+            size: held.stat.size,
             attributes: held.attributes()?,
         })
     }
@@ -39,7 +39,7 @@ impl Stamp {
     ///
     /// # Errors
     /// What the file system says.
-    pub(crate) fn is(&self, held: &Held) -> Result<bool> {
+    pub(crate) fn matches(&self, held: &HeldFile) -> Result<bool> {
         let now = Stamp::of(held)?;
         let sizes = now.size == self.size || !mode::is_reg(self.attributes.mode);
         let times = now.attributes.mtime == self.attributes.mtime;

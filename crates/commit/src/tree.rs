@@ -7,8 +7,8 @@
 //! R2. Paths begin with a slash; the root's is empty. They may be longer than `PATH_MAX`: they are
 //!     followed in pieces.
 
-use crate::facts::{Facts, Id};
-use crate::held::{Held, MASK, births_stay};
+use crate::file_stat::{FileStat, InodeId};
+use crate::held_file::{HeldFile, MASK, births_stay};
 use crate::names::{is_below, names_in, split};
 use crate::refusal::Refusal;
 use crate::rename;
@@ -26,6 +26,7 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS);
 
 /// A tree of the host.
+#[derive(Debug)]
 pub(crate) struct Tree {
     root: Rc<OwnedFd>,
     /// Directories that were asked for last, the newest one at the end.
@@ -88,17 +89,17 @@ impl Tree {
     }
 
     /// The directory that has a path's last name, and that name.
-    pub(crate) fn spot<'p>(&self, path: &'p [u8]) -> Result<(Rc<OwnedFd>, &'p [u8])> {
+    pub(crate) fn locate<'p>(&self, path: &'p [u8]) -> Result<(Rc<OwnedFd>, &'p [u8])> {
         let (dir, name) = split(path);
         let name = if path.is_empty() { b"." } else { name };
         Ok((self.dir(dir)?, name))
     }
 
     /// What is at a path, if anything.
-    pub(crate) fn look(&self, path: &[u8]) -> Result<Option<Facts>> {
-        let (dir, name) = match self.spot(path) {
+    pub(crate) fn stat(&self, path: &[u8]) -> Result<Option<FileStat>> {
+        let (dir, name) = match self.locate(path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
-            spot => spot?,
+            located => located?,
         };
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let stat = match rustix::fs::statx(&*dir, name, flags, MASK) {
@@ -108,30 +109,30 @@ impl Tree {
         let device = (stat.stx_dev_major, stat.stx_dev_minor);
         let known = self.births.borrow().get(&device).copied();
         if let Some(stay) = known {
-            return Ok(Some(Facts::new(&stat, stay)));
+            return Ok(Some(FileStat::new(&stat, stay)));
         }
-        let Some(held) = Held::open(&*dir, name)? else {
+        let Some(held) = HeldFile::open(&*dir, name)? else {
             return Ok(None);
         };
         let stay = births_stay(held.fd())?;
-        self.births.borrow_mut().insert(held.facts.device, stay);
-        Ok(Some(held.facts))
+        self.births.borrow_mut().insert(held.stat.device, stay);
+        Ok(Some(held.stat))
     }
 
     /// Holds what is at a path, if anything.
-    pub(crate) fn hold(&self, path: &[u8]) -> Result<Option<Held>> {
-        match self.spot(path) {
+    pub(crate) fn hold(&self, path: &[u8]) -> Result<Option<HeldFile>> {
+        match self.locate(path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            spot => {
-                let (dir, name) = spot?;
-                Held::open(&*dir, name)
+            located => {
+                let (dir, name) = located?;
+                HeldFile::open(&*dir, name)
             }
         }
     }
 
     /// The inode at a path, if there is one.
-    pub(crate) fn id(&self, path: &[u8]) -> Result<Option<Id>> {
-        Ok(self.look(path)?.map(|facts| facts.id()))
+    pub(crate) fn id(&self, path: &[u8]) -> Result<Option<InodeId>> {
+        Ok(self.stat(path)?.map(|stat| stat.id()))
     }
 
     /// The names in a directory, in order.
@@ -146,12 +147,12 @@ impl Tree {
 
     /// Renames into another tree; a name that is there is not replaced.
     pub(crate) fn rename_to(&self, from: &[u8], tree: &Tree, to: &[u8]) -> Result<()> {
-        let (old, old_name) = self.spot(from)?;
-        let (new, new_name) = tree.spot(to)?;
-        let done = rename::whole((old.as_fd(), old_name), (new.as_fd(), new_name));
+        let (old, old_name) = self.locate(from)?;
+        let (new, new_name) = tree.locate(to)?;
+        let done = rename::noreplace((old.as_fd(), old_name), (new.as_fd(), new_name));
         // A directory that was known by its path may have another.
-        self.forget();
-        tree.forget();
+        self.forget_paths();
+        tree.forget_paths();
         done
     }
 
@@ -160,25 +161,25 @@ impl Tree {
         self.remove_while(path, &mut || true)
     }
 
-    /// The same for as long as `goes_on`, asked before each name.
+    /// The same for as long as `keep_going`, asked before each name.
     ///
     /// # Errors
     /// `ECANCELED`: it did not.
     pub(crate) fn remove_while(
         &self,
         path: &[u8],
-        goes_on: &mut dyn FnMut() -> bool,
+        keep_going: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let (dir, name) = match self.spot(path) {
+        let (dir, name) = match self.locate(path) {
             Err(Errno::NOENT) => return Ok(()),
-            spot => spot?,
+            located => located?,
         };
-        self.forget();
-        crate::remove::remove(dir.as_fd(), name, goes_on)
+        self.forget_paths();
+        crate::remove::remove(dir.as_fd(), name, keep_going)
     }
 
     /// Forgets which directory has which path, after a rename.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn forget_paths(&self) {
         self.known.borrow_mut().clear();
     }
 }

@@ -2,7 +2,7 @@
 //! The two trees of a view, as a commit needs them from the crate that builds views.
 
 use crate::change::Change;
-use crate::kept::{Kept, ViewLock};
+use crate::kept::{KeptView, ViewLock};
 use crate::path_bytes::PathBytes;
 use crate::refusal::Refusal;
 use openpath_overlay::SidesByPath;
@@ -10,10 +10,10 @@ use openpath_overlay::SidesByPath;
 /// Which of the two trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The real one.
-    Before,
+    /// The real tree.
+    Real,
     /// The view.
-    Now,
+    View,
 }
 
 /// A kept view and the real tree beside it. No other process can use the view meanwhile.
@@ -22,25 +22,25 @@ pub trait ViewTrees: Sized {
     ///
     /// # Errors
     /// It cannot be read.
-    fn hold(kept: &Kept, held: ViewLock) -> Result<Self, Refusal>;
+    fn open_locked(kept: &KeptView, held: ViewLock) -> Result<Self, Refusal>;
 
-    /// What changed, in the order of a walk.
+    /// The changes, in the order of a walk.
     ///
     /// # Errors
     /// It cannot be read.
     fn changes(&self) -> Result<Vec<Change>, Refusal>;
 
-    /// On which sides the attributes of directories changed, by path, once the changes were asked
-    /// for; a directory is missing if nothing tells.
+    /// On which sides the attributes of directories changed, by path. The changes must have been
+    /// read before; a directory without a record is missing.
     fn sides(&self) -> &SidesByPath;
 
-    /// The data of a regular file, or where a symbolic link leads; `None` of a longer one than
-    /// `max` bytes, of what is neither, and of what this user may not read.
+    /// The data of a regular file, or the target of a symbolic link. `None` if it is longer than
+    /// `max` bytes, of another type, or not readable for this user.
     ///
     /// # Errors
     /// It cannot be read for another reason.
     fn data(&self, side: Side, path: &PathBytes, max: usize) -> Result<Option<Vec<u8>>, Refusal>;
 
-    /// Lets go of the view, and keeps its lock.
+    /// Releases the view and returns its lock.
     fn close(self) -> Option<ViewLock>;
 }

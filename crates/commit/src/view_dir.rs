@@ -44,7 +44,7 @@ impl AsFd for ViewDir {
 
 impl ViewDir {
     /// Holds an open directory; `path` is for messages.
-    pub(crate) fn over(fd: OwnedFd, path: PathBuf) -> ViewDir {
+    pub(crate) fn from_fd(fd: OwnedFd, path: PathBuf) -> ViewDir {
         let fd = Arc::new(fd);
         ViewDir { fd, path }
     }
@@ -55,7 +55,7 @@ impl ViewDir {
     }
 
     /// The path that the kernel knows the directory by.
-    pub fn place(&self) -> PathBuf {
+    pub fn kernel_path(&self) -> PathBuf {
         let link = std::fs::read_link(by_number(&self.fd));
         link.unwrap_or_else(|_| self.path.clone())
     }
@@ -153,7 +153,7 @@ impl ViewDir {
         match self.openat(name, HOLD, Mode::empty()) {
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => Err(foreign(name, "not a directory")),
-            dir => Ok(Some(ViewDir::over(dir?, self.path.join(name)))),
+            dir => Ok(Some(ViewDir::from_fd(dir?, self.path.join(name)))),
         }
     }
 

@@ -11,7 +11,8 @@ use crate::summary::{change_json, list, sign, text_of};
 use anstyle::AnsiColor;
 use bars::Bars;
 use openpath_run::{
-    Change, Commit, Conflict, Did, Kept, PathBytes, Refusal, Side, Undone, What, spec,
+    Change, Commit, Conflict, ConflictKind, FileType, KeptView, PathBytes, Refusal, Side, Undone,
+    spec,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -102,7 +103,7 @@ fn is_refused(told: &Told) -> bool {
 }
 
 fn attempt(args: &Args) -> Result<Told, Refusal> {
-    let kept = Kept::open(&args.view)?;
+    let kept = KeptView::open(&args.view)?;
     let mut bars = Bars::new(!args.json);
     let plain = |changes, done| Told {
         changes,
@@ -151,7 +152,7 @@ fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told
     }
 }
 
-fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
+fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal> {
     let cwd = std::env::current_dir()
         .map_err(|why| Refusal::step("there is no working directory", why))?;
     let only = args.paths.iter().map(|path| spec::absolute(&cwd, path));
@@ -167,9 +168,11 @@ fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
             what: match change.map(|change| sign(&change.kind).1) {
                 None => "deleted",
                 // A path that others removed existed when the view changed it.
-                Some("added") if conflict.did == Did::Removed => "changed",
+                Some("added") if conflict.kind == ConflictKind::Removed => "changed",
                 // Both sides made the directory.
-                Some("modified") if conflict.did == Did::Made && change.is_some_and(is_dir) => {
+                Some("modified")
+                    if conflict.kind == ConflictKind::Made && change.is_some_and(is_dir) =>
+                {
                     "added"
                 }
                 Some(word) => word,
@@ -195,7 +198,7 @@ fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
 }
 
 fn is_dir(change: &Change) -> bool {
-    change.what == What::Directory
+    change.file_type == FileType::Directory
 }
 
 /// A unified diff from the file of the real tree to that of the view, if both are text.
@@ -207,8 +210,8 @@ fn difference(commit: &Commit, conflict: &Conflict) -> Option<String> {
             .ok()
             .filter(|text| !text.contains('\0'))
     };
-    let before = read(Side::Before, &conflict.place);
-    let now = read(Side::Now, &conflict.path);
+    let before = read(Side::Real, &conflict.place);
+    let now = read(Side::View, &conflict.path);
     let (before, now) = before.zip(now)?;
     let path = text_of(conflict.path.path());
     let text = Text { before, now };
@@ -218,11 +221,11 @@ fn difference(commit: &Commit, conflict: &Conflict) -> Option<String> {
     Some(lines)
 }
 
-fn word(did: Did) -> &'static str {
+fn word(did: ConflictKind) -> &'static str {
     match did {
-        Did::Changed => "changed",
-        Did::Made => "made",
-        Did::Removed => "removed",
+        ConflictKind::Made => "made",
+        ConflictKind::Removed => "removed",
+        _ => "changed",
     }
 }
 
@@ -241,7 +244,7 @@ fn as_json(args: &Args, told: &Told) -> Value {
             "path": text_of(both.conflict.path.path()),
             "place": text_of(both.conflict.place.path()),
             "view": view_word(both),
-            "others": (!both.conflict.in_view).then(|| word(both.conflict.did)),
+            "others": (!both.conflict.in_view).then(|| word(both.conflict.kind)),
             "diff": both.diff.as_deref().map(plain),
         })
     });
@@ -263,7 +266,7 @@ fn as_text(told: &Told) -> String {
     let red = AnsiColor::Red.on_default();
     for both in &told.conflicts {
         let (what, conflict) = (both.what, &both.conflict);
-        let (path, did) = (text_of(conflict.path.path()), word(conflict.did));
+        let (path, did) = (text_of(conflict.path.path()), word(conflict.kind));
         if conflict.unseen {
             writeln!(
                 text,

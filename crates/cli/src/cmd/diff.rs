@@ -6,7 +6,10 @@ use crate::console::Pieces;
 use crate::error::Error;
 use crate::summary::{change_json, counted, differences, facts, noun, path_text, sign, text_of};
 use anstyle::AnsiColor;
-use openpath_run::{Change, Differs, Inspect, Kept, Kind, PathBytes, Refusal, Side, What, spec};
+use openpath_run::{
+    AttrDiff, Change, ChangeKind, FileType, Inspect, KeptView, PathBytes, Refusal, RefusalKind,
+    Side, spec,
+};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
@@ -46,7 +49,7 @@ fn attempt(args: &Args) -> Result<(), Refusal> {
         .map_err(|why| Refusal::step("there is no working directory", why))?;
     let only = args.paths.iter().map(|path| spec::absolute(&cwd, path));
     let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
-    let kept = Kept::open(&args.view)?;
+    let kept = KeptView::open(&args.view)?;
     let inspect = Inspect::open(&kept)?;
     let changes = chosen(inspect.changes()?, &only, &kept.name)?;
     let mut out = Pieces::new();
@@ -91,14 +94,17 @@ fn chosen(
     let is_known = |only: &PathBytes| changes.iter().any(|change| is_below(change, only));
     let mut known = Vec::new();
     for only in only {
-        let real = || openpath_run::without_links(only).filter(is_known);
+        let real = || openpath_run::resolve_parent_links(only).filter(is_known);
         // A link in the view is a name of the view, so it is tried first.
         let Some(path) = Some(only.clone()).filter(is_known).or_else(real) else {
-            return Err(Refusal::new(format!(
-                "the view has no change at {}: see `openpath diff {} --stat`",
-                text_of(only.path()),
-                text_of(view.as_ref())
-            )));
+            return Err(Refusal::new(
+                RefusalKind::NoSuchChange,
+                format!(
+                    "the view has no change at {}: see `openpath diff {} --stat`",
+                    text_of(only.path()),
+                    text_of(view.as_ref())
+                ),
+            ));
         };
         known.push(path);
     }
@@ -109,19 +115,22 @@ fn chosen(
 }
 
 /// Whether a file of this kind has data to be compared.
-fn has_data(what: What) -> bool {
-    matches!(what, What::File | What::Link)
+fn has_data(file_type: FileType) -> bool {
+    matches!(file_type, FileType::File | FileType::Link)
 }
 
 /// The texts to compare; `None` if one of them is not text, if neither has data, or if they are
 /// equal.
 fn texts(inspect: &Inspect, change: &Change) -> Result<Option<Text>, Refusal> {
     let is_same = match change.kind {
-        Kind::Attributes => true,
-        Kind::Renamed { .. } => !change.data,
+        ChangeKind::Attributes => true,
+        ChangeKind::Renamed { .. } => !change.data,
         _ => false,
     };
-    let (had, has) = (has_data(change.what_before), has_data(change.what));
+    let (had, has) = (
+        has_data(change.file_type_before),
+        has_data(change.file_type),
+    );
     if is_same || !had && !has {
         return Ok(None);
     }
@@ -132,15 +141,15 @@ fn texts(inspect: &Inspect, change: &Change) -> Result<Option<Text>, Refusal> {
     };
     let none = || Ok(Some(String::new()));
     let before = match &change.kind {
-        Kind::Added => none(),
+        ChangeKind::Added => none(),
         _ if !had => none(),
-        Kind::Renamed { from } => read(Side::Before, from),
-        _ => read(Side::Before, &inspect.place(&change.path)?),
+        ChangeKind::Renamed { from } => read(Side::Real, from),
+        _ => read(Side::Real, &inspect.place(&change.path)?),
     }?;
     let now = match &change.kind {
-        Kind::Deleted => none(),
+        ChangeKind::Deleted => none(),
         _ if !has => none(),
-        _ => read(Side::Now, &change.path),
+        _ => read(Side::View, &change.path),
     }?;
     Ok(before.zip(now).map(|(before, now)| Text { before, now }))
 }
@@ -162,7 +171,7 @@ fn stat(text: &mut String, change: &Change, both: Option<&Text>) {
     }
     let facts = facts(change, change.below, change.size.max(change.size_before));
     // The counts of lines replace the size.
-    let is_size = both.is_some() && change.what == change.what_before && facts.len() == 1;
+    let is_size = both.is_some() && change.file_type == change.file_type_before && facts.len() == 1;
     if !facts.is_empty() && !is_size {
         write!(text, "  {}", facts.join(", ")).ok();
     }
@@ -175,20 +184,23 @@ fn unified(text: &mut String, change: &Change, both: Option<&Text>) {
     let path = text_of(change.path.path());
     let path = path.trim_start_matches('/');
     let old = match &change.kind {
-        Kind::Renamed { from } => text_of(from.path()),
+        ChangeKind::Renamed { from } => text_of(from.path()),
         _ => path.to_owned(),
     };
     let old = old.trim_start_matches('/');
     writeln!(text, "{bold}diff a/{old} b/{path}{bold:#}").ok();
     heading(text, change, (old, path));
-    let (had, has) = (has_data(change.what_before), has_data(change.what));
+    let (had, has) = (
+        has_data(change.file_type_before),
+        has_data(change.file_type),
+    );
     let side = |path: &str, letter: char, none: bool| match none {
         true => "/dev/null".to_owned(),
         false => format!("{letter}/{path}"),
     };
-    let from = side(old, 'a', change.kind == Kind::Added || !had);
-    let to = side(path, 'b', change.kind == Kind::Deleted || !has);
-    let is_other = change.data || matches!(change.kind, Kind::Added | Kind::Deleted);
+    let from = side(old, 'a', change.kind == ChangeKind::Added || !had);
+    let to = side(path, 'b', change.kind == ChangeKind::Deleted || !has);
+    let is_other = change.data || matches!(change.kind, ChangeKind::Added | ChangeKind::Deleted);
     match both {
         Some(both) => lines(text, both, (&from, &to)),
         None if is_other && (had || has) => {
@@ -206,21 +218,21 @@ fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
         below => format!(", {}", counted(below, "name")),
     };
     match &change.kind {
-        Kind::Added => writeln!(text, "new {} mode {mode:04o}", noun(change.what)),
-        Kind::Deleted => {
-            let noun = noun(change.what);
+        ChangeKind::Added => writeln!(text, "new {} mode {mode:04o}", noun(change.file_type)),
+        ChangeKind::Deleted => {
+            let noun = noun(change.file_type);
             writeln!(text, "deleted {noun} mode {mode:04o}{names}")
         }
-        Kind::Renamed { .. } => writeln!(text, "rename from {old}\nrename to {path}"),
-        _ if change.what != change.what_before => {
-            let (before, mode_before) = (noun(change.what_before), change.mode_before);
+        ChangeKind::Renamed { .. } => writeln!(text, "rename from {old}\nrename to {path}"),
+        _ if change.file_type != change.file_type_before => {
+            let (before, mode_before) = (noun(change.file_type_before), change.mode_before);
             writeln!(text, "old {before} mode {mode_before:04o}{names}").ok();
-            writeln!(text, "new {} mode {mode:04o}", noun(change.what))
+            writeln!(text, "new {} mode {mode:04o}", noun(change.file_type))
         }
-        Kind::Modified if change.what == What::Directory => {
+        ChangeKind::Modified if change.file_type == FileType::Directory => {
             writeln!(text, "replaced by another directory")
         }
-        Kind::Attributes if change.differs == Differs::default() => {
+        ChangeKind::Attributes if change.differs == AttrDiff::default() => {
             writeln!(text, "replaced by a copy")
         }
         _ => Ok(()),
@@ -264,7 +276,7 @@ fn plain(line: &str) -> String {
         match letter {
             '\t' => text.push(letter),
             letter if letter.is_control() => text.push('\u{fffd}'),
-            letter if openpath_run::is_format(letter) => text.extend(letter.escape_unicode()),
+            letter if openpath_run::is_invisible(letter) => text.extend(letter.escape_unicode()),
             letter => text.push(letter),
         }
     }

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         Verdict::Partly => "partly",
         Verdict::Bad => "bad",
         Verdict::Skipped => "skipped",
+        _ => "unknown",
     };
     if args.json {
         let list = checks.iter().map(

@@ -36,7 +36,7 @@ pub(crate) fn join(args: &Args) -> Outcome {
 fn end(done: Result<u8, Refusal>) -> Outcome {
     let code = done.unwrap_or_else(|refusal| {
         writeln!(std::io::stderr(), "openpath: {refusal}").ok();
-        refusal.code
+        refusal.exit_code()
     });
     Outcome::Status(ExitCode::from(code))
 }

@@ -9,7 +9,7 @@ use crate::console;
 use crate::error::Error;
 use crate::summary::{name_of, text_of};
 use openpath_run::Refusal;
-use openpath_run::live::{Label, Live, Locks};
+use openpath_run::live::{Label, LiveServer, Locks};
 use serde_json::json;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -31,12 +31,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let mut outcome = Outcome::Done;
     let all: Vec<(Label, Locks)> = match &args.which {
         Some(which) => {
-            let live = Live::find(which).map_err(said)?;
+            let live = LiveServer::find(which).map_err(said)?;
             vec![(live.label().clone(), live.locks().map_err(said)?)]
         }
         None => {
             let mut all = Vec::new();
-            for live in Live::all() {
+            for live in LiveServer::all() {
                 match live.locks() {
                     Ok(locks) => all.push((live.label().clone(), locks)),
                     // A server that ends meanwhile has no locks any more.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use openpath_fuse::{KernelClock, Opens, Options, Server, Session};
 use openpath_run::ViewLock;
-use openpath_run::live::{Beacon, Label, LiveKind, Sources};
+use openpath_run::live::{ControlServer, Label, ServedKind, StatsSources};
 use openpath_vfs::{Cred, Vfs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let (session, sources) = start(args, taken.as_ref())?;
     let dir = args.dir.clone();
     // The mount works without `openpath stats` too.
-    let beacon = Beacon::light(label, sources).ok();
+    let control_server = ControlServer::start(label, sources).ok();
     if args.say_ready {
         let said = console::put(&format!("{READY}\n"));
         said.map_err(|e| setup("cannot report that the tree is mounted", e))?;
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         stopper.close();
         ended
     });
-    drop(beacon);
+    drop(control_server);
     drop(taken);
     ended.map_err(|e| setup("the mount failed", e))?;
     let stats = handle.stats();
@@ -162,14 +162,14 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<Outcome, Error> {
 
 /// How the mount is listed.
 fn label(args: &Args) -> Label {
-    let mut label = Label::new(LiveKind::Mount, std::process::id(), args.spec.source());
+    let mut label = Label::new(ServedKind::Mount, std::process::id(), args.spec.source());
     let dir = args.dir.canonicalize();
     label.directory = dir.ok().map(|dir| dir.display().to_string());
     label
 }
 
 /// Makes the tree and mounts it; returns the session and the sources of its figures.
-fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Error> {
+fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, StatsSources), Error> {
     let shown = !args.say_ready && io::stderr().is_terminal();
     let tree = args.spec.make(&Arc::new(Bar::new(shown)), taken);
     let tree = tree.map_err(|e| {
@@ -215,7 +215,7 @@ fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Er
     let session = server.mount(&args.dir);
     let session = session.map_err(|why| Error::Setup(refusal(&why)))?;
     let handle = session.handle();
-    Ok((session, Sources { handle, vfs, tree }))
+    Ok((session, StatsSources { handle, vfs, tree }))
 }
 
 /// Why the tree cannot be mounted, and what to do.

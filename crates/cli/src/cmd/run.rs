@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
 use openpath_run::{
-    Ended, Kept, KeptRules, Limit, LogFile, Net, Plan, Refusal, Share, Told, Upper,
+    KeptRules, KeptView, Limit, LogFile, Net, Plan, Refusal, Reporting, RunOutcome, Share, Upper,
 };
 use output::{Report, Written};
 use std::ffi::OsString;
@@ -156,7 +156,7 @@ impl Args {
             output::open_log(path)?
         };
         let json = self.json || path.extension().is_some_and(|end| end == "jsonl");
-        Ok(Some(LogFile { file, json }))
+        Ok(Some(LogFile::new(file, json)))
     }
 
     /// Whether a progress bar may be shown.
@@ -167,7 +167,7 @@ impl Args {
     /// The file and the options together.
     fn config(&self, cwd: &Path) -> Result<Config, Refusal> {
         let mut config = match &self.config {
-            Some(file) => Config::read(file).map_err(Refusal::new)?,
+            Some(file) => Config::read(file).map_err(Refusal::usage)?,
             None => Config::default(),
         };
         self.refuse_upper_with_name(&config)?;
@@ -202,7 +202,7 @@ impl Args {
         let upper = origin("upper", &self.upper, &file.upper);
         let name = origin("name", &self.name, &file.name);
         match (upper, name) {
-            (Some(upper), Some(name)) => Err(Refusal::new(format!(
+            (Some(upper), Some(name)) => Err(Refusal::usage(format!(
                 "{upper} and {name} exclude each other, because a named view keeps its changes in \
                  its own directory: leave one out"
             ))),
@@ -214,7 +214,7 @@ impl Args {
     fn check_quiet(&self) -> Result<(), Refusal> {
         if self.quiet && self.json && self.report.is_none() && self.log.is_none() {
             let text = "--quiet --json writes nothing: add --report FILE, or leave one of both out";
-            return Err(Refusal::new(text));
+            return Err(Refusal::usage(text));
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let code = attempt(args).unwrap_or_else(|refusal| {
         say(&refusal);
-        refusal.code
+        refusal.exit_code()
     });
     Ok(Outcome::Status(ExitCode::from(code)))
 }
@@ -238,7 +238,7 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     let kept = view_of(args, &config, &cwd)?;
     let done = run_in(args, config, named, &cwd, kept.as_ref());
     if let (Err(_), Some(View::Made(kept))) = (&done, kept) {
-        kept.forget_if_unused();
+        kept.discard_if_unused();
     }
     done
 }
@@ -263,7 +263,7 @@ fn run_in(
         named.extend(rules.uppers());
         config.add_kept(view.name(), rules)?;
         if args.net == Some(Net::Host) && config.net == Net::None {
-            return Err(Refusal::new(format!(
+            return Err(Refusal::usage(format!(
                 "--net host loosens `--net none`, which is kept with the view {}: give all rules \
                  again with --replace-rules",
                 view.name()
@@ -273,7 +273,7 @@ fn run_in(
     let mut plan = config.plan(cwd)?;
     plan.keep_fds.clone_from(&args.keep_fd);
     for (option, path) in &named {
-        plan.check_way(option, path)?;
+        plan.check_links(option, path)?;
     }
     if let Some(file) = &args.config {
         plan.check_file("--config", &cwd.join(file))?;
@@ -292,7 +292,7 @@ fn run_in(
             now: config.as_rules()?,
             command: openpath_run::command_line(&args.command),
         });
-        plan.keep(kept);
+        plan.keep_changes_in(kept);
     }
     start(args, &plan, cwd)
 }
@@ -300,7 +300,7 @@ fn run_in(
 /// The view that a run keeps its changes in.
 enum View {
     /// It exists, and is locked.
-    Made(Kept),
+    Made(KeptView),
     /// It may not exist, and must not be made.
     Named(String),
 }
@@ -323,7 +323,7 @@ fn view_of(args: &Args, config: &Config, cwd: &Path) -> Result<Option<View>, Ref
         (None, Some(Upper::Directory(dir))) => format!("{}/", dir.path().display()),
         (None, _) if args.replace_rules => {
             let why = "--replace-rules needs a kept view: name it with --name";
-            return Err(Refusal::new(why));
+            return Err(Refusal::usage(why));
         }
         (None, _) => return Ok(None),
     };
@@ -331,7 +331,7 @@ fn view_of(args: &Args, config: &Config, cwd: &Path) -> Result<Option<View>, Ref
     if args.dry_run {
         return Ok(Some(View::Named(name)));
     }
-    Kept::make(&name, &args.command).map(|kept| Some(View::Made(kept)))
+    KeptView::make(&name, &args.command).map(|kept| Some(View::Made(kept)))
 }
 
 /// Prints the run as a configuration file.
@@ -346,7 +346,7 @@ fn dry_run(
     #[cfg(feature = "wasi")]
     if let Some(option) = args.wasm.said() {
         let why = "has no effect with --dry-run: leave one of both out";
-        return Err(Refusal::new(format!("{option} {why}")));
+        return Err(Refusal::usage(format!("{option} {why}")));
     }
     config.check_paths_are_text()?;
     let text = toml::to_string(config);
@@ -362,11 +362,10 @@ fn start(args: &Args, plan: &Plan, cwd: &Path) -> Result<u8, Refusal> {
     if let Some(code) = in_process(args, plan, cwd, &mut report)? {
         return Ok(code);
     }
-    let told = Told {
-        log: args.log_file()?,
-        progress: args.shows_progress(),
-    };
-    let ended = openpath_run::run(plan, &args.command, &told)?;
+    let reporting = Reporting::default()
+        .log(args.log_file()?)
+        .progress(args.shows_progress());
+    let ended = openpath_run::run(plan, &args.command, &reporting)?;
     end(args, plan, ended, report)
 }
 
@@ -378,7 +377,7 @@ fn in_process(
     cwd: &Path,
     report: &mut Option<Report>,
 ) -> Result<Option<u8>, Refusal> {
-    let refused = |option, why| Refusal::new(format!("{option} is for {why}: leave it out"));
+    let refused = |option, why| Refusal::usage(format!("{option} is for {why}: leave it out"));
     let native = [
         ("--locks", args.locks),
         ("--log", args.log.is_some()),
@@ -430,15 +429,15 @@ fn say(what: impl std::fmt::Display) {
 }
 
 /// Writes the messages and the summary of a run, and returns the exit status of the command.
-fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result<u8, Refusal> {
-    if ended.unlogged > 0 {
+fn end(args: &Args, plan: &Plan, ended: RunOutcome, report: Option<Report>) -> Result<u8, Refusal> {
+    if ended.lost_log_lines > 0 {
         say(format_args!(
             "{} lines of the log were lost",
-            ended.unlogged
+            ended.lost_log_lines
         ));
     }
     let mut report = report;
-    if let Some(why) = &ended.untold {
+    if let Some(why) = &ended.changes_error {
         let text = format!("what changed is not known: {why}");
         say(&text);
         // The report of an earlier run must not be taken for that of this run.
@@ -450,7 +449,7 @@ fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result
         told.transpose()
             .map_err(|why| Refusal::step("the report cannot be written", why))?;
     }
-    for limit in &ended.reached {
+    for limit in &ended.limits_reached {
         if let Limit::Memory(_) = limit {
             say(format_args!(
                 "the command was killed: it used more than {limit}"
@@ -459,19 +458,22 @@ fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result
             say(format_args!("--limit {limit} ended the command"));
         }
     }
-    if ended.lost > 0 {
+    if ended.lost_writes > 0 {
         let why = "because the view was full or the disk failed, so files are incomplete";
-        say(format_args!("{} late writes were lost, {why}", ended.lost));
+        say(format_args!(
+            "{} late writes were lost, {why}",
+            ended.lost_writes
+        ));
     }
     let is_read = !args.quiet || report.is_some();
-    if is_read && ended.untold.is_none() {
+    if is_read && ended.changes_error.is_none() {
         let write = |out: &mut dyn std::io::Write| match args.json {
             true => summary::write_json(&ended, out),
             false => out.write_all(summary::as_text(&ended, &summary::direct(plan)).as_bytes()),
         };
         tell(&write, report).map_err(|why| Refusal::step("the summary cannot be written", why))?;
     }
-    Ok(ended.leave())
+    Ok(ended.exit_like_command())
 }
 
 /// Writes what `write` gives to the report, or to standard error.
@@ -480,7 +482,7 @@ fn tell(
     report: Option<Report>,
 ) -> std::io::Result<()> {
     if let Some(report) = report {
-        if report.write(|out| write(&mut output::Plain::new(out)))? == Written::Kept {
+        if report.write(|out| write(&mut output::Plain::new(out)))? == Written::KeptView {
             return Ok(());
         }
         say("the file of --report was removed while the command ran; its content follows:");

@@ -7,7 +7,7 @@ use crate::Outcome;
 use crate::error::Error;
 use crate::summary::{bytes, name_of, seconds_since, text_of};
 use openpath_run::Refusal;
-use openpath_run::live::{Figures, Live, Tenant, prometheus};
+use openpath_run::live::{LiveServer, ServerStats, Tenant, prometheus};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -40,13 +40,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let said = |why: Refusal| Error::Setup(why.to_string());
     let mut all = match &args.which {
-        Some(which) => vec![Live::find(which).map_err(said)?],
-        None => Live::all(),
+        Some(which) => vec![LiveServer::find(which).map_err(said)?],
+        None => LiveServer::all(),
     };
     let mut before = BTreeMap::new();
     loop {
-        let figures: Vec<Figures> = all.iter().map(|live| live.figures.clone()).collect();
-        match tell(args, &figures, &before) {
+        let stats: Vec<ServerStats> = all.iter().map(|live| live.stats.clone()).collect();
+        match tell(args, &stats, &before) {
             // The reader closed its end: it has read enough.
             Err(why) if why.kind() == io::ErrorKind::BrokenPipe => return Ok(Outcome::Done),
             done => done?,
@@ -54,11 +54,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         let Some(pause) = args.watch else {
             return Ok(Outcome::Done);
         };
-        before = figures.into_iter().map(|f| (f.label.pid, f)).collect();
+        before = stats.into_iter().map(|f| (f.label.pid, f)).collect();
         std::thread::sleep(pause);
         all = match &args.which {
-            Some(_) => all.iter().filter_map(|live| live.again().ok()).collect(),
-            None => Live::all(),
+            Some(_) => all.iter().filter_map(|live| live.refresh().ok()).collect(),
+            None => LiveServer::all(),
         };
         if args.which.is_some() && all.is_empty() {
             return Ok(Outcome::Done);
@@ -66,35 +66,39 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     }
 }
 
-fn tell(args: &Args, all: &[Figures], before: &BTreeMap<u32, Figures>) -> io::Result<()> {
+fn tell(args: &Args, all: &[ServerStats], before: &BTreeMap<u32, ServerStats>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if args.prometheus {
         out.write_all(prometheus(all).as_bytes())?;
         return out.flush();
     }
-    for figures in all {
+    for stats in all {
         if args.json {
-            serde_json::to_writer(&mut out, figures)?;
+            serde_json::to_writer(&mut out, stats)?;
             writeln!(out)?;
         } else {
-            table(&mut out, figures, before.get(&figures.label.pid))?;
+            table(&mut out, stats, before.get(&stats.label.pid))?;
         }
     }
     out.flush()
 }
 
 /// Prints each figure that is not 0 on a line, with its increase since `before`.
-fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> io::Result<()> {
-    let label = &figures.label;
+fn table(
+    out: &mut impl Write,
+    stats: &ServerStats,
+    before: Option<&ServerStats>,
+) -> io::Result<()> {
+    let label = &stats.label;
     let age = seconds_since(label.begun);
     let command = text_of(label.command.as_ref());
     writeln!(out, "{}, {age} s: {command}", name_of(label))?;
-    if !figures.way.is_empty() {
-        let way = text_of(figures.way.as_ref());
+    if !stats.way.is_empty() {
+        let way = text_of(stats.way.as_ref());
         writeln!(out, "  {:42} {way}", "requests")?;
     }
     let earlier = before.map(rows).unwrap_or_default();
-    for (name, n) in rows(figures) {
+    for (name, n) in rows(stats) {
         if n == 0 {
             continue;
         }
@@ -113,17 +117,17 @@ fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> i
 }
 
 /// All figures by name, in the order in which they are printed.
-fn rows(figures: &Figures) -> Vec<(String, u64)> {
-    let requests = figures.requests.iter();
+fn rows(stats: &ServerStats) -> Vec<(String, u64)> {
+    let requests = stats.requests.iter();
     let requests = requests.map(|(kind, n)| (text_of(kind.as_ref()), *n));
     let mut rows: Vec<(String, u64)> = requests.collect();
     let mut add = |name: &str, n: u64| rows.push((name.to_owned(), n));
-    add("by rings", figures.by_rings);
-    add("known to the kernel", figures.nodes);
-    add("cached names", figures.cached.names);
-    add("copied up", figures.copied_up.files);
-    add("copied up, bytes", figures.copied_up.bytes);
-    for tenant in &figures.tenants {
+    add("by rings", stats.by_rings);
+    add("known to the kernel", stats.nodes);
+    add("cached names", stats.cached.names);
+    add("copied up", stats.copied_up.files);
+    add("copied up, bytes", stats.copied_up.bytes);
+    for tenant in &stats.tenants {
         rows.extend(of_tenant(tenant));
     }
     rows
@@ -132,7 +136,7 @@ fn rows(figures: &Figures) -> Vec<(String, u64)> {
 fn of_tenant(tenant: &Tenant) -> Vec<(String, u64)> {
     let number = tenant.tenant;
     let named = |(name, n): (&str, u64)| (format!("tenant {number}: {name}"), n);
-    let figures = [
+    let stats = [
         ("tasks", tenant.tasks),
         ("names that exist", tenant.positive),
         ("names that do not exist", tenant.negative),
@@ -145,7 +149,7 @@ fn of_tenant(tenant: &Tenant) -> Vec<(String, u64)> {
         ("files", tenant.files),
         ("files, bytes", tenant.bytes),
     ];
-    let mut rows: Vec<_> = figures.map(named).to_vec();
+    let mut rows: Vec<_> = stats.map(named).to_vec();
     let restarts = tenant.restarts.iter();
     rows.extend(restarts.map(|(why, n)| (format!("tenant {number}: restart: {why}"), *n)));
     rows

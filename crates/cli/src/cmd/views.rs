@@ -5,8 +5,8 @@ use crate::Outcome;
 use crate::console;
 use crate::error::Error;
 use crate::summary::{seconds_since, text_of};
-use openpath_run::live::{Live, LiveKind};
-use openpath_run::{Committed, Found, Kept};
+use openpath_run::live::{LiveServer, ServedKind};
+use openpath_run::{Committed, KeptView, ListedView};
 use serde_json::json;
 use std::collections::HashSet;
 use std::path::Path;
@@ -43,14 +43,14 @@ struct Row {
 
 /// The kept views in the order of their names, then other running ones by process.
 fn rows() -> Result<Vec<Row>, Error> {
-    let all = Kept::all().map_err(|why| Error::Setup(why.to_string()))?;
-    let mut live = Live::all();
-    live.retain(|live| live.label().kind == LiveKind::Run);
+    let all = KeptView::all().map_err(|why| Error::Setup(why.to_string()))?;
+    let mut live = LiveServer::all();
+    live.retain(|live| live.label().kind == ServedKind::Run);
     let mut rows = Vec::new();
     for found in all {
         let kept = match found {
-            Found::Whole(kept) => kept,
-            Found::Damaged { name, dir, why } => {
+            ListedView::Whole(kept) => kept,
+            ListedView::Damaged { name, dir, why } => {
                 rows.push(damaged(name, &dir, why));
                 continue;
             }
@@ -60,21 +60,21 @@ fn rows() -> Result<Vec<Row>, Error> {
         let at = live
             .iter()
             .position(|live| live.label().directory.as_ref() == Some(&dir));
-        let label = at.map(|at| live.remove(at).figures.label);
+        let label = at.map(|at| live.remove(at).stats.label);
         let pid = label.as_ref().map(|label| label.pid);
         let commit = kept.committed();
         rows.push(Row {
             damaged: commit.as_ref().err().map(ToString::to_string),
             commit: commit.unwrap_or(Committed::No),
-            used: pid.is_some() || kept.is_used(),
+            used: pid.is_some() || kept.is_in_use(),
             name: Some(kept.name),
             directory: Some(text_of(&kept.dir)),
-            made: kept.about.made,
-            command: label.map_or(kept.about.command, |label| label.command),
+            made: kept.info.made,
+            command: label.map_or(kept.info.command, |label| label.command),
             pid,
         });
     }
-    let others = live.into_iter().map(|live| live.figures.label);
+    let others = live.into_iter().map(|live| live.stats.label);
     rows.extend(others.map(|label| Row {
         name: label.name,
         directory: label.directory,

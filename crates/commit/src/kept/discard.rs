@@ -2,9 +2,9 @@
 //! A view removed, so that no half of one is ever taken for a view.
 //!
 //! # States
-//! Whole -> going: `view.toml` is renamed into the directory `.openpath-discarded` beside it, in
-//! one step. From then on there is no view. The next run under the name, or any discard, finishes.
-//! What is ours follows into it, and is removed there.
+//! Whole -> discarding: `view.toml` is renamed into the directory `.openpath-discarded` beside it,
+//! in one step. From then on there is no view. The next run under the name, or any discard,
+//! finishes. All other names of ours follow into it, and are removed there.
 //!
 //! # Rules
 //! R1. Only names of ours are moved and removed. What others have put into the directory stays, and
@@ -12,7 +12,7 @@
 //! R2. The lock is held throughout; its file is removed last.
 
 use super::lock::ViewLock;
-use super::{ABOUT, GOING, LOCK, OURS};
+use super::{DISCARDED, INFO, LOCK, OURS};
 use crate::view_dir::ViewDir;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -27,11 +27,11 @@ pub(super) fn remove(held: ViewLock, step: Step<'_>) -> io::Result<()> {
     let dir = held.dir().clone();
     step()?;
     // Left by a discard that ended before it began.
-    remove_tree(&dir, GOING)?;
+    remove_tree(&dir, DISCARDED)?;
     step()?;
-    let going = dir.make_subdir(GOING)?;
+    let going = dir.make_subdir(DISCARDED)?;
     step()?;
-    follow(&dir, &going, ABOUT)?;
+    follow(&dir, &going, INFO)?;
     dir.sync()?;
     finish(&held, step)?;
     drop(going);
@@ -45,10 +45,10 @@ pub(super) fn remove(held: ViewLock, step: Step<'_>) -> io::Result<()> {
 /// Finishes what another discard began; the lock stays.
 pub(super) fn finish(held: &ViewLock, step: Step<'_>) -> io::Result<()> {
     let dir = held.dir();
-    let Some(going) = dir.subdir(GOING)? else {
+    let Some(going) = dir.subdir(DISCARDED)? else {
         return Ok(());
     };
-    for name in OURS.iter().filter(|name| ![LOCK, GOING].contains(name)) {
+    for name in OURS.iter().filter(|name| ![LOCK, DISCARDED].contains(name)) {
         step()?;
         follow(dir, &going, name)?;
         dir.remove_file(&format!("{name}.new"))?;
@@ -58,7 +58,7 @@ pub(super) fn finish(held: &ViewLock, step: Step<'_>) -> io::Result<()> {
         remove_tree(&going, name)?;
     }
     step()?;
-    remove_tree(dir, GOING)
+    remove_tree(dir, DISCARDED)
 }
 
 /// Moves a name of ours, if it is there.
@@ -71,12 +71,12 @@ fn follow(dir: &ViewDir, going: &ViewDir, name: &str) -> io::Result<()> {
 
 /// Removes a tree, of which directories may have lost their permissions.
 fn remove_tree(dir: &ViewDir, name: &str) -> io::Result<()> {
-    crate::remove::remove_in(dir, OsStr::new(name))
+    crate::remove::remove_tree_in(dir, OsStr::new(name))
 }
 
 /// Removes the directory itself, if it is empty and may be removed.
 fn remove_empty(dir: &ViewDir) -> io::Result<()> {
-    let place = dir.place();
+    let place = dir.kernel_path();
     let Some(name) = place.file_name() else {
         return Ok(());
     };

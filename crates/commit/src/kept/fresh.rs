@@ -8,13 +8,13 @@
 //! R3. It is a view if it has `view.toml`, or what an interrupted discard leaves. In the directory
 //!     of named views all directories are views.
 
-use super::{ABOUT, GOING, LOCK, State, damaged, has, name, state};
+use super::{DISCARDED, INFO, LOCK, State, damaged, has, name, state};
 use crate::refusal::Refusal;
 use crate::view_dir::{ViewDir, is_mine};
 
 /// Whether the directory of this name is a view, if only a damaged one (R3).
 pub(super) fn is_view(name: &str, at: &ViewDir) -> bool {
-    !name::is_path(name) || has(at, ABOUT) || has(at, GOING)
+    !name::is_path(name) || has(at, INFO) || has(at, DISCARDED)
 }
 
 /// Checks that a run may go on in the directory of this name, or begin in it.
@@ -26,7 +26,7 @@ pub(super) fn check(name: &str, at: &ViewDir) -> Result<(), Refusal> {
         return Ok(());
     }
     match state(at) {
-        State::Whole(_) | State::Going => return Ok(()),
+        State::Whole(_) | State::Discarding => return Ok(()),
         State::Damaged(why) if is_view(name, at) => return Err(damaged(name, at, &why)),
         State::Empty | State::Damaged(_) => {}
     }
@@ -34,7 +34,7 @@ pub(super) fn check(name: &str, at: &ViewDir) -> Result<(), Refusal> {
     if is_fresh(at)? || matches!(state(at), State::Whole(_)) {
         return Ok(());
     }
-    Err(Refusal::new(format!(
+    Err(Refusal::usage(format!(
         "{} is no view and not empty: name an empty directory or a new one",
         at.path().display()
     )))
@@ -43,7 +43,7 @@ pub(super) fn check(name: &str, at: &ViewDir) -> Result<(), Refusal> {
 /// Whether the directory is empty, or has only what an interrupted start of a run leaves: the lock,
 /// and the description that did not get its name.
 fn is_fresh(at: &ViewDir) -> Result<bool, Refusal> {
-    let begun = format!("{ABOUT}.new");
+    let begun = format!("{INFO}.new");
     let names = at.names().map_err(|why| at.failed(why))?;
     let is_begun = |name: &Vec<u8>| [LOCK.as_bytes(), begun.as_bytes()].contains(&&name[..]);
     Ok(names.is_empty() || names.iter().all(is_begun) && has_own_lock(at))

@@ -10,9 +10,9 @@
 //! R3. The lock counts if the locked file still has the name `lock` in the directory.
 
 use super::{LOCK, OURS, SERVE};
+use crate::printable::printable;
 use crate::process::parent_of;
-use crate::refusal::Refusal;
-use crate::text::text_of;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::{ViewDir, is_mine};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Stat};
@@ -101,11 +101,14 @@ pub(super) fn owned(dir: &ViewDir) -> Result<(), Refusal> {
     if is_mine(&stat) {
         return Ok(());
     }
-    Err(Refusal::new(format!(
-        "the view in {} belongs to user {}: run as that user",
-        dir.path().display(),
-        stat.st_uid
-    )))
+    Err(Refusal::new(
+        RefusalKind::Untrusted,
+        format!(
+            "the view in {} belongs to user {}: run as that user",
+            dir.path().display(),
+            stat.st_uid
+        ),
+    ))
 }
 
 /// R2
@@ -118,16 +121,22 @@ fn private(dir: &ViewDir) -> Result<(), Refusal> {
     let names = dir.names().map_err(failed)?;
     let shown = dir.path().display();
     if mode & 0o022 != 0 && !names.is_empty() {
-        return Err(Refusal::new(format!(
-            "others can write to {shown}, so what is in it cannot be trusted: name a new directory"
-        )));
+        return Err(Refusal::new(
+            RefusalKind::Untrusted,
+            format!(
+                "others can write to {shown}, so what is in it cannot be trusted: name a new directory"
+            ),
+        ));
     }
     if let Some(other) = names.iter().find(|name| !is_ours(name)) {
-        let other = text_of(other);
-        return Err(Refusal::new(format!(
-            "{shown} holds {other} and is open to other users: name a new directory, or \
+        let other = printable(other);
+        return Err(Refusal::new(
+            RefusalKind::Untrusted,
+            format!(
+                "{shown} holds {other} and is open to other users: name a new directory, or \
              `chmod 700` this one"
-        )));
+            ),
+        ));
     }
     dir.close_to_others().map_err(failed)
 }
@@ -154,16 +163,21 @@ fn in_use(dir: &ViewDir) -> Refusal {
     let shown = dir.path().display();
     let holder = dir.open_file(LOCK).ok().flatten();
     let holder = holder.and_then(|file| holder_of(&rustix::fs::fstat(&file).ok()?));
-    Refusal::new(match holder {
-        None => format!("the view in {shown} is in use by another process: wait until it ends"),
-        Some(pid) => match front_of(pid) {
-            Some(front) => format!(
-                "the view in {shown} is in use by process {front}: wait until it ends, or enter it \
+    Refusal::new(
+        RefusalKind::Busy,
+        match holder {
+            None => format!("the view in {shown} is in use by another process: wait until it ends"),
+            Some(pid) => match front_of(pid) {
+                Some(front) => format!(
+                    "the view in {shown} is in use by process {front}: wait until it ends, or enter it \
                  by `openpath exec {front} -- COMMAND`"
-            ),
-            None => format!("the view in {shown} is in use by process {pid}: wait until it ends"),
+                ),
+                None => {
+                    format!("the view in {shown} is in use by process {pid}: wait until it ends")
+                }
+            },
         },
-    })
+    )
 }
 
 /// The process that has a file locked, as far as `/proc/locks` says.

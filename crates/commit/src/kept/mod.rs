@@ -15,51 +15,51 @@
 //! | module | what |
 //! |---|---|
 //! | `name` | which directory a name stands for |
-//! | `way` | the way there, followed once |
+//! | `safe_path` | the path to it, followed once |
 //! | `lock` | its owner, its permissions, its lock |
 //! | `fresh` | which directories of the user may become views |
 //! | `discard` | its end |
 //! | `rules` | the rules that are kept with it |
 //!
 //! # States of a directory
-//! Empty (nothing of ours in it), Whole (`view.toml` can be read, what it needs is there), Going
-//! (a discard was interrupted), Damaged (anything else). A run starts in the first two, and in the
-//! third once the discard is finished; a damaged view is only shown, and discarded.
+//! Empty (nothing of ours in it), Whole (`view.toml` can be read, and what it needs exists),
+//! Discarding (a discard was interrupted), Damaged (anything else). A run starts in the first two,
+//! and in the third once the discard is finished. A damaged view is only listed and discarded.
 
 mod discard;
 mod fresh;
 mod lock;
 mod name;
 mod rules;
-mod way;
+mod safe_path;
 
 pub use lock::ViewLock;
-pub use name::own_state;
-pub use rules::renew as renew_rules;
+pub use name::state_dir;
+pub use rules::update as update_rules;
 pub use rules::{KeptRules, rules_of};
 
 use crate::committed::{self, Committed};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::ViewDir;
+use safe_path::IfMissing;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use way::Missing;
 
 /// What describes a view, in its directory.
-const ABOUT: &str = "view.toml";
+const INFO: &str = "view.toml";
 /// No description is longer, in bytes.
-const ABOUT_MAX: u64 = 16 << 20;
+const INFO_MAX: u64 = 16 << 20;
 const LOCK: &str = "lock";
 /// What is left of a view that is being removed.
-const GOING: &str = ".openpath-discarded";
+const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
 const CHANGES: [&str; 6] = ["upper", "work", "commit", "next", "known", "taken"];
 /// All names of ours.
 const OURS: [&str; 10] = [
-    ABOUT,
+    INFO,
     rules::RULES,
     "upper",
     "work",
@@ -67,7 +67,7 @@ const OURS: [&str; 10] = [
     "next",
     "known",
     "taken",
-    GOING,
+    DISCARDED,
     LOCK,
 ];
 /// The verb by which a process is known that serves a view, and so has its lock.
@@ -77,22 +77,24 @@ const TRIES: u32 = 16;
 
 /// A view that is kept.
 #[derive(Debug)]
-pub struct Kept {
+#[non_exhaustive]
+pub struct KeptView {
     /// Its name; of one that was named by its directory, that.
     pub name: String,
     /// The path of its directory, for messages: what is in it is opened by descriptor.
     pub dir: PathBuf,
     /// Its description.
-    pub about: About,
+    pub info: ViewInfo,
     /// Its directory, held open.
-    at: ViewDir,
+    view_dir: ViewDir,
     /// It was made by this value.
     is_new: bool,
 }
 
 /// The description of a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+#[non_exhaustive]
+pub struct ViewInfo {
     /// When it was made, in seconds since 1970: what changed later in the tree below, others did.
     pub made: u64,
     /// The command of its last run.
@@ -101,9 +103,9 @@ pub struct About {
 
 /// A named view, as a list shows it.
 #[derive(Debug)]
-pub enum Found {
+pub enum ListedView {
     /// It can be used.
-    Whole(Kept),
+    Whole(KeptView),
     /// It cannot be used.
     Damaged {
         /// Its name.
@@ -118,56 +120,56 @@ pub enum Found {
 /// What a directory holds.
 enum State {
     Empty,
-    Whole(About),
-    Going,
+    Whole(ViewInfo),
+    Discarding,
     Damaged(String),
 }
 
-impl Kept {
+impl KeptView {
     /// The view of this name, made if there is none. A name with a slash is a directory.
     ///
     /// # Errors
     /// A name that cannot be one; no place for views; the directory belongs to another user, or
     /// others can write to it; it holds files and is no view; what is there is damaged; what the
     /// file system says.
-    pub fn make(name: &str, command: &[OsString]) -> Result<Kept, Refusal> {
+    pub fn make(name: &str, command: &[OsString]) -> Result<KeptView, Refusal> {
         for _ in 0..TRIES {
             if let Some(kept) = Self::try_make(name, command)? {
                 return Ok(kept);
             }
         }
         let text = format!("the view {name} is being made and discarded by others: try again");
-        Err(Refusal::new(text))
+        Err(Refusal::new(RefusalKind::Busy, text))
     }
 
     /// `None`: the directory went away meanwhile.
-    fn try_make(name: &str, command: &[OsString]) -> Result<Option<Kept>, Refusal> {
-        let Some(at) = name::open(name, Missing::Make)? else {
+    fn try_make(name: &str, command: &[OsString]) -> Result<Option<KeptView>, Refusal> {
+        let Some(at) = name::open(name, IfMissing::Create)? else {
             return Ok(None);
         };
-        if let State::Whole(about) = state(&at) {
-            return Ok(Some(Kept::new(name, at, about)));
+        if let State::Whole(info) = state(&at) {
+            return Ok(Some(KeptView::new(name, at, info)));
         }
         fresh::check(name, &at)?;
         let held = match lock::lock(&at) {
             Err(_) if is_gone(&at) => return Ok(None),
             held => held?,
         };
-        let failed = |why: io::Error| cannot(name, "be made", &why);
+        let failed = |why: io::Error| step_failed(name, "be made", &why);
         match state(&at) {
-            State::Whole(about) => return Ok(Some(Kept::new(name, at, about))),
+            State::Whole(info) => return Ok(Some(KeptView::new(name, at, info))),
             State::Damaged(why) => return Err(damaged(name, &at, &why)),
-            State::Going => discard::finish(&held, &mut || Ok(())).map_err(failed)?,
+            State::Discarding => discard::finish(&held, &mut || Ok(())).map_err(failed)?,
             State::Empty => {}
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let about = About {
+        let info = ViewInfo {
             made: now.unwrap_or_default().as_secs(),
             command: command_line(command),
         };
-        about.write(&at).map_err(failed)?;
+        info.write(&at).map_err(failed)?;
         drop(held);
-        let mut kept = Kept::new(name, at, about);
+        let mut kept = KeptView::new(name, at, info);
         kept.is_new = true;
         Ok(Some(kept))
     }
@@ -176,14 +178,14 @@ impl Kept {
     ///
     /// # Errors
     /// There is none; it belongs to another user; it is damaged; what the file system says.
-    pub fn open(name: &str) -> Result<Kept, Refusal> {
-        let at = name::open(name, Missing::Tell)?.filter(|at| fresh::is_view(name, at));
-        let at = at.ok_or_else(|| none(name))?;
+    pub fn open(name: &str) -> Result<KeptView, Refusal> {
+        let at = name::open(name, IfMissing::ReturnNone)?.filter(|at| fresh::is_view(name, at));
+        let at = at.ok_or_else(|| no_such_view(name))?;
         match state(&at) {
-            State::Whole(about) => Ok(Kept::new(name, at, about)),
+            State::Whole(info) => Ok(KeptView::new(name, at, info)),
             State::Damaged(why) => Err(damaged(name, &at, &why)),
-            State::Going => Err(damaged(name, &at, HALF_GONE)),
-            State::Empty => Err(none(name)),
+            State::Discarding => Err(damaged(name, &at, DISCARD_INTERRUPTED)),
+            State::Empty => Err(no_such_view(name)),
         }
     }
 
@@ -191,19 +193,19 @@ impl Kept {
     ///
     /// # Errors
     /// No place for views; what the file system says.
-    pub fn all() -> Result<Vec<Found>, Refusal> {
+    pub fn all() -> Result<Vec<ListedView>, Refusal> {
         let mut all = Vec::new();
-        for (name, at) in named()? {
+        for (name, at) in named_views()? {
             let why = match state(&at) {
                 State::Empty => continue,
-                State::Whole(about) => {
-                    all.push(Found::Whole(Kept::new(&name, at, about)));
+                State::Whole(info) => {
+                    all.push(ListedView::Whole(KeptView::new(&name, at, info)));
                     continue;
                 }
-                State::Going => HALF_GONE.to_owned(),
+                State::Discarding => DISCARD_INTERRUPTED.to_owned(),
                 State::Damaged(why) => why,
             };
-            all.push(Found::Damaged {
+            all.push(ListedView::Damaged {
                 why: format!("{why}: {}", remedy(&name, &at)),
                 dir: at.path().to_owned(),
                 name,
@@ -218,13 +220,13 @@ impl Kept {
     /// Another process has it; it belongs to another user; others can write to it; what the file
     /// system says.
     pub fn lock(&self) -> Result<ViewLock, Refusal> {
-        lock::lock(&self.at)
+        lock::lock(&self.view_dir)
     }
 
     /// Is a process using it?
     #[must_use]
-    pub fn is_used(&self) -> bool {
-        lock::is_locked(&self.at)
+    pub fn is_in_use(&self) -> bool {
+        lock::is_locked(&self.view_dir)
     }
 
     /// Whether it has been committed.
@@ -232,45 +234,45 @@ impl Kept {
     /// # Errors
     /// It cannot be read.
     pub fn committed(&self) -> Result<Committed, Refusal> {
-        committed::committed(&self.at)
+        committed::committed(&self.view_dir)
     }
 
     /// Its directory, held open.
     #[must_use]
-    pub fn at(&self) -> &ViewDir {
-        &self.at
+    pub fn view_dir(&self) -> &ViewDir {
+        &self.view_dir
     }
 
     /// Removes a view that this value made and that holds nothing: its run did not come about.
-    pub fn forget_if_unused(self) {
+    pub fn discard_if_unused(self) {
         let empty = |dir: &ViewDir| dir.names().is_ok_and(|names| names.is_empty());
         let unused = |upper: Option<ViewDir>| upper.as_ref().is_none_or(empty);
         // Another run may use it until it is locked.
         if self.is_new
             && let Ok(held) = self.lock()
-            && self.at.subdir("upper").is_ok_and(unused)
+            && self.view_dir.subdir("upper").is_ok_and(unused)
         {
             // It stays, then, and holds nothing.
             let _left = discard::remove(held, &mut || Ok(()));
         }
     }
 
-    fn new(name: &str, at: ViewDir, about: About) -> Kept {
-        Kept {
+    fn new(name: &str, at: ViewDir, info: ViewInfo) -> KeptView {
+        KeptView {
             name: name.to_owned(),
             dir: at.path().to_owned(),
-            about,
-            at,
+            info,
+            view_dir: at,
             is_new: false,
         }
     }
 }
 
-impl About {
+impl ViewInfo {
     /// Writes the description into the directory of its view.
     fn write(&self, dir: &ViewDir) -> io::Result<()> {
         let text = toml::to_string(self).map_err(io::Error::other)?;
-        dir.replace(ABOUT, text.as_bytes())
+        dir.replace(INFO, text.as_bytes())
     }
 }
 
@@ -284,16 +286,16 @@ pub fn command_line(command: &[OsString]) -> String {
 /// Keeps the command that runs, for lists, in the directory of its view, which is locked. Where it
 /// cannot be written the list shows the command before it.
 pub(crate) fn note_command(dir: &ViewDir, command: &str) {
-    if let State::Whole(about) = state(dir)
-        && about.command != command
+    if let State::Whole(info) = state(dir)
+        && info.command != command
     {
         let command = command.to_owned();
-        let _older = About { command, ..about }.write(dir);
+        let _older = ViewInfo { command, ..info }.write(dir);
     }
 }
 
 /// What a list says of a view after an interrupted discard.
-const HALF_GONE: &str = "its discard was interrupted";
+const DISCARD_INTERRUPTED: &str = "its discard was interrupted";
 
 /// Removes a view with all that is in it; what it has committed cannot be undone any more. What
 /// interrupted discards left of named views is removed as well.
@@ -303,32 +305,36 @@ const HALF_GONE: &str = "its discard was interrupted";
 /// interrupted; it is damaged, and not in the directory of named views; what the file system says.
 pub fn discard(name: &str) -> Result<(), Refusal> {
     let done = discard_steps(name, &mut || Ok(()));
-    sweep();
+    finish_discards();
     done
 }
 
 fn discard_steps(name: &str, step: discard::Step<'_>) -> Result<(), Refusal> {
-    let at = name::open(name, Missing::Tell)?.filter(|at| fresh::is_view(name, at));
-    let at = at.ok_or_else(|| none(name))?;
+    let at = name::open(name, IfMissing::ReturnNone)?.filter(|at| fresh::is_view(name, at));
+    let at = at.ok_or_else(|| no_such_view(name))?;
     match state(&at) {
-        State::Empty => return Err(none(name)),
-        State::Damaged(why) if is_by_hand(name, &at) => return Err(damaged(name, &at, &why)),
+        State::Empty => return Err(no_such_view(name)),
+        State::Damaged(why) if needs_manual_removal(name, &at) => {
+            return Err(damaged(name, &at, &why));
+        }
         _ => {}
     }
     let held = lock::lock(&at)?;
     match state(&at) {
-        State::Empty => return Err(none(name)),
+        State::Empty => return Err(no_such_view(name)),
         State::Whole(_) => committed::check_uninterrupted(&at, name_of)?,
-        State::Damaged(why) if is_by_hand(name, &at) => return Err(damaged(name, &at, &why)),
-        State::Going | State::Damaged(_) => {}
+        State::Damaged(why) if needs_manual_removal(name, &at) => {
+            return Err(damaged(name, &at, &why));
+        }
+        State::Discarding | State::Damaged(_) => {}
     }
-    discard::remove(held, step).map_err(|why| cannot(name, "be discarded", &why))
+    discard::remove(held, step).map_err(|why| step_failed(name, "be discarded", &why))
 }
 
 /// Finishes discards of named views that were interrupted.
-fn sweep() {
-    for (_, at) in named().unwrap_or_default() {
-        let left = || matches!(state(&at), State::Going | State::Empty);
+fn finish_discards() {
+    for (_, at) in named_views().unwrap_or_default() {
+        let left = || matches!(state(&at), State::Discarding | State::Empty);
         if left()
             && let Ok(held) = lock::lock(&at)
             && left()
@@ -340,8 +346,8 @@ fn sweep() {
 }
 
 /// The directories of named views, by name.
-fn named() -> Result<Vec<(String, ViewDir)>, Refusal> {
-    let Some(views) = name::views(Missing::Tell)? else {
+fn named_views() -> Result<Vec<(String, ViewDir)>, Refusal> {
+    let Some(views) = name::views(IfMissing::ReturnNone)? else {
         return Ok(Vec::new());
     };
     let names = views.names().map_err(|why| views.failed(why))?;
@@ -364,24 +370,29 @@ fn named() -> Result<Vec<(String, ViewDir)>, Refusal> {
 /// # Errors
 /// It does not exist or belongs to another user; others can write to it; another process has it; a
 /// commit or a discard of it was interrupted; what the file system says.
-pub fn take(dir: &Path) -> Result<ViewLock, Refusal> {
+pub fn lock_view(dir: &Path) -> Result<ViewLock, Refusal> {
     let path = std::path::absolute(dir);
     let path = path.map_err(|why| Refusal::step(&dir.display().to_string(), why))?;
-    let none = || Refusal::new(format!("there is no directory {}", path.display()));
-    let found = way::open(&path, Missing::Tell)?.ok_or_else(none)?;
-    take_held(&ViewDir::over(found, path))
+    let none = || {
+        Refusal::new(
+            RefusalKind::NoSuchView,
+            format!("there is no directory {}", path.display()),
+        )
+    };
+    let found = safe_path::open(&path, IfMissing::ReturnNone)?.ok_or_else(none)?;
+    lock_view_dir(&ViewDir::from_fd(found, path))
 }
 
 /// The same of a directory that is held.
 ///
 /// # Errors
 /// As [`take`], but for a directory that does not exist.
-pub fn take_held(dir: &ViewDir) -> Result<ViewLock, Refusal> {
+pub fn lock_view_dir(dir: &ViewDir) -> Result<ViewLock, Refusal> {
     let held = lock::lock(dir)?;
     let name = dir.path().display().to_string();
     match state(dir) {
-        State::Going => return Err(damaged(&name, dir, HALF_GONE)),
-        State::Damaged(why) if has(dir, ABOUT) => return Err(damaged(&name, dir, &why)),
+        State::Discarding => return Err(damaged(&name, dir, DISCARD_INTERRUPTED)),
+        State::Damaged(why) if has(dir, INFO) => return Err(damaged(&name, dir, &why)),
         _ => {}
     }
     committed::check_uninterrupted(dir, name_of)?;
@@ -391,7 +402,7 @@ pub fn take_held(dir: &ViewDir) -> Result<ViewLock, Refusal> {
 /// By which name the view in a directory is opened: its own, or the directory's path.
 fn name_of(dir: &ViewDir) -> String {
     let path = dir.path();
-    let views = name::views(Missing::Tell).ok().flatten();
+    let views = name::views(IfMissing::ReturnNone).ok().flatten();
     let is_named = views.is_some_and(|views| path.parent() == Some(views.path()));
     let name = path.file_name().filter(|_| is_named);
     name.unwrap_or(path.as_os_str())
@@ -403,40 +414,43 @@ fn name_of(dir: &ViewDir) -> String {
 ///
 /// # Errors
 /// It holds none, or a damaged one.
-pub fn check_whole(dir: &ViewDir) -> Result<(), Refusal> {
+pub fn check_not_discarded(dir: &ViewDir) -> Result<(), Refusal> {
     match state(dir) {
         State::Whole(_) => Ok(()),
         State::Damaged(why) => Err(damaged(&dir.path().display().to_string(), dir, &why)),
-        State::Empty | State::Going => Err(Refusal::new(format!(
-            "the view in {} was discarded meanwhile",
-            dir.path().display()
-        ))),
+        State::Empty | State::Discarding => Err(Refusal::new(
+            RefusalKind::NoSuchView,
+            format!(
+                "the view in {} was discarded meanwhile",
+                dir.path().display()
+            ),
+        )),
     }
 }
 
 /// What a directory holds.
 fn state(dir: &ViewDir) -> State {
-    let text = match dir.read(ABOUT, ABOUT_MAX) {
-        Err(why) => return State::Damaged(format!("{ABOUT}: {why}")),
-        Ok(None) if has(dir, GOING) => return State::Going,
+    let text = match dir.read(INFO, INFO_MAX) {
+        Err(why) => return State::Damaged(format!("{INFO}: {why}")),
+        Ok(None) if has(dir, DISCARDED) => return State::Discarding,
         Ok(None) => {
             return match CHANGES.iter().find(|name| has(dir, name)) {
-                Some(name) => State::Damaged(format!("it has `{name}` and no `{ABOUT}`")),
+                Some(name) => State::Damaged(format!("it has `{name}` and no `{INFO}`")),
                 None => State::Empty,
             };
         }
         Ok(Some(text)) => text,
     };
-    let about = str::from_utf8(&text)
+    let info = str::from_utf8(&text)
         .map_err(|why| why.to_string())
         .and_then(|text| toml::from_str(text).map_err(|why| why.message().to_owned()));
     let used = CHANGES.iter().find(|name| has(dir, name));
-    match (about, used) {
-        (Err(why), _) => State::Damaged(format!("{ABOUT}: {why}")),
+    match (info, used) {
+        (Err(why), _) => State::Damaged(format!("{INFO}: {why}")),
         (Ok(_), Some(name)) if !matches!(dir.subdir("upper"), Ok(Some(_))) => {
             State::Damaged(format!("it has `{name}` and no directory `upper`"))
         }
-        (Ok(about), _) => State::Whole(about),
+        (Ok(info), _) => State::Whole(info),
     }
 }
 
@@ -451,24 +465,28 @@ fn is_gone(dir: &ViewDir) -> bool {
 }
 
 /// There is no such view. One in the working directory has a slash in its name.
-fn none(name: &str) -> Refusal {
-    let about = Path::new(name).join(ABOUT);
-    if !name::is_path(name) && about.symlink_metadata().is_ok() {
+fn no_such_view(name: &str) -> Refusal {
+    let info = Path::new(name).join(INFO);
+    if !name::is_path(name) && info.symlink_metadata().is_ok() {
         let text = format!("there is no view {name}: write `./{name}` for the directory");
-        return Refusal::new(text);
+        return Refusal::new(RefusalKind::NoSuchView, text);
     }
-    Refusal::new(format!(
-        "there is no view {name}: `openpath list` shows which there are"
-    ))
+    Refusal::new(
+        RefusalKind::NoSuchView,
+        format!("there is no view {name}: `openpath list` shows which there are"),
+    )
 }
 
 fn damaged(name: &str, at: &ViewDir, why: &str) -> Refusal {
     let remedy = remedy(name, at);
-    Refusal::new(format!("the view {name} is damaged, {why}: {remedy}"))
+    Refusal::new(
+        RefusalKind::Damaged,
+        format!("the view {name} is damaged, {why}: {remedy}"),
+    )
 }
 
 fn remedy(name: &str, at: &ViewDir) -> String {
-    if matches!(state(at), State::Going) || !is_by_hand(name, at) {
+    if matches!(state(at), State::Discarding) || !needs_manual_removal(name, at) {
         return format!("`openpath discard {name}` removes it and what it changed");
     }
     let dir = at.path().display();
@@ -480,12 +498,12 @@ fn remedy(name: &str, at: &ViewDir) -> String {
 
 /// Whether a damaged view is removed by its user alone: files in a directory that the user named
 /// need not be ours, and an interrupted commit keeps files of the real tree.
-fn is_by_hand(name: &str, at: &ViewDir) -> bool {
+fn needs_manual_removal(name: &str, at: &ViewDir) -> bool {
     let commit = committed::committed(at);
     name::is_path(name) || !matches!(commit, Ok(Committed::No | Committed::Yes))
 }
 
-fn cannot(name: &str, what: &str, why: &io::Error) -> Refusal {
+fn step_failed(name: &str, what: &str, why: &io::Error) -> Refusal {
     Refusal::step(&format!("the view {name} cannot {what}"), why)
 }
 

@@ -5,8 +5,8 @@
 //! (`$XDG_STATE_HOME`, or `~/.local/state`). A name with a slash is a directory itself.
 
 use super::lock::owned;
-use super::way::{self, Missing};
-use crate::refusal::Refusal;
+use super::safe_path::{self, IfMissing};
+use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::ViewDir;
 use std::path::{Path, PathBuf};
 
@@ -30,24 +30,24 @@ pub(super) fn path(name: &str) -> Result<PathBuf, Refusal> {
         return std::path::absolute(name).map_err(|why| Refusal::step(name, why));
     }
     if !is_name(name) {
-        return Err(Refusal::new(format!(
+        return Err(Refusal::usage(format!(
             "`{name}` cannot be the name of a view: letters, digits, `-`, `_` and `.`, \
              {NAME_MAX} at most"
         )));
     }
-    Ok(state()?.join(OWN).join(VIEWS).join(name))
+    Ok(state_home()?.join(OWN).join(VIEWS).join(name))
 }
 
 /// Opens the directory of a name, and checks that it belongs to this user; `None` if there is none
 /// and it is not made.
-pub(super) fn open(name: &str, missing: Missing) -> Result<Option<ViewDir>, Refusal> {
+pub(super) fn open(name: &str, if_missing: IfMissing) -> Result<Option<ViewDir>, Refusal> {
     let path = path(name)?;
     let dir = if is_path(name) {
-        let dir = way::open(&path, missing)?;
-        dir.map(|dir| ViewDir::over(dir, path))
+        let dir = safe_path::open(&path, if_missing)?;
+        dir.map(|dir| ViewDir::from_fd(dir, path))
     } else {
-        match views(missing)? {
-            Some(views) => inside(&views, name, missing)?,
+        match views(if_missing)? {
+            Some(views) => open_or_make(&views, name, if_missing)?,
             None => None,
         }
     };
@@ -58,14 +58,14 @@ pub(super) fn open(name: &str, missing: Missing) -> Result<Option<ViewDir>, Refu
 }
 
 /// The directory with all named views.
-pub(super) fn views(missing: Missing) -> Result<Option<ViewDir>, Refusal> {
-    let state = state()?;
-    let Some(dir) = way::open(&state, missing)? else {
+pub(super) fn views(if_missing: IfMissing) -> Result<Option<ViewDir>, Refusal> {
+    let state = state_home()?;
+    let Some(dir) = safe_path::open(&state, if_missing)? else {
         return Ok(None);
     };
-    let mut dir = ViewDir::over(dir, state);
+    let mut dir = ViewDir::from_fd(dir, state);
     for name in [OWN, VIEWS] {
-        let Some(next) = inside(&dir, name, missing)? else {
+        let Some(next) = open_or_make(&dir, name, if_missing)? else {
             return Ok(None);
         };
         owned(&next)?;
@@ -77,17 +77,21 @@ pub(super) fn views(missing: Missing) -> Result<Option<ViewDir>, Refusal> {
 
 /// The directory with all that openpath keeps for this user; `None` where there is no place for it.
 #[must_use]
-pub fn own_state() -> Option<PathBuf> {
-    state().ok().map(|state| state.join(OWN))
+pub fn state_dir() -> Option<PathBuf> {
+    state_home().ok().map(|state| state.join(OWN))
 }
 
 /// A directory in another, made if it is to be.
-fn inside(dir: &ViewDir, name: &str, missing: Missing) -> Result<Option<ViewDir>, Refusal> {
+fn open_or_make(
+    dir: &ViewDir,
+    name: &str,
+    if_missing: IfMissing,
+) -> Result<Option<ViewDir>, Refusal> {
     let failed = |why| Refusal::step(&dir.path().join(name).display().to_string(), why);
     if let Some(found) = dir.subdir(name).map_err(failed)? {
         return Ok(Some(found));
     }
-    if missing == Missing::Tell {
+    if if_missing == IfMissing::ReturnNone {
         return Ok(None);
     }
     // Another process may remove it while it is empty.
@@ -102,11 +106,14 @@ fn inside(dir: &ViewDir, name: &str, missing: Missing) -> Result<Option<ViewDir>
         Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {
             dir.subdir(name).map_err(failed)
         }
-        Err(why) if is_refused(&why) => Err(Refusal::new(format!(
-            "views cannot be kept by name here, as inside another run: {} cannot be made ({why}); \
+        Err(why) if is_refused(&why) => Err(Refusal::new(
+            RefusalKind::Unsupported,
+            format!(
+                "views cannot be kept by name here, as inside another run: {} cannot be made ({why}); \
              leave --name out, or name a directory by `--upper DIR`",
-            dir.path().join(name).display()
-        ))),
+                dir.path().join(name).display()
+            ),
+        )),
         made => made.map(Some).map_err(failed),
     }
 }
@@ -122,14 +129,19 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 /// The user's state directory.
-fn state() -> Result<PathBuf, Refusal> {
+fn state_home() -> Result<PathBuf, Refusal> {
     let absolute = |name: &str| {
         let path = std::env::var_os(name).map(PathBuf::from);
         path.filter(|path| path.is_absolute())
     };
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(Path::new(".local/state"))))
-        .ok_or_else(|| Refusal::new("no place for views: set HOME or XDG_STATE_HOME"))
+        .ok_or_else(|| {
+            Refusal::new(
+                RefusalKind::Unsupported,
+                "no place for views: set HOME or XDG_STATE_HOME",
+            )
+        })
 }
 
 #[cfg(test)]

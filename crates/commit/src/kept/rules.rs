@@ -9,10 +9,10 @@
 //! R2. A run that was told other rules than are there by then does not start: it would undo what
 //!     another one has said meanwhile.
 
-use super::Kept;
+use super::KeptView;
 use super::name;
-use super::way::Missing;
-use crate::refusal::Refusal;
+use super::safe_path::IfMissing;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::ViewDir;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ const RULES_MAX: u64 = 16 << 20;
 /// The rules of a view, before a run and from then on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptRules {
-    /// What [`Kept::rules`] gave.
+    /// What [`KeptView::rules`] gave.
     pub before: Option<String>,
     /// Whatever was kept is replaced.
     pub replaces: bool,
@@ -34,13 +34,13 @@ pub struct KeptRules {
     pub command: String,
 }
 
-impl Kept {
+impl KeptView {
     /// The rules that are kept with the view.
     ///
     /// # Errors
     /// They cannot be read.
     pub fn rules(&self) -> Result<Option<String>, Refusal> {
-        read(self.at())
+        read(self.view_dir())
     }
 }
 
@@ -49,20 +49,20 @@ impl Kept {
 /// # Errors
 /// A name that cannot be one; the directory belongs to another user; they cannot be read.
 pub fn rules_of(view: &str) -> Result<Option<String>, Refusal> {
-    match name::open(view, Missing::Tell)? {
+    match name::open(view, IfMissing::ReturnNone)? {
         Some(dir) => read(&dir),
         None => Ok(None),
     }
 }
 
 /// Keeps the rules and the command of a run in the directory of its view, which is locked (R1, R2).
-pub fn renew(dir: &ViewDir, rules: &KeptRules) -> Result<(), Refusal> {
+pub fn update(dir: &ViewDir, rules: &KeptRules) -> Result<(), Refusal> {
     if !rules.replaces && read(dir)? != rules.before {
         let text = format!(
             "the rules of the view in {} were changed meanwhile: run it again",
             dir.path().display()
         );
-        return Err(Refusal::new(text));
+        return Err(Refusal::new(RefusalKind::Conflict, text));
     }
     super::note_command(dir, &rules.command);
     if !rules.replaces && rules.before.as_ref() == Some(&rules.now) {
@@ -75,10 +75,13 @@ pub fn renew(dir: &ViewDir, rules: &KeptRules) -> Result<(), Refusal> {
 fn read(dir: &ViewDir) -> Result<Option<String>, Refusal> {
     let failed = |why: &dyn std::fmt::Display| {
         let dir = dir.path().display();
-        Refusal::new(format!(
-            "the rules of the view in {dir} cannot be read ({why}): say them anew with \
+        Refusal::new(
+            RefusalKind::Damaged,
+            format!(
+                "the rules of the view in {dir} cannot be read ({why}): say them anew with \
              --replace-rules"
-        ))
+            ),
+        )
     };
     let text = dir.read(RULES, RULES_MAX).map_err(|why| failed(&why))?;
     let text = text.map(String::from_utf8).transpose();

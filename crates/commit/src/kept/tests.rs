@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Views made, found, locked, damaged and discarded.
 
-use super::{ABOUT, Kept, discard, discard_steps, take};
+use super::{INFO, KeptView, discard, discard_steps, lock_view};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -25,12 +25,12 @@ impl Scratch {
         Scratch { top, dir, name }
     }
 
-    fn make(&self) -> Result<Kept, crate::refusal::Refusal> {
-        Kept::make(&self.name, &["make".into(), "-j".into()])
+    fn make(&self) -> Result<KeptView, crate::refusal::Refusal> {
+        KeptView::make(&self.name, &["make".into(), "-j".into()])
     }
 
     /// A view that has run.
-    fn used(&self) -> Kept {
+    fn used(&self) -> KeptView {
         let kept = self.make().unwrap();
         fs::create_dir_all(self.dir.join("upper/x")).unwrap();
         fs::create_dir(self.dir.join("work")).unwrap();
@@ -52,19 +52,19 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn view_is_made_found_locked_and_discarded() {
     let s = Scratch::new("life");
-    assert!(Kept::open(&s.name).is_err());
+    assert!(KeptView::open(&s.name).is_err());
     let kept = s.make().unwrap();
-    let again = Kept::make(&s.name, &[]).unwrap();
+    let again = KeptView::make(&s.name, &[]).unwrap();
     assert_eq!(
-        (again.about.command.as_str(), again.about.made),
-        ("make -j", kept.about.made)
+        (again.info.command.as_str(), again.info.made),
+        ("make -j", kept.info.made)
     );
     let held = kept.lock().unwrap();
-    assert!(again.is_used() && discard(&s.name).is_err());
+    assert!(again.is_in_use() && discard(&s.name).is_err());
     // As a child has it that is about to execute its program.
     let inherited = held.inherited();
     drop(held);
-    assert!(!again.is_used());
+    assert!(!again.is_in_use());
     drop(inherited);
     fs::create_dir_all(s.dir.join("upper/x")).unwrap();
     fs::write(s.dir.join("mine"), "").unwrap();
@@ -84,15 +84,15 @@ fn view_is_private_whatever_was_there() {
     let kept = s.make().unwrap();
     drop(kept.lock().unwrap());
     assert_eq!(mode(&s.dir), 0o700);
-    assert_eq!(mode(&s.dir.join(ABOUT)), 0o600);
+    assert_eq!(mode(&s.dir.join(INFO)), 0o600);
     assert_eq!(mode(&s.dir.join("lock")), 0o600);
     // One of an older version.
     fs::set_permissions(&s.dir, fs::Permissions::from_mode(0o755)).unwrap();
-    drop(take(&s.dir).unwrap());
+    drop(lock_view(&s.dir).unwrap());
     assert_eq!(mode(&s.dir), 0o700);
     for open in [0o775, 0o707] {
         fs::set_permissions(&s.dir, fs::Permissions::from_mode(open)).unwrap();
-        let why = take(&s.dir).unwrap_err().to_string();
+        let why = lock_view(&s.dir).unwrap_err().to_string();
         assert!(why.contains("others can write"), "{why}");
         assert_eq!(mode(&s.dir), open);
     }
@@ -100,9 +100,9 @@ fn view_is_private_whatever_was_there() {
     fs::create_dir(&shared).unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(shared.join("other"), "").unwrap();
-    let why = Kept::make(&shared.display().to_string(), &[]).unwrap_err();
+    let why = KeptView::make(&shared.display().to_string(), &[]).unwrap_err();
     assert!(why.to_string().contains("not empty"), "{why}");
-    let why = take(&shared).unwrap_err();
+    let why = lock_view(&shared).unwrap_err();
     assert!(why.to_string().contains("chmod 700"), "{why}");
     assert_eq!(mode(&shared), 0o755);
 }
@@ -112,7 +112,7 @@ fn control_files_are_not_followed_and_not_waited_for() {
     let s = Scratch::new("links");
     let victim = s.top.join("victim");
     // A dangling link in place of each, and one to a file.
-    for name in ["lock", ABOUT] {
+    for name in ["lock", INFO] {
         fs::create_dir(&s.dir).unwrap();
         symlink(&victim, s.dir.join(name)).unwrap();
         assert!(s.make().is_err(), "{name}");
@@ -124,7 +124,7 @@ fn control_files_are_not_followed_and_not_waited_for() {
     fs::remove_file(s.dir.join("lock")).unwrap();
     let made = rustix::fs::mkfifoat(rustix::fs::CWD, s.dir.join("lock"), rustix::fs::Mode::RWXU);
     made.unwrap();
-    let why = take(&s.dir).unwrap_err().to_string();
+    let why = lock_view(&s.dir).unwrap_err().to_string();
     assert!(why.contains("not a regular file"), "{why}");
 }
 
@@ -139,8 +139,8 @@ fn view_of_another_user_is_refused_by_name_of_the_user() {
     chown(&s.dir, Some(1000), Some(1000)).unwrap();
     for why in [
         s.make().map(drop).unwrap_err(),
-        Kept::open(&s.name).map(drop).unwrap_err(),
-        take(&s.dir).map(drop).unwrap_err(),
+        KeptView::open(&s.name).map(drop).unwrap_err(),
+        lock_view(&s.dir).map(drop).unwrap_err(),
         discard(&s.name).unwrap_err(),
     ] {
         assert!(why.to_string().contains("user 1000"), "{why}");
@@ -149,16 +149,16 @@ fn view_of_another_user_is_refused_by_name_of_the_user() {
 }
 
 #[test]
-fn damaged_view_is_neither_used_nor_started_afresh() {
+fn damaged_view_is_neither_used_nor_replaced() {
     let s = Scratch::new("damaged");
     s.used();
-    let about = s.dir.join(ABOUT);
-    fs::write(&about, "made = x").unwrap();
+    let info = s.dir.join(INFO);
+    fs::write(&info, "made = x").unwrap();
     fs::remove_file(s.dir.join("lock")).unwrap();
     for whys in [["by hand"; 3], ["not empty", "no view", "no view"]] {
         let all = [
             s.make().map(drop),
-            Kept::open(&s.name).map(drop),
+            KeptView::open(&s.name).map(drop),
             discard(&s.name),
         ];
         for (done, why) in all.into_iter().zip(whys) {
@@ -167,7 +167,7 @@ fn damaged_view_is_neither_used_nor_started_afresh() {
             assert_eq!(said.contains("is damaged"), why == "by hand", "{said}");
         }
         assert!(s.dir.join("upper/x/old").exists() && !s.dir.join("lock").exists());
-        fs::remove_file(&about).ok();
+        fs::remove_file(&info).ok();
     }
     fs::remove_dir_all(&s.dir).unwrap();
     s.used();
@@ -189,22 +189,22 @@ fn discard_ended_at_any_step_leaves_a_whole_view_or_none() {
             let more = steps.next().map(|_| ());
             more.ok_or_else(|| io::ErrorKind::Interrupted.into())
         });
-        let whole = Kept::open(&s.name).is_ok();
+        let whole = KeptView::open(&s.name).is_ok();
         ends[usize::from(whole)] += 1;
         if whole {
             assert!(s.dir.join("upper/x/old").exists(), "{last}");
             let kept = s.make().unwrap();
-            assert_eq!(kept.about.command, "make -j");
+            assert_eq!(kept.info.command, "make -j");
         } else {
-            if !s.dir.join(super::GOING).exists() {
+            if !s.dir.join(super::DISCARDED).exists() {
                 // The directory is the user's again, and begins afresh only if it is empty.
                 assert!(s.make().is_err());
                 fs::remove_file(s.dir.join("mine")).unwrap();
             }
-            let kept = Kept::make(&s.name, &["new".into()]).unwrap();
+            let kept = KeptView::make(&s.name, &["new".into()]).unwrap();
             fs::write(s.dir.join("mine"), "").unwrap();
-            assert_eq!(kept.about.command, "new", "{last}");
-            for old in ["upper", "work", super::GOING] {
+            assert_eq!(kept.info.command, "new", "{last}");
+            for old in ["upper", "work", super::DISCARDED] {
                 assert!(!s.dir.join(old).exists(), "{last}: {old}");
             }
         }
@@ -241,27 +241,27 @@ fn interrupted_discard_is_finished_by_the_next() {
 }
 
 #[test]
-fn view_of_a_run_that_failed_is_forgotten_and_one_with_changes_is_not() {
+fn unused_view_of_a_failed_run_is_discarded_and_one_with_changes_is_not() {
     let s = Scratch::new("forget");
-    s.make().unwrap().forget_if_unused();
+    s.make().unwrap().discard_if_unused();
     assert!(!s.dir.exists());
     let kept = s.make().unwrap();
     fs::create_dir_all(s.dir.join("upper")).unwrap();
     let again = s.make().unwrap();
-    again.forget_if_unused();
+    again.discard_if_unused();
     assert!(s.dir.exists());
     fs::write(s.dir.join("upper/x"), "").unwrap();
-    kept.forget_if_unused();
+    kept.discard_if_unused();
     assert!(s.dir.exists());
 }
 
 #[test]
-fn view_that_another_run_has_changed_meanwhile_is_not_forgotten() {
+fn view_that_another_run_has_changed_is_not_discarded() {
     let s = Scratch::new("forget-late");
     let (kept, again) = (s.make().unwrap(), s.make().unwrap());
     let held = again.lock().unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| kept.forget_if_unused());
+        scope.spawn(|| kept.discard_if_unused());
         // The other one waits for the lock.
         std::thread::sleep(Duration::from_millis(20));
         fs::create_dir(s.dir.join("upper")).unwrap();
@@ -277,10 +277,10 @@ fn lock_that_lost_its_name_does_not_count_though_it_has_another() {
     let kept = s.make().unwrap();
     drop(kept.lock().unwrap());
     let file = fs::File::open(s.dir.join("lock")).unwrap();
-    assert!(super::lock::has_name(kept.at(), &file).unwrap());
+    assert!(super::lock::has_name(kept.view_dir(), &file).unwrap());
     fs::hard_link(s.dir.join("lock"), s.top.join("backup")).unwrap();
     fs::remove_file(s.dir.join("lock")).unwrap();
-    assert!(!super::lock::has_name(kept.at(), &file).unwrap());
+    assert!(!super::lock::has_name(kept.view_dir(), &file).unwrap());
     drop(kept.lock().unwrap());
-    assert!(!super::lock::has_name(kept.at(), &file).unwrap());
+    assert!(!super::lock::has_name(kept.view_dir(), &file).unwrap());
 }

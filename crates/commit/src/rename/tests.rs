@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Renames where flags are lacking, and of names that are swapped meanwhile.
 
-use super::{exchange, held, seam, whole};
-use crate::held::Held;
+use super::{checked, exchange, noreplace, seam};
+use crate::held_file::HeldFile;
 use rustix::fd::AsFd as _;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -55,20 +55,20 @@ fn rename_without_flags_replaces_nothing() {
     let dir = std::fs::File::open(scratch.base("")).unwrap();
     let at = |name: &'static str| (dir.as_fd(), name.as_bytes());
     let before = scratch.real();
-    seam::set_lacking(true);
+    seam::lack_rename_flags(true);
     for (from, to) in [
         ("file", "other"),
         ("file", "dir"),
         ("dir", "empty"),
         ("dir", "file"),
     ] {
-        let refused = whole(at(from), at(to)).unwrap_err();
+        let refused = noreplace(at(from), at(to)).unwrap_err();
         assert_eq!(refused, Errno::EXIST, "{from} to {to}");
     }
     assert_eq!(scratch.real(), before);
-    whole(at("file"), at("new")).unwrap();
-    whole(at("dir"), at("newdir")).unwrap();
-    seam::set_lacking(false);
+    noreplace(at("file"), at("new")).unwrap();
+    noreplace(at("dir"), at("newdir")).unwrap();
+    seam::lack_rename_flags(false);
     let names: Vec<_> = scratch.real().into_keys().collect();
     assert_eq!(names, ["empty", "new", "newdir", "other"]);
 }
@@ -81,7 +81,7 @@ fn name_swapped_right_before_a_rename_goes_back() {
     }
     let dir = std::fs::File::open(scratch.base("")).unwrap();
     let at = |name: &'static str| (dir.as_fd(), name.as_bytes());
-    let hold = |name| Held::open(dir.as_fd(), name).unwrap().unwrap();
+    let hold = |name| HeldFile::open(dir.as_fd(), name).unwrap().unwrap();
     let (mine, hidden) = (hold(b"mine"), hold(b"hidden"));
     let swap = |name: &str| {
         let (a, b) = (scratch.base(name), scratch.base("other"));
@@ -95,7 +95,7 @@ fn name_swapped_right_before_a_rename_goes_back() {
     let read = |name| std::fs::read_to_string(scratch.base(name)).ok();
     let is = |name, text: &str| assert_eq!(read(name).as_deref(), Some(text), "{name}");
     seam::before_next(swap("mine"));
-    assert_eq!(held(at("mine"), at("new"), &mine), Err(Errno::STALE));
+    assert_eq!(checked(at("mine"), at("new"), &mine), Err(Errno::STALE));
     // What was swapped in is where it was put, and nothing is under the new name.
     is("mine", "other");
     assert_eq!(read("new"), None);

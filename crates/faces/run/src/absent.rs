@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of absent names, for the view's root and for each mount in it.
+//! Rules of absent names, for the root of the view and for each mount in it.
 //!
-//! A mount's rules begin at its own root, so a pattern that begins at the root of the view is
-//! followed down to where the mount is, and what is left of it is the mount's.
+//! The rules of a mount begin at its own root. A pattern that begins at the root of the view is
+//! followed down to the mount, and the rest of the pattern becomes a rule of the mount.
 //!
-//! What is read only is a rule as well: it is there, but no directory on the way to it may move.
-//! The mount that protects it would move along, and its path would be free for something else.
+//! A read-only path is a rule as well: it exists, but no directory above it may be renamed. The
+//! mount that protects it would move with the directory, and its path would be free for another
+//! file.
 
 use crate::plan::Plan;
 use openpath_abi::Errno;
 use openpath_commit::{PathBytes, Refusal};
 use openpath_vfs::AbsentRules;
 
-/// Any number of directories, in a pattern.
+/// Matches any number of directories, in a pattern.
 const MANY: &[u8] = b"**";
 
-/// What is not there.
+/// The paths and patterns that are absent in a view.
 pub(crate) struct Absent {
     /// Patterns of names in any directory.
     names: Vec<Vec<u8>>,
-    /// Patterns from the root on, by their parts.
+    /// Patterns from the root on, split into names.
     patterns: Vec<Vec<Vec<u8>>>,
-    /// Paths, by their parts.
+    /// Absent paths, split into names.
     paths: Vec<Vec<Vec<u8>>>,
-    /// Paths that stay where they are, by their parts.
+    /// Paths that must not be renamed, split into names.
     stays: Vec<Vec<Vec<u8>>>,
 }
 
@@ -34,12 +35,12 @@ impl Absent {
         for glob in &plan.absent {
             all.extend(crate::pattern::expand(glob)?);
         }
-        // What is no pattern is found out before anything is mounted.
+        // An invalid pattern is refused before anything is mounted.
         for glob in &all {
             let built = AbsentRules::builder().glob(glob).build();
             built.map_err(|_| {
                 let glob = String::from_utf8_lossy(glob);
-                Refusal::new(format!("`{glob}` is no pattern of names or paths"))
+                Refusal::usage(format!("`{glob}` is no pattern of names or paths"))
             })?;
         }
         let (anchored, names) = all
@@ -50,24 +51,24 @@ impl Absent {
             patterns: anchored.iter().map(|glob| parts(glob)).collect(),
             paths: plan.hidden.iter().map(|path| parts(path.bytes())).collect(),
             stays: plan
-                .covers()
+                .protections()
                 .iter()
                 .map(|(path, _)| path)
-                .chain(plan.held.iter().map(|held| &held.place))
+                .chain(plan.enforced.iter().map(|held| &held.place))
                 .map(|path| parts(path.bytes()))
                 .collect(),
         };
         Ok(absent)
     }
 
-    /// Those of the paths that do not exist cannot be made.
+    /// Makes those of the paths that do not exist impossible to create.
     pub(crate) fn forbid(&mut self, paths: &[PathBytes], exists: impl Fn(&PathBytes) -> bool) {
         let missing = paths.iter().filter(|path| !exists(path));
         self.paths.extend(missing.map(|path| parts(path.bytes())));
     }
 
-    /// How far patterns from the root on reach into the directory `place`: the first that does, and
-    /// whether it means nothing elsewhere.
+    /// The first pattern from the root on that matches below `place`, and whether it matches
+    /// nowhere else.
     pub(crate) fn reaches_into(
         &self,
         place: &PathBytes,
@@ -85,7 +86,7 @@ impl Absent {
         Ok(None)
     }
 
-    /// Whether the place of a mount is there.
+    /// Refuses a mount at an absent path.
     pub(crate) fn admits(&self, place: &PathBytes) -> Result<(), Refusal> {
         let Some(rules) = self.below(&PathBytes::root())? else {
             return Ok(());
@@ -94,12 +95,12 @@ impl Absent {
         let hidden = (1..=parts.len()).any(|length| rules.means(&parts[..length].join(&b'/')));
         if hidden {
             let text = format!("{} is to be there and to be absent", place.path().display());
-            return Err(Refusal::new(text));
+            return Err(Refusal::usage(text));
         }
         Ok(())
     }
 
-    /// The rules of a mount at `place`; none if nothing in it is meant.
+    /// The rules of a mount at `place`; none if no rule applies below it.
     pub(crate) fn below(&self, place: &PathBytes) -> Result<Option<AbsentRules>, Refusal> {
         let place = parts(place.bytes());
         let mut rules = AbsentRules::builder().deny(Errno::EPERM);
@@ -138,7 +139,7 @@ impl Absent {
     }
 }
 
-/// The parts of a path or pattern.
+/// The names of a path or pattern.
 fn parts(path: &[u8]) -> Vec<Vec<u8>> {
     let parts = path.split(|byte| *byte == b'/');
     parts
@@ -147,7 +148,7 @@ fn parts(path: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What is left of `pattern` below `place`, in all ways to follow it.
+/// The rests of `pattern` below `place`, for each way in which its beginning matches.
 fn follow(
     pattern: &[Vec<u8>],
     place: &[Vec<u8>],
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_followed_into_a_mount() {
+    fn patterns_are_rebased_into_a_mount() {
         let globs = ["*.pem", "home/*/.ssh/**", "/home/u/p/secret", "**/.env"];
         let absent = absent(&globs, &["/home/u/.netrc", "/home/u/p/k"]);
         let root = absent.below(&path("/")).unwrap().unwrap();
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_cannot_be_where_nothing_is() {
+    fn mount_in_an_absent_path_is_refused() {
         let absent = absent(&["secret*"], &["/srv/x"]);
         assert!(absent.admits(&path("/srv/y")).is_ok());
         for wrong in ["/srv/x", "/srv/x/y", "/a/secrets/b"] {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rules_are_none() {
+    fn plan_without_rules_has_no_absent_rules() {
         assert!(absent(&[], &[]).below(&path("/")).unwrap().is_none());
         assert!(absent(&[], &["/a"]).below(&path("/b")).unwrap().is_none());
     }

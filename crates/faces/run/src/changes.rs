@@ -1,49 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What changed: what the overlay says, with what the names were and are.
+//! Lists the changes of a view: what the overlay reports, with the attributes before and now.
 
 use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
 };
 use openpath_abi::{Errno, Stat, mode};
-use openpath_commit::{Change, ChangeList, Kind, Lists, Refusal, Side, What, is_below, path_of};
-use openpath_overlay::{ChangeKind, Changes, OverlayFs, Sides, SidesByPath};
+use openpath_commit::{
+    AclChange, Change, ChangeKind, ChangeList, FileType, Refusal, Side, is_below, path_of,
+};
+use openpath_overlay::{ChangeKind as OverlayChangeKind, Changes, OverlayFs, Sides, SidesByPath};
 use openpath_vfs::{AclKind, Cred, Fd, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-/// The most changes that are told.
+/// The most changes that are listed.
 const CHANGES_MAX: usize = 4_000_000;
-/// The most bytes of paths that are told as a whole.
+/// The most bytes of paths that are held as a whole.
 const PATHS_MAX: usize = 512_000_000;
 /// The longest piece of a path that is given to one call: a path may be longer than `PATH_MAX`.
 const PIECE: usize = 2048;
 
 /// The trees that are compared.
-pub(crate) struct Compare {
+pub(crate) struct TreeComparison {
     overlay: Arc<SuperBlock>,
-    lower: Reach,
-    view: Reach,
-    /// Directories that moved: where they are in the view, and where they are beneath.
+    lower: LongPathTree,
+    view: LongPathTree,
+    /// Directories that moved: their path in the view, and their path in the lower tree.
     moved: OnceLock<BTreeMap<Vec<u8>, Vec<u8>>>,
-    /// Where attributes of directories changed, as far as their copies tell.
+    /// On which side the attributes of directories changed, if their copies record it.
     sides: OnceLock<SidesByPath>,
 }
 
-impl Compare {
+impl TreeComparison {
     /// Compares an overlay with its lower tree, and looks at `view`, which shows it.
     pub(crate) fn new(
         overlay: &Arc<SuperBlock>,
         lower: &Arc<SuperBlock>,
         view: &Task,
-    ) -> Result<Compare, Refusal> {
+    ) -> Result<TreeComparison, Refusal> {
         let vfs = Vfs::builder().build(Arc::clone(lower));
         let lower = vfs.and_then(|vfs| vfs.task(Cred::root()));
-        Ok(Compare {
+        Ok(TreeComparison {
             overlay: Arc::clone(overlay),
-            lower: Reach::new(lower.map_err(failed)?),
-            view: Reach::new(view.fork().map_err(failed)?),
+            lower: LongPathTree::new(lower.map_err(failed)?),
+            view: LongPathTree::new(view.fork().map_err(failed)?),
             moved: OnceLock::new(),
             sides: OnceLock::new(),
         })
@@ -55,7 +57,7 @@ impl Compare {
         let (found, sides) = found.map_err(failed)?;
         self.sides.get_or_init(|| sides);
         let (mut all, mut bytes) = (Vec::new(), 0);
-        self.each(&found, &mut |change| {
+        self.for_each(&found, &mut |change| {
             bytes += change.path.bytes().len();
             all.push(change);
             match bytes {
@@ -70,21 +72,21 @@ impl Compare {
     pub(crate) fn list(&self) -> Result<ChangeList, Refusal> {
         let found = OverlayFs::changes(&self.overlay, CHANGES_MAX).map_err(failed)?;
         let mut list = ChangeList::default();
-        self.each(&found, &mut |change| {
+        self.for_each(&found, &mut |change| {
             list.push(change);
             Ok(())
         })?;
         Ok(list)
     }
 
-    fn each(
+    fn for_each(
         &self,
         found: &Changes,
         tell: &mut dyn FnMut(Change) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let mut moved = BTreeMap::new();
         found.each(|change| {
-            if let ChangeKind::Renamed(from) = change.kind {
+            if let OverlayChangeKind::Renamed(from) = change.kind {
                 moved.insert(change.path.to_vec(), from.clone());
             }
             Ok::<_, Refusal>(())
@@ -96,16 +98,16 @@ impl Compare {
         };
         let mut last: Option<(Change, Option<Sides>)> = None;
         found.each(|part| {
-            let new = || Change::bare(path_of(part.path), Kind::Attributes);
+            let new = || Change::bare(path_of(part.path), ChangeKind::Attributes);
             let mut change = match last.take() {
                 Some((change, _)) if change.path.bytes() == part.path => change,
                 Some(done) => {
                     filled(done)?;
-                    first(new(), part.kind)
+                    with_kind(new(), part.kind)
                 }
-                None => first(new(), part.kind),
+                None => with_kind(new(), part.kind),
             };
-            join(&mut change, part.kind);
+            add_kind(&mut change, part.kind);
             change.below = part.below;
             last = Some((change, part.sides));
             Ok(())
@@ -113,36 +115,39 @@ impl Compare {
         last.map_or(Ok(()), filled)
     }
 
-    /// Says what a name was and is; `sides`: of a directory, where its attributes changed.
+    /// Fills in the types and attributes before and now; `sides`: of a directory, on which side its
+    /// attributes changed.
     fn fill(&self, change: &mut Change, sides: Option<Sides>) -> Result<(), Errno> {
         let from = match &change.kind {
-            Kind::Added => None,
-            Kind::Renamed { from } => Some(from.bytes().to_vec()),
+            ChangeKind::Added => None,
+            ChangeKind::Renamed { from } => Some(from.bytes().to_vec()),
             _ => Some(self.place(change.path.bytes())?),
         };
         let before = match &from {
-            Some(from) => there(self.lower.lstat(from))?,
+            Some(from) => if_exists(self.lower.lstat(from))?,
             None => None,
         };
         let now = match &change.kind {
-            Kind::Deleted => None,
-            _ => there(self.view.lstat(change.path.bytes()))?,
+            ChangeKind::Deleted => None,
+            _ => if_exists(self.view.lstat(change.path.bytes()))?,
         };
         let size = |stat: Option<Stat>| {
             let file = stat.filter(|stat| mode::is_reg(stat.mode));
             file.map_or(0, |stat| u64::try_from(stat.size).unwrap_or(0))
         };
         let bits = |stat: Option<Stat>| stat.map_or(0, |stat| stat.mode & 0o7777);
-        change.what = now.or(before).map_or(What::Other, |stat| what(stat.mode));
-        change.what_before = before.map_or(change.what, |stat| what(stat.mode));
+        change.file_type = now
+            .or(before)
+            .map_or(FileType::Other, |stat| file_type_of(stat.mode));
+        change.file_type_before = before.map_or(change.file_type, |stat| file_type_of(stat.mode));
         (change.size, change.size_before) = (size(now), size(before));
         (change.mode, change.mode_before) = (bits(now.or(before)), bits(before));
-        if change.what == What::Link && now.is_some() {
-            let target = self.data(Side::Now, change.path.bytes(), usize::MAX - 1)?;
+        if change.file_type == FileType::Link && now.is_some() {
+            let target = self.data(Side::View, change.path.bytes(), usize::MAX - 1)?;
             change.target = target.map(|target| path_of(&target));
         }
         if from.is_some() && sides.is_some_and(|sides| !sides.upper) {
-            // Others may have changed them beneath.
+            // Only others may have changed them, in the lower tree.
             change.mode_before = change.mode;
             return Ok(());
         }
@@ -152,23 +157,23 @@ impl Compare {
         Ok(())
     }
 
-    /// Says which attributes of a file of one kind differ.
+    /// Records which attributes differ, if the type of the file is the same.
     fn compare_attributes(
         &self,
         change: &mut Change,
         (from, before): (&[u8], Stat),
         now: Stat,
     ) -> Result<(), Errno> {
-        if change.what != change.what_before {
+        if change.file_type != change.file_type_before {
             return Ok(());
         }
         let differs = &mut change.differs;
         differs.mode = change.mode != change.mode_before;
         let owners = ((before.uid, before.gid), (now.uid, now.gid));
         differs.owner = (owners.0 != owners.1).then_some(owners);
-        let same_data = !change.data && change.what != What::Directory;
+        let same_data = !change.data && change.file_type != FileType::Directory;
         differs.times = same_data && before.mtime != now.mtime;
-        if change.what == What::Link {
+        if change.file_type == FileType::Link {
             return Ok(());
         }
         let (old, new) = (
@@ -176,7 +181,7 @@ impl Compare {
             self.view.xattrs(change.path.bytes())?,
         );
         let lists = |all: &BTreeMap<Vec<u8>, Vec<u8>>| -> Vec<_> {
-            let lists = all.iter().filter(|(name, _)| is_list(name));
+            let lists = all.iter().filter(|(name, _)| is_acl(name));
             lists
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect()
@@ -184,36 +189,36 @@ impl Compare {
         let (had, has) = (lists(&old), lists(&new));
         differs.lists = match (had.is_empty(), has.is_empty()) {
             _ if had == has => None,
-            (true, _) => Some(Lists::Set),
-            (_, true) => Some(Lists::Removed),
-            _ => Some(Lists::Changed),
+            (true, _) => Some(AclChange::Set),
+            (_, true) => Some(AclChange::Removed),
+            _ => Some(AclChange::Changed),
         };
         let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
-        let names = names.into_iter().filter(|name| !is_list(name));
+        let names = names.into_iter().filter(|name| !is_acl(name));
         let names = names.filter(|name| old.get(*name) != new.get(*name));
         differs.xattrs = names.map(|name| path_of(name)).collect();
         Ok(())
     }
 
-    /// Where what a path had before is in the real tree, once the changes are known: what a
-    /// directory that moved replaced has the same path there.
+    /// Where the earlier file of a path is in the real tree; the changes must be known. A file that
+    /// a moved directory replaced has the same path there.
     pub(crate) fn place(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let beneath = self.beneath(path);
-        if beneath != path && there(self.lower.lstat(&beneath))?.is_none() {
+        if beneath != path && if_exists(self.lower.lstat(&beneath))?.is_none() {
             return Ok(path.to_vec());
         }
         Ok(beneath)
     }
 
-    /// On which sides the attributes of directories changed, by path, once [`Compare::all`] was
-    /// called; a directory is missing if nothing tells.
+    /// On which sides the attributes of directories changed, by path. [`TreeComparison::all`] must
+    /// have been called; a directory without a record is missing.
     pub(crate) fn sides(&self) -> &SidesByPath {
         static NONE: LazyLock<SidesByPath> = LazyLock::new(SidesByPath::new);
         self.sides.get().unwrap_or(&NONE)
     }
 
-    /// Where a path of the view is beneath, once the changes are known; other paths are there
-    /// already.
+    /// The path in the lower tree of a path of the view, if a directory above it moved; the changes
+    /// must be known.
     pub(crate) fn beneath(&self, path: &[u8]) -> Vec<u8> {
         let Some(moved) = self.moved.get().filter(|moved| !moved.is_empty()) else {
             return path.to_vec();
@@ -228,7 +233,7 @@ impl Compare {
             if known == above {
                 return [from, &path[slash..]].concat();
             }
-            // One above that begins like `known`, or none.
+            // Another directory above shares this prefix, or none does.
             let both = known.iter().zip(above);
             end = both.take_while(|(a, b)| a == b).count() + 1;
         }
@@ -242,13 +247,13 @@ impl Compare {
         path: &[u8],
         max: usize,
     ) -> Result<Option<Vec<u8>>, Errno> {
-        let reach = match side {
-            Side::Before => &self.lower,
-            Side::Now => &self.view,
+        let tree = match side {
+            Side::Real => &self.lower,
+            Side::View => &self.view,
         };
-        let stat = reach.lstat(path)?;
-        let (dir, name) = reach.spot(path)?;
-        let task = &reach.task;
+        let stat = tree.lstat(path)?;
+        let (dir, name) = tree.locate(path)?;
+        let task = &tree.task;
         if mode::is_lnk(stat.mode) {
             return task.readlinkat(dir, name).map(Some);
         }
@@ -256,7 +261,7 @@ impl Compare {
             return Ok(None);
         }
         let fd = task.openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NOATIME, 0)?;
-        // One byte more, to know of a longer file.
+        // One more byte shows that a file is longer.
         let mut data = vec![0; max.saturating_add(1)];
         let mut filled = 0;
         let read = loop {
@@ -273,37 +278,37 @@ impl Compare {
     }
 }
 
-/// A tree in which paths of any length are found.
-struct Reach {
+/// A tree in which paths of any length can be looked up.
+struct LongPathTree {
     task: Task,
-    /// The directory that was asked for last.
+    /// The directory that was looked up last.
     last: RefCell<Option<(Vec<u8>, Fd)>>,
 }
 
-impl Reach {
-    fn new(task: Task) -> Reach {
+impl LongPathTree {
+    fn new(task: Task) -> LongPathTree {
         let last = RefCell::new(None);
-        Reach { task, last }
+        LongPathTree { task, last }
     }
 
     fn lstat(&self, path: &[u8]) -> Result<Stat, Errno> {
-        let (dir, name) = self.spot(path)?;
+        let (dir, name) = self.locate(path)?;
         self.task.fstatat(dir, name, AT_SYMLINK_NOFOLLOW)
     }
 
-    /// The extended attributes of what is at a path, with its access control lists.
+    /// The extended attributes at a path, with its access control lists.
     fn xattrs(&self, path: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Errno> {
-        let (dir, name) = self.spot(path)?;
+        let (dir, name) = self.locate(path)?;
         let names = match self.task.listxattrat(dir, name, AT_SYMLINK_NOFOLLOW) {
             Err(Errno::EOPNOTSUPP | Errno::EACCES | Errno::EPERM) => Vec::new(),
             names => names?,
         };
-        // Not every tree lists the access control lists that its files have.
+        // Not every tree lists the access control lists of its files.
         let lists = [AclKind::Access, AclKind::Default].map(AclKind::name);
         let names = names.split(|byte| *byte == 0).chain(lists);
         let mut all = BTreeMap::new();
         for of in names.filter(|of| !of.is_empty()) {
-            let (dir, name) = self.spot(path)?;
+            let (dir, name) = self.locate(path)?;
             match self.task.getxattrat(dir, name, AT_SYMLINK_NOFOLLOW, of) {
                 Ok(value) => drop(all.insert(of.to_vec(), value)),
                 Err(Errno::ENODATA | Errno::EOPNOTSUPP | Errno::EACCES | Errno::EPERM) => {}
@@ -313,8 +318,9 @@ impl Reach {
         Ok(all)
     }
 
-    /// The directory of a path, by descriptor, and the rest of the path; a short path has none.
-    fn spot<'p>(&self, path: &'p [u8]) -> Result<(Fd, &'p [u8]), Errno> {
+    /// The directory of a path as a descriptor, and the rest of the path. A short path has no
+    /// directory.
+    fn locate<'p>(&self, path: &'p [u8]) -> Result<(Fd, &'p [u8]), Errno> {
         if path.len() <= PIECE {
             return Ok((AT_FDCWD, path));
         }
@@ -352,50 +358,50 @@ impl Reach {
     }
 }
 
-/// A change, by the first that became of its name.
-fn first(change: Change, kind: &ChangeKind) -> Change {
+/// A change with the kind of the first event of its name.
+fn with_kind(change: Change, kind: &OverlayChangeKind) -> Change {
     let kind = match kind {
-        ChangeKind::Added => Kind::Added,
-        ChangeKind::Deleted => Kind::Deleted,
-        ChangeKind::Modified => Kind::Modified,
-        ChangeKind::Attributes => Kind::Attributes,
-        ChangeKind::Renamed(from) => Kind::Renamed {
+        OverlayChangeKind::Added => ChangeKind::Added,
+        OverlayChangeKind::Deleted => ChangeKind::Deleted,
+        OverlayChangeKind::Modified => ChangeKind::Modified,
+        OverlayChangeKind::Attributes => ChangeKind::Attributes,
+        OverlayChangeKind::Renamed(from) => ChangeKind::Renamed {
             from: path_of(from),
         },
     };
     Change { kind, ..change }
 }
 
-/// Adds what else became of a name.
-fn join(change: &mut Change, kind: &ChangeKind) {
+/// Adds a further event of the same name.
+fn add_kind(change: &mut Change, kind: &OverlayChangeKind) {
     match (&change.kind, kind) {
-        (Kind::Deleted, ChangeKind::Added) => change.kind = Kind::Modified,
-        (_, ChangeKind::Renamed(from)) => {
-            change.replaces = change.kind == Kind::Deleted;
-            change.kind = Kind::Renamed {
+        (ChangeKind::Deleted, OverlayChangeKind::Added) => change.kind = ChangeKind::Modified,
+        (_, OverlayChangeKind::Renamed(from)) => {
+            change.replaces = change.kind == ChangeKind::Deleted;
+            change.kind = ChangeKind::Renamed {
                 from: path_of(from),
             };
         }
-        (Kind::Attributes, ChangeKind::Modified) => change.kind = Kind::Modified,
+        (ChangeKind::Attributes, OverlayChangeKind::Modified) => change.kind = ChangeKind::Modified,
         _ => {}
     }
-    change.data |= *kind == ChangeKind::Modified || change.kind == Kind::Modified;
+    change.data |= *kind == OverlayChangeKind::Modified || change.kind == ChangeKind::Modified;
 }
 
-fn what(mode: u32) -> What {
+fn file_type_of(mode: u32) -> FileType {
     match mode & mode::S_IFMT {
-        mode::S_IFREG => What::File,
-        mode::S_IFDIR => What::Directory,
-        mode::S_IFLNK => What::Link,
-        _ => What::Other,
+        mode::S_IFREG => FileType::File,
+        mode::S_IFDIR => FileType::Directory,
+        mode::S_IFLNK => FileType::Link,
+        _ => FileType::Other,
     }
 }
 
-fn is_list(name: &[u8]) -> bool {
+fn is_acl(name: &[u8]) -> bool {
     AclKind::of_name(name).is_some()
 }
 
-fn there(found: Result<Stat, Errno>) -> Result<Option<Stat>, Errno> {
+fn if_exists(found: Result<Stat, Errno>) -> Result<Option<Stat>, Errno> {
     match found {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
@@ -407,7 +413,7 @@ fn failed(why: Errno) -> Refusal {
     if why == Errno::E2BIG {
         let text = "there are too many changes to tell: more than 4,000,000, or paths of more than \
             512 MB together; `openpath discard` removes a view";
-        return Refusal::new(text);
+        return Refusal::system(text);
     }
     Refusal::step("the changes cannot be read", why)
 }

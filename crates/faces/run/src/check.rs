@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the rules of a plan can all hold. One that cannot is an error, and never silence.
+//! Checks that the rules of a plan can all hold. A rule that cannot is an error, never ignored.
 //!
 //! # Rules
-//! R1. Of two rules the one of the inner path wins. Two that mean different things at one path are
-//!     refused, and so is one that another leaves without effect.
-//! R2. Nothing holds in what passes: a rule for a path in there is refused. A pattern of names is
-//!     told of, for it holds elsewhere.
-//! R3. No file that steers a run lies where the command can change it, nor does a link on the way
-//!     to one: the command would steer the next run.
+//! R1. Of two rules the one for the inner path wins. Two rules that contradict each other at one
+//!     path are refused, and so is a rule that another one leaves without effect.
+//! R2. No rule holds in what passes: a rule for a path in it is refused. A pattern of names gives a
+//!     warning, because it holds elsewhere.
+//! R3. No file that controls a run, and no link on the way to it, may lie where the command can
+//!     change it: the command would control the next run.
 
 use crate::absent::Absent;
 use crate::limit::Limit;
-use crate::numbers::SHARED;
-use crate::plan::{Extra, Plan, Source, Upper};
+use crate::pid_limit::SHARED;
+use crate::plan::{ExtraMount, Plan, TreeSource, Upper};
 use crate::share::Share;
-use openpath_commit::{PathBytes, Refusal};
+use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use std::path::{Path, PathBuf};
 
-/// A rule of a path.
+/// A rule for a path.
 #[derive(Clone, Copy, Debug)]
 struct Rule<'a> {
-    /// The option that says it.
+    /// The option that sets it.
     option: &'static str,
     path: &'a Path,
 }
@@ -32,34 +32,37 @@ impl std::fmt::Display for Rule<'_> {
 }
 
 impl Plan {
-    /// Finds rules that cannot hold; gives sentences about those that hold in part.
+    /// Checks all rules; returns warnings about those that hold only in part.
     ///
     /// # Errors
     /// The first rule that cannot hold, with the remedy.
     pub fn check(&self) -> Result<Vec<String>, Refusal> {
         let root = Path::new("/");
         let whole = |rule: &Rule<'_>| rule.path == root;
-        let mut all = self.hides().chain(self.others()).chain(self.said_passes());
+        let mut all = self
+            .hides()
+            .chain(self.others())
+            .chain(self.explicit_passes());
         if let Some(rule) = all.find(|rule| whole(rule) && rule.option != "--ro") {
             let text = format!("{rule}: not of the whole tree: name directories in it");
-            return Err(Refusal::new(text));
+            return Err(Refusal::usage(text));
         }
         self.check_limits()?;
         self.check_write_back()?;
         self.check_pairs()?;
         self.check_passes()?;
         let absent = Absent::new(self)?;
-        for rule in self.others().chain(self.said_passes()) {
+        for rule in self.others().chain(self.explicit_passes()) {
             let met = absent.admits(&rule.path.into());
             met.map_err(|_| {
                 let text = "lies in what --hide or --absent says is not there: leave one out";
-                Refusal::new(format!("{rule} {text}"))
+                Refusal::usage(format!("{rule} {text}"))
             })?;
         }
         for pass in Plan::default().pass {
             if absent.admits(&pass).is_err() {
                 let (hiding, path) = (self.hiding(pass.path())?, pass.path().display());
-                return Err(Refusal::new(format!(
+                return Err(Refusal::usage(format!(
                     "{hiding} cannot hold: it means {path} too, which every view has: say less"
                 )));
             }
@@ -67,7 +70,7 @@ impl Plan {
         self.check_patterns(&absent)
     }
 
-    /// Refuses a rule that hides the directory that the command is to start in.
+    /// Refuses a rule that hides the working directory of the command.
     ///
     /// # Errors
     /// There is such a rule.
@@ -75,13 +78,13 @@ impl Plan {
         if Absent::new(self)?.admits(&cwd.into()).is_ok() {
             return Ok(());
         }
-        Err(Refusal::new(format!(
+        Err(Refusal::usage(format!(
             "{} hides the working directory: hide what is in it, or start the run elsewhere",
             self.hiding(cwd)?
         )))
     }
 
-    /// The rule by which a path is not there.
+    /// The rule that hides a path.
     fn hiding(&self, path: &Path) -> Result<String, Refusal> {
         let mut hides = self.hides().filter(|rule| path.starts_with(rule.path));
         if let Some(rule) = hides.next() {
@@ -99,19 +102,20 @@ impl Plan {
         Ok("--absent".to_owned())
     }
 
-    /// Writes that the kernel keeps back where others write to the same files.
+    /// Refuses write-back where others write to the same files.
     fn check_write_back(&self) -> Result<(), Refusal> {
         let Some(rule) = self.shared_writes().filter(|_| self.write_back) else {
             return Ok(());
         };
-        Err(Refusal::new(format!(
+        Err(Refusal::usage(format!(
             "--write-back and {rule}: others may write to the same files: leave one out"
         )))
     }
 
-    /// A rule by which the command writes to files that others write to.
+    /// A rule by which the command writes to files that others write to as well.
     fn shared_writes(&self) -> Option<Rule<'_>> {
-        let shared = |extra: &&Extra| !extra.read_only && matches!(extra.source, Source::Host(_));
+        let shared =
+            |extra: &&ExtraMount| !extra.read_only && matches!(extra.source, TreeSource::Host(_));
         let mut extra = self.extra.iter().filter(shared).map(|extra| Rule {
             option: "--mount",
             path: extra.place.path(),
@@ -121,30 +125,33 @@ impl Plan {
             .or_else(|| extra.next())
     }
 
-    /// Limits that cannot hold.
+    /// Refuses limits that cannot be enforced.
     fn check_limits(&self) -> Result<(), Refusal> {
         for limit in self.limits.all() {
             let found = match limit {
                 Limit::Memory(_) | Limit::Cpu(_) => crate::cgroup::check(*limit),
-                Limit::Pids(_) => crate::numbers::check(self).or_else(|why| {
+                Limit::Pids(_) => crate::pid_limit::check(self).or_else(|why| {
                     let group = crate::cgroup::check(*limit);
                     group.map_err(|other| format!("{why}; {other}"))
                 }),
                 Limit::Time(_) if self.shares(Share::Pid) => Err(SHARED.to_owned()),
                 Limit::Time(_) => Ok(()),
             };
-            found.map_err(|why| Refusal::new(format!("--limit {limit} cannot hold: {why}")))?;
+            found.map_err(|why| {
+                let text = format!("--limit {limit} cannot hold: {why}");
+                Refusal::new(RefusalKind::Unsupported, text)
+            })?;
         }
         Ok(())
     }
 
     /// R1
     fn check_pairs(&self) -> Result<(), Refusal> {
-        let all: Vec<_> = self.others().chain(self.said_passes()).collect();
+        let all: Vec<_> = self.others().chain(self.explicit_passes()).collect();
         for (at, rule) in all.iter().enumerate() {
             let same = |other: &&Rule<'_>| other.path == rule.path;
             let mut others = all[at + 1..].iter().filter(same);
-            // The same twice is once; and a mount may be protected.
+            // The same rule twice counts once, and a mount may be protected.
             let agree = |a: &str, b: &str| match (a, b) {
                 ("--mount", "--mount") => false,
                 ("--ro", "--mount") | ("--mount", "--ro") => true,
@@ -152,7 +159,7 @@ impl Plan {
             };
             if let Some(other) = others.find(|other| !agree(rule.option, other.option)) {
                 let text = format!("{rule} and {} of the same path: keep one", other.option);
-                return Err(Refusal::new(text));
+                return Err(Refusal::usage(text));
             }
         }
         Ok(())
@@ -171,7 +178,7 @@ impl Plan {
             if let Some(pass) = self.pass.iter().find(passes) {
                 let pass = pass.path().display();
                 let text = format!("{rule} cannot hold: {pass} passes, and no rule holds in it");
-                return Err(Refusal::new(text));
+                return Err(Refusal::usage(text));
             }
         }
         Ok(())
@@ -188,7 +195,7 @@ impl Plan {
                     let text = format!(
                         "--absent {pattern} cannot hold: {name} passes, and no rule holds in it"
                     );
-                    return Err(Refusal::new(text));
+                    return Err(Refusal::usage(text));
                 }
                 Some((pattern, false)) if !own.contains(pass) => {
                     told.push(format!(
@@ -207,19 +214,20 @@ impl Plan {
         Ok(told)
     }
 
-    /// Refuses a file that the command can change, in the words of what it is: `path` is absolute.
+    /// Refuses a file that the command could change; `option` names it in the message, and `path`
+    /// is absolute.
     ///
     /// # Errors
-    /// It, or a link on the way to it, lies where changes go to the disk.
+    /// The file, or a link on the way to it, lies where changes go to the disk.
     pub fn check_file(&self, option: &str, path: &Path) -> Result<(), Refusal> {
-        let (links, end) = way(path)?;
+        let (links, end) = walk_links(path)?;
         for (place, what) in links
             .iter()
             .map(|link| (link, "a link on the way to it"))
             .chain([(&end, "it")])
         {
-            if let Some(rule) = self.lets_change(place) {
-                return Err(Refusal::new(format!(
+            if let Some(rule) = self.writable_by(place) {
+                return Err(Refusal::usage(format!(
                     "{option} {}: the command can change {what} ({rule}): put it elsewhere, or \
                      protect it with --ro {}",
                     path.display(),
@@ -230,19 +238,19 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses a path of a rule that leads through a link which the command can change: what it
-    /// leads to was not the user's choice.
+    /// Refuses a rule whose path leads through a link that the command can change: the user did not
+    /// choose the target.
     ///
     /// # Errors
     /// There is such a link.
-    pub fn check_way(&self, option: &str, path: &Path) -> Result<(), Refusal> {
-        let (links, _) = way(path)?;
+    pub fn check_links(&self, option: &str, path: &Path) -> Result<(), Refusal> {
+        let (links, _) = walk_links(path)?;
         let mut links = links
             .iter()
-            .filter_map(|link| Some((link, self.lets_change(link)?)));
+            .filter_map(|link| Some((link, self.writable_by(link)?)));
         match links.next() {
             None => Ok(()),
-            Some((link, rule)) => Err(Refusal::new(format!(
+            Some((link, rule)) => Err(Refusal::usage(format!(
                 "{option} {}: it leads through the link {}, which the command can change ({rule}): \
                  name the directory that it leads to",
                 path.display(),
@@ -251,18 +259,18 @@ impl Plan {
         }
     }
 
-    /// The option by which changes of a path of the host go to the disk, if one does.
-    fn lets_change(&self, path: &Path) -> Option<String> {
+    /// The option by which the command can change a path of the host, if there is one.
+    fn writable_by(&self, path: &Path) -> Option<String> {
         let below = |rule: &Rule<'_>| path.starts_with(rule.path);
-        let rules = self.others().chain(self.said_passes());
+        let rules = self.others().chain(self.explicit_passes());
         let rules = rules.filter(|rule| rule.option != "--mount" && below(rule));
         let innermost = rules.max_by_key(|rule| rule.path.as_os_str().len());
         if let Some(rule) = innermost.filter(|rule| rule.option != "--ro") {
             return Some(rule.to_string());
         }
-        let from = |extra: &&Extra| match &extra.source {
-            Source::Host(source) => !extra.read_only && path.starts_with(source.path()),
-            Source::Overlay {
+        let from = |extra: &&ExtraMount| match &extra.source {
+            TreeSource::Host(source) => !extra.read_only && path.starts_with(source.path()),
+            TreeSource::Overlay {
                 upper: Some(Upper::Directory(dir)),
                 ..
             } => path.starts_with(dir.path()),
@@ -276,7 +284,7 @@ impl Plan {
         rules("--hide", &self.hidden)
     }
 
-    /// What is read only, written through or mounted.
+    /// Rules for paths that are read only, written through or mounted.
     fn others(&self) -> impl Iterator<Item = Rule<'_>> {
         let mounts = self.extra.iter().map(|extra| Rule {
             option: "--mount",
@@ -291,8 +299,8 @@ impl Plan {
         rules("--pass", &self.pass)
     }
 
-    /// What passes beside what passes by itself.
-    fn said_passes(&self) -> impl Iterator<Item = Rule<'_>> {
+    /// What passes besides the defaults.
+    fn explicit_passes(&self) -> impl Iterator<Item = Rule<'_>> {
         let own = Plan::default().pass;
         self.passes()
             .filter(move |rule| !own.iter().any(|own| own.path() == rule.path))
@@ -306,10 +314,10 @@ fn rules<'a>(option: &'static str, paths: &'a [PathBytes]) -> impl Iterator<Item
     })
 }
 
-/// The links on the way of an absolute path, and its end, by paths without links. What does not
-/// exist is itself.
-fn way(path: &Path) -> Result<(Vec<PathBuf>, PathBuf), Refusal> {
-    /// As the kernel has it.
+/// The links on the way of an absolute path, and its end, as paths without links. A missing path
+/// stands for itself.
+fn walk_links(path: &Path) -> Result<(Vec<PathBuf>, PathBuf), Refusal> {
+    /// The limit of the kernel.
     const LINKS_MAX: usize = 40;
     let (mut links, mut at) = (Vec::new(), PathBuf::from("/"));
     let parts = |path: &Path| path.iter().rev().map(ToOwned::to_owned).collect::<Vec<_>>();
@@ -322,7 +330,7 @@ fn way(path: &Path) -> Result<(Vec<PathBuf>, PathBuf), Refusal> {
                 Err(_) => at.push(part),
                 Ok(_) if links.len() == LINKS_MAX => {
                     let text = format!("{}: too many links on the way", path.display());
-                    return Err(Refusal::new(text));
+                    return Err(Refusal::usage(text));
                 }
                 Ok(target) => {
                     links.push(at.join(part));
@@ -336,8 +344,8 @@ fn way(path: &Path) -> Result<(Vec<PathBuf>, PathBuf), Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::way;
-    use crate::plan::{Extra, Plan, Source};
+    use super::walk_links;
+    use crate::plan::{ExtraMount, Plan, TreeSource};
     use openpath_commit::PathBytes;
     use std::path::Path;
 
@@ -352,9 +360,9 @@ mod tests {
     /// `ro`, `rw`, `hide`, further passes, mounts.
     fn plan(rules: [&[&str]; 5]) -> Plan {
         let [ro, rw, hide, pass, mounts] = rules;
-        let extra = |place: &&str| Extra {
+        let extra = |place: &&str| ExtraMount {
             place: at(place),
-            source: Source::Memory { size: None },
+            source: TreeSource::Memory { size: None },
             read_only: false,
         };
         Plan {
@@ -439,9 +447,12 @@ mod tests {
             let checked = plan.check_file("--config", Path::new(&path(fine)));
             assert!(checked.is_ok(), "{fine}");
         }
-        assert!(plan.check_way("--rw", Path::new(&path("way/x"))).is_ok());
-        assert!(plan.check_way("--rw", Path::new(&path("rw/link"))).is_err());
-        let (links, end) = way(Path::new(&path("link"))).unwrap();
+        assert!(plan.check_links("--rw", Path::new(&path("way/x"))).is_ok());
+        assert!(
+            plan.check_links("--rw", Path::new(&path("rw/link")))
+                .is_err()
+        );
+        let (links, end) = walk_links(Path::new(&path("link"))).unwrap();
         assert_eq!(links, ["link", "rw/link"].map(|name| dir.join(name)));
         assert_eq!(end, dir.join("rw/ro/f"));
         std::fs::remove_dir_all(&dir).unwrap();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts this program by another verb, and lends it capabilities.
+//! Starts this program again with an internal verb, and lends it capabilities.
 //!
 //! # Rules
-//! R1. A program that an ordinary user executes has no capabilities, in his own user namespace
-//!     neither, unless they are ambient. They are raised for one start and cleared after it.
+//! R1. A program that an ordinary user executes has no capabilities, even in the user's own user
+//!     namespace, unless they are ambient. They are raised for one start and cleared afterwards.
 
 use crate::wire::Wire;
 use openpath_commit::Refusal;
@@ -15,18 +15,18 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-/// This program, also after its file was replaced.
+/// This program, even after its file was replaced.
 const SELF: &str = "/proc/self/exe";
 
-/// A process of this program, and the socket by which it is spoken to.
+/// A process of this program, and the socket to it.
 pub(crate) struct Child {
     pub(crate) pid: Pid,
     pub(crate) wire: Wire,
 }
 
 impl Child {
-    /// Starts this program by `verb` and the words after it; one end of a wire is its standard
-    /// input. `at_root` starts it in the root directory.
+    /// Starts this program with `verb` and the words after it. Its standard input is one end of a
+    /// wire. `at_root` starts it in the root directory.
     pub(crate) fn start(
         verb: &str,
         rest: &[OsString],
@@ -46,21 +46,21 @@ impl Child {
         let child = command.stdin(theirs).stdout(stdout).spawn();
         let child = child.map_err(failed)?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| Refusal::new("a process without a number"))?;
+        let pid = pid.ok_or_else(|| Refusal::system("a process without a number"))?;
         Ok(Child { pid, wire })
     }
 
-    /// Kills it and takes its status.
+    /// Kills it and reaps it.
     pub(crate) fn kill(self) {
         rustix::process::kill_process(self.pid, rustix::process::Signal::KILL).ok();
         wait(self.pid);
     }
 }
 
-/// Takes the status of a child that ends by itself.
+/// Reaps a child that ends by itself.
 pub(crate) fn wait(pid: Pid) {
     let ended = || rustix::process::waitpid(Some(pid), WaitOptions::empty());
-    // Any error but an interrupt says that there is nothing to take.
+    // Any error but an interrupt means that there is nothing to reap.
     rustix::io::retry_on_intr(ended).ok();
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn lend<T>(
     let before = rustix::thread::capabilities(None).map_err(failed)?;
     raise(before, lent).map_err(failed)?;
     let started = start();
-    // What is not inheritable is not ambient either.
+    // A capability that is not inheritable is not ambient either.
     rustix::thread::set_capabilities(None, before).map_err(failed)?;
     started
 }
@@ -87,8 +87,8 @@ fn raise(mut sets: CapabilitySets, lent: CapabilitySet) -> rustix::io::Result<()
     Ok(())
 }
 
-/// Gives up what was lent. Root keeps all: a program that it executes would have it again.
-pub(crate) fn give_up() -> rustix::io::Result<()> {
+/// Drops the lent capabilities. Root keeps all: a program that it executes would get them again.
+pub(crate) fn drop_capabilities() -> rustix::io::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two trees of a view, as `openpath-commit` needs them.
+//! Implements the trait by which `openpath-commit` reads the two trees of a view.
 
 use crate::inspect::Inspect;
-use openpath_commit::{Change, Kept, PathBytes, Refusal, Side, ViewLock, ViewTrees};
+use openpath_commit::{Change, KeptView, PathBytes, Refusal, Side, ViewLock, ViewTrees};
 use openpath_overlay::SidesByPath;
 
-/// What is going to be done to bring a view to the real tree.
+/// A planned commit of a view.
 pub type Commit = openpath_commit::Commit<Inspect>;
 
 impl ViewTrees for Inspect {
-    fn hold(kept: &Kept, held: ViewLock) -> Result<Inspect, Refusal> {
-        Inspect::hold(kept, held)
+    fn open_locked(kept: &KeptView, held: ViewLock) -> Result<Inspect, Refusal> {
+        Inspect::open_locked(kept, held)
     }
 
     fn changes(&self) -> Result<Vec<Change>, Refusal> {

@@ -3,7 +3,7 @@
 
 use crate::plan::Plan;
 use crate::share::Share;
-use openpath_commit::Refusal;
+use openpath_commit::{Refusal, RefusalKind};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -12,12 +12,12 @@ use std::path::Path;
 
 /// POSIX shared memory.
 const SHM: &str = "/dev/shm";
-/// Its size at most, of the machine's memory.
+/// Its maximum size, as a share of the machine's memory.
 const SHM_LIMIT: &CStr = c"mode=1777,size=25%,nr_inodes=65536";
 /// POSIX message queues.
 const MQUEUE: &str = "/dev/mqueue";
 
-/// Mounts what the plan does not share, where the host has such a place.
+/// Mounts what the plan does not share, if the host has such a directory.
 pub(crate) fn mount_own(plan: &Plan) -> Result<(), Refusal> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let mounts = [
@@ -35,10 +35,13 @@ pub(crate) fn mount_own(plan: &Plan) -> Result<(), Refusal> {
             continue;
         }
         rustix::mount::mount(kind, place, kind, flags, options).map_err(|why| {
-            Refusal::new(format!(
-                "{place} cannot be mounted for the view ({why}): use the host's with `--share \
+            Refusal::new(
+                RefusalKind::Unsupported,
+                format!(
+                    "{place} cannot be mounted for the view ({why}): use the host's with `--share \
                  {share}`"
-            ))
+                ),
+            )
         })?;
     }
     Ok(())
@@ -50,7 +53,7 @@ const CHANGE_LINK: u16 = 16;
 const ANSWERED: u16 = 1 | 4;
 /// `NLMSG_ERROR`: the answer, with an error number or 0.
 const ANSWER: u16 = 2;
-/// The loopback device, which a network namespace makes first.
+/// The index of the loopback device, the first one of a network namespace.
 const LOOPBACK: i32 = 1;
 /// `IFF_UP`
 const UP: u32 = 1;
@@ -73,19 +76,19 @@ pub(crate) fn raise_loopback() -> rustix::io::Result<()> {
     }
 }
 
-/// The message that asks for it.
+/// The message that sets the device up.
 fn loopback_up() -> Vec<u8> {
     let length = (HEAD + LINK) as u32;
     let mut message = length.to_ne_bytes().to_vec();
     message.extend(CHANGE_LINK.to_ne_bytes());
     message.extend(ANSWERED.to_ne_bytes());
-    // Sequence and port: one message from one socket needs none.
+    // Sequence number and port, which a single message does not need.
     message.extend([0; 8]);
     // Family, padding and type of the device.
     message.extend([0; 4]);
     message.extend(LOOPBACK.to_ne_bytes());
     message.extend(UP.to_ne_bytes());
-    // Which flags are to change.
+    // The mask of the flags to change.
     message.extend(UP.to_ne_bytes());
     message
 }

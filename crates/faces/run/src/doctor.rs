@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a run is possible here, found out by doing what a run does.
+//! Checks whether a run is possible here, by doing what a run does.
 
 use crate::init::Init;
 use crate::limit::Limit;
 use crate::namespaces::{DEVICE, Namespaces, device};
 use crate::plan::Plan;
-use openpath_commit::Refusal;
+use openpath_commit::{Refusal, RefusalKind};
 use openpath_fuse::Rings;
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Verdict {
     /// As it must be.
     Good,
-    /// A run is possible, and lacks something.
+    /// A run is possible but lacks something.
     Partly,
     /// A run is not possible.
     Bad,
-    /// An earlier check failed that this one stands on.
+    /// Not done, because an earlier check failed.
     Skipped,
 }
 
 /// One check.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Check {
-    /// What was looked at.
+    /// What was checked.
     pub name: &'static str,
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict,
-    /// What was found; if it is bad, with the remedy.
+    /// What was found; if the result is bad, with the remedy.
     pub text: String,
 }
 
-/// Whether a run of this plan is possible here.
+/// Checks whether a run of this plan is possible here.
 ///
-/// The calling process, which must have one thread, is in other namespaces afterwards, with a view
-/// mounted that nobody answers for: it should end then.
+/// The calling process must have one thread. Afterwards it is in other namespaces, with a mounted
+/// view that nothing serves, so it should end.
 #[must_use]
 pub fn doctor(plan: &Plan) -> Vec<Check> {
-    // The last of these looks into `/proc`, where the view is mounted later.
+    // The last one reads `/proc`, which the view covers later.
     let mut checks = vec![kernel(), proc(), limits()];
     let opened = device().map(|_| format!("{DEVICE} can be opened"));
     let has_device = opened.is_ok();
@@ -67,7 +69,7 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     });
     checks.push(rings());
     checks.push(check("terminal", crate::confine::check_terminal()));
-    // A run is possible without.
+    // A run is possible without it.
     checks.push(match crate::confine::check_scope() {
         Ok(text) => check("scopes", Ok(text)),
         Err(text) => partly("scopes", text),
@@ -76,7 +78,7 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     checks
 }
 
-/// A run is possible without, and shows the host's processes then.
+/// A run is possible without it, but shows the host's processes.
 fn own_proc(init: &Init) -> Check {
     match &init.proc {
         Ok(_) => {
@@ -113,21 +115,24 @@ fn check(name: &'static str, found: Result<String, Refusal>) -> Check {
     }
 }
 
-/// open_tree(2) and move_mount(2) are of Linux 5.2, FUSE in user namespaces is older.
+/// open_tree(2) and move_mount(2) came with Linux 5.2; FUSE in user namespaces is older.
 fn kernel() -> Check {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();
-    let version = crate::numbers::version(&release);
+    let version = crate::pid_limit::version(&release);
     let text = format!("Linux {release}");
     let found = if version >= (5, 2) {
         Ok(text)
     } else {
-        Err(Refusal::new(format!("{text}: a run needs 5.2 or later")))
+        Err(Refusal::new(
+            RefusalKind::Unsupported,
+            format!("{text}: a run needs 5.2 or later"),
+        ))
     };
     check("kernel", found)
 }
 
-/// A run is possible without; it is the quicker with.
+/// A run is possible without rings, and faster with them.
 fn rings() -> Check {
     let text = if Rings::are_offered() {
         "the kernel's requests come by rings, on the processor of who asks".to_owned()
@@ -141,15 +146,15 @@ fn rings() -> Check {
     check("rings", Ok(text))
 }
 
-/// A run is possible without; one that asks for a limit that cannot hold is refused.
+/// A run is possible without limits; one that asks for a limit that cannot be enforced is refused.
 fn limits() -> Check {
     let group = |limit: Limit| match crate::cgroup::check(limit) {
         Ok(()) => Ok(format!("--limit {} by a control group", limit.resource())),
         Err(why) => Err((limit.resource(), why.to_string())),
     };
-    let pids = match crate::numbers::supported() {
+    let pids = match crate::pid_limit::supported() {
         Ok(()) => Ok("--limit pids by its pid namespace".to_owned()),
-        // Why the namespace cannot matters only if a group cannot either.
+        // The reason of the namespace matters only if a group cannot do it either.
         Err(why) => group(Limit::Pids(0))
             .map_err(|(resource, other)| (resource, format!("{why}, and {other}"))),
     };
@@ -173,7 +178,7 @@ fn limits() -> Check {
 fn proc() -> Check {
     let found = match std::fs::metadata("/proc/self/ns") {
         Ok(_) => Ok("/proc is mounted".to_owned()),
-        Err(why) => Err(Refusal::new(format!(
+        Err(why) => Err(Refusal::system(format!(
             "/proc is not mounted ({why}): as root, `mount -t proc proc /proc`"
         ))),
     };

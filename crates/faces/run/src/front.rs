@@ -2,87 +2,90 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::cgroup::Group;
-use crate::inside::Inside;
-use crate::left::{self, Callers};
+use crate::left_processes::{self, CallerChildren};
 use crate::limit::Limit;
 use crate::plan::Plan;
-use crate::server_client::{Server, Told};
-use crate::signals::{End, Held, Signals, die};
+use crate::running_command::RunningCommand;
+use crate::server_client::{Reporting, ServerClient};
+use crate::signals::{BlockedSignals, CommandExit, Signals, die};
 use openpath_commit::{ChangeList, Refusal};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::io;
 
-/// Exit status: the limit on time ended the command, as with timeout(1).
+/// Exit status: the time limit ended the command, as with timeout(1).
 const EXPIRED: u8 = 124;
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug)]
-pub struct Ended {
-    end: End,
-    /// Processes that the command left behind, or that had entered the view, and that were ended.
-    pub left: usize,
-    /// What changed.
+#[non_exhaustive]
+pub struct RunOutcome {
+    end: CommandExit,
+    /// How many processes were ended: those that the command left behind, or that had entered the
+    /// view.
+    pub ended_processes: usize,
+    /// The changes.
     pub changes: ChangeList,
-    /// Why it is not known what changed, nor what was lost.
-    pub untold: Option<Refusal>,
-    /// Writes that were kept back, and had no room when they came: their data is lost.
-    pub lost: u64,
-    /// Lines of the log that did not come to be written.
-    pub unlogged: u64,
-    /// The server, which ends now.
+    /// Why the changes and the lost writes are unknown.
+    pub changes_error: Option<Refusal>,
+    /// How many writes of the kernel's write-back found no room: their data is lost.
+    pub lost_writes: u64,
+    /// How many lines of the log were not written.
+    pub lost_log_lines: u64,
+    /// The server, which is about to end.
     server: Option<Pid>,
     /// Limits that ended the command.
-    pub reached: Vec<Limit>,
+    pub limits_reached: Vec<Limit>,
 }
 
-impl Ended {
-    /// A guest of this process, which leaves nobody behind and keeps nothing back.
-    pub(crate) fn here(end: End, changes: ChangeList) -> Ended {
-        Ended {
+impl RunOutcome {
+    /// The outcome of a guest of this process, which leaves no process behind and loses no write.
+    pub(crate) fn in_process(end: CommandExit, changes: ChangeList) -> RunOutcome {
+        RunOutcome {
             end,
-            left: 0,
+            ended_processes: 0,
             changes,
-            untold: None,
-            lost: 0,
-            unlogged: 0,
+            changes_error: None,
+            lost_writes: 0,
+            lost_log_lines: 0,
             server: None,
-            reached: Vec::new(),
+            limits_reached: Vec::new(),
         }
     }
 
-    /// A guest of this process of whose changes nothing is known.
+    /// The outcome of a guest of this process if its changes are unknown.
     #[must_use]
-    pub fn untold(end: End, why: Refusal) -> Ended {
-        Ended {
-            untold: Some(why),
-            ..Ended::here(end, ChangeList::default())
+    pub fn without_changes(end: CommandExit, why: Refusal) -> RunOutcome {
+        RunOutcome {
+            changes_error: Some(why),
+            ..RunOutcome::in_process(end, ChangeList::default())
         }
     }
 
-    /// Ends what is left in the group, and says what the kernel killed for it.
-    fn in_group(mut self, plan: &Plan, group: Option<Group>) -> Ended {
+    /// Ends the processes left in the group, and adds the limit by which the kernel killed the
+    /// command.
+    fn in_group(mut self, plan: &Plan, group: Option<Group>) -> RunOutcome {
         let reached = group.and_then(|group| group.reached(&plan.limits, self.end));
-        self.reached.extend(reached);
+        self.limits_reached.extend(reached);
         self
     }
 
-    /// Dies by the signal that the command died by, or gives its exit status.
+    /// Dies by the signal that killed the command, or returns its exit status.
     #[must_use]
-    pub fn leave(self) -> u8 {
-        // Else a run around this one takes the server for a process that was left.
+    pub fn exit_like_command(self) -> u8 {
+        // Otherwise an outer run would count the server as a process left behind.
         if let Some(server) = self.server {
-            left::wait_until_ending(server);
+            left_processes::wait_until_ending(server);
         }
-        leave(self.end)
+        exit_like(self.end)
     }
 }
 
-/// Dies by the signal that a command died by, or gives its exit status.
-pub(crate) fn leave(end: End) -> u8 {
+/// Dies by the signal that killed a command, or returns its exit status.
+pub(crate) fn exit_like(end: CommandExit) -> u8 {
     match end {
-        End::Exit(code) => code,
-        End::Signal(signal) => die(signal),
+        CommandExit::Exit(code) => code,
+        CommandExit::Signal(signal) => die(signal),
     }
 }
 
@@ -90,28 +93,32 @@ pub(crate) fn leave(end: End) -> u8 {
 ///
 /// # Errors
 /// What kept it from being started, or the server's death.
-pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refusal> {
+pub fn run(
+    plan: &Plan,
+    command: &[OsString],
+    reporting: &Reporting,
+) -> Result<RunOutcome, Refusal> {
     crate::confine::protect()?;
     crate::inherited::check_kept(&plan.keep_fds)?;
     plan.check()?;
-    // Orphans of the command come to this process, which ends them with the view.
+    // Orphans of the command become children of this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
     let plan = &crate::guard::guard(plan)?;
-    let callers = Callers::now();
+    let callers = CallerChildren::now();
     let plan = &Plan {
-        held: crate::mount_flags::places(plan)?,
+        enforced: crate::mount_flags::places(plan)?,
         ..plan.clone()
     };
     // Before any other process is started: this one may have to be alone in its group.
     let group = Group::make(plan)?;
-    let server = Server::start(plan, command, told)?;
+    let server = ServerClient::start(plan, command, reporting)?;
     let started = server
-        .keep(group.as_ref())
-        .and_then(|()| Inside::start(plan, command, &server, group.as_ref()));
+        .send_group(group.as_ref())
+        .and_then(|()| RunningCommand::start(plan, command, &server, group.as_ref()));
     match started {
-        Ok((inside, held)) => {
-            let ended = wait(plan, inside, held, server, &callers);
+        Ok((running, blocked)) => {
+            let ended = wait(plan, running, blocked, server, &callers);
             ended.map(|ended| ended.in_group(plan, group))
         }
         Err(refusal) => {
@@ -123,54 +130,54 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
 
 fn wait(
     plan: &Plan,
-    inside: Inside,
-    held: Held,
-    server: Server,
-    callers: &Callers,
-) -> Result<Ended, Refusal> {
+    running: RunningCommand,
+    blocked: BlockedSignals,
+    server: ServerClient,
+    callers: &CallerChildren,
+) -> Result<RunOutcome, Refusal> {
     let waiting = |why: io::Error| Refusal::step("cannot wait for the command", why);
-    // Nobody lets this process go on where there is no terminal, and the time would not end it.
+    // Without a terminal nothing would continue this process, and the time limit could not end it.
     let stops = plan.limits.time().is_none() || has_terminal();
-    // Only now, so that the command was started with the dispositions that we were started with.
-    let mut signals = Signals::take(stops).map_err(waiting)?;
+    // Only now: the command was started with the dispositions that this process was started with.
+    let mut signals = Signals::install(stops).map_err(waiting)?;
     crate::confine::outlive_limits().map_err(waiting)?;
-    drop(held);
-    let (who, end) = signals.wait(inside.command, server.pid).map_err(waiting)?;
-    signals.let_go().map_err(waiting)?;
+    drop(blocked);
+    let (who, end) = signals.wait(running.command, server.pid).map_err(waiting)?;
+    signals.stop_forwarding().map_err(waiting)?;
     if who == server.pid {
-        inside.kill();
+        running.kill();
         callers.end_others(server.pid);
-        return Err(Server::died());
+        return Err(ServerClient::died());
     }
-    // Then the command ended because nothing could be read any more: that was first.
-    let died = left::is_ending(server.pid);
-    let left = inside.end();
+    // If the server died first, the command ended because it could read nothing any more.
+    let died = left_processes::is_ending(server.pid);
+    let left = running.end();
     let time = plan.limits.time().filter(|_| left.expired);
     let left = left.processes + callers.end_others(server.pid);
     if died {
-        return Err(Server::died());
+        return Err(ServerClient::died());
     }
-    // The command ran, and ended as it did, whatever is known of its changes.
+    // The command ran, and its status counts whatever is known of its changes.
     let pid = server.pid;
     let mut ended = match server.finish() {
-        Ok((changes, rest)) => Ended {
-            left: rest.ended,
-            lost: rest.lost,
-            unlogged: rest.unlogged,
+        Ok((changes, rest)) => RunOutcome {
+            ended_processes: rest.ended,
+            lost_writes: rest.lost_writes,
+            lost_log_lines: rest.lost_log_lines,
             server: Some(pid),
-            ..Ended::here(end, changes)
+            ..RunOutcome::in_process(end, changes)
         },
-        Err(why) => Ended::untold(end, why),
+        Err(why) => RunOutcome::without_changes(end, why),
     };
-    ended.left += left;
+    ended.ended_processes += left;
     if let Some(time) = time {
-        ended.end = End::Exit(EXPIRED);
-        ended.reached.push(Limit::Time(time));
+        ended.end = CommandExit::Exit(EXPIRED);
+        ended.limits_reached.push(Limit::Time(time));
     }
     Ok(ended)
 }
 
-/// Whether this process has a terminal, in which somebody can let it go on.
+/// Whether this process has a terminal from which a user can continue it.
 fn has_terminal() -> bool {
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
     rustix::fs::open("/dev/tty", flags, Mode::empty()).is_ok()

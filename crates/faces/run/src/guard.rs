@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What openpath keeps for its user is out of reach of every command: the directory of named views
-//! and those of the sockets of running servers.
+//! Keeps the directory of named views, and the directories with the sockets of running servers, out
+//! of reach of every command.
 //!
 //! # Rules
 //! R1. A command that could write there would forge views, which a commit takes to the real tree,
-//!     or answer in place of a server. So neither is in a view, by any path, and nothing can be
-//!     made there.
-//! R2. Rules of names end at what passes (`--pass`), which is a mount of the host: there an empty
-//!     mount that cannot be written to covers the directory.
+//!     or answer in place of a server. So these directories are hidden in a view at every path, and
+//!     cannot be made there.
+//! R2. Rules of names do not hold in what passes (`--pass`), which is a mount of the host. There an
+//!     empty read-only mount covers the directory.
 
-use crate::plan::{Plan, Source};
+use crate::plan::{Plan, TreeSource};
 use crate::spec;
 use openpath_commit::{PathBytes, Refusal};
 use rustix::fd::OwnedFd;
@@ -21,28 +21,28 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// A mount goes from one descriptor to another.
+/// Moves a mount from one descriptor to another.
 const WHOLE: MoveMountFlags =
     MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH.union(MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH);
 
 /// The directories that are kept out of reach, whether or not they exist.
 pub(crate) fn own_dirs() -> Vec<PathBuf> {
-    let all = openpath_commit::own_state().into_iter();
+    let all = openpath_commit::state_dir().into_iter();
     let all = all.chain(crate::live::own_dirs());
-    let mut all: Vec<_> = all.map(|dir| settled(&dir)).collect();
+    let mut all: Vec<_> = all.map(|dir| resolve_existing(&dir)).collect();
     all.sort();
     all.dedup();
     all
 }
 
-/// The plan with these directories out of reach.
+/// The plan with these directories hidden or masked.
 ///
 /// # Errors
-/// One of them, or a part of one, is to pass.
+/// One of them, or a part of one, would pass.
 pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
     let mut plan = plan.clone();
     for dir in own_dirs() {
-        for place in places(&plan, &dir) {
+        for place in view_paths(&plan, &dir) {
             let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
             if let Some(pass) = plan.pass.iter().find(inside) {
                 if *pass == place {
@@ -50,11 +50,11 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
                     let text = format!(
                         "{pass} cannot pass: it is in {dir}, which openpath keeps to itself"
                     );
-                    return Err(Refusal::new(text));
+                    return Err(Refusal::usage(text));
                 }
                 make(&dir).map_err(|why| {
                     let (pass, dir) = (pass.path().display(), dir.display());
-                    Refusal::new(format!(
+                    Refusal::usage(format!(
                         "{pass} cannot pass: {dir} in it, which openpath keeps to itself, cannot \
                          be made ({why}): make it, or let less pass"
                     ))
@@ -68,8 +68,8 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
     Ok(plan)
 }
 
-/// Makes a directory that is not there, with those above it: what does not exist cannot be covered,
-/// and the command could make it. One that this user may not make the command cannot make either.
+/// Makes a missing directory, with those above it. A directory that does not exist cannot be
+/// covered, and the command could make it. If this user may not make it, the command cannot either.
 fn make(dir: &Path) -> io::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.or_else(|why| match Errno::from_io_error(&why) {
@@ -78,7 +78,7 @@ fn make(dir: &Path) -> io::Result<()> {
     })
 }
 
-/// Covers what is below something that passes (R2). The view is the root of this process.
+/// Covers the guarded directories below what passes (R2). The view is the root of this process.
 pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
     for place in &plan.masked {
         let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
@@ -92,8 +92,8 @@ pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Mounts each directory between these two upon itself, for else the command could rename it and
-/// make the path anew.
+/// Binds each directory between these two to itself; otherwise the command could rename it and make
+/// the path anew.
 fn pin(top: &Path, path: &Path) -> rustix::io::Result<()> {
     let between = path.ancestors().skip(1);
     let mut between: Vec<_> = between.take_while(|dir| *dir != top).collect();
@@ -112,7 +112,7 @@ fn pin(top: &Path, path: &Path) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Opens a directory; `None` if it is not there, or is not ours.
+/// Opens a directory; `None` if it does not exist or this user may not open it.
 fn directory(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
@@ -122,7 +122,7 @@ fn directory(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
 }
 
 fn cover(path: &Path) -> rustix::io::Result<()> {
-    // One that could not be made the command cannot make either.
+    // If it could not be made, the command cannot make it either.
     let Some(dir) = directory(path)? else {
         return Ok(());
     };
@@ -140,7 +140,7 @@ fn cover(path: &Path) -> rustix::io::Result<()> {
 }
 
 /// The path without links, as far as it exists.
-fn settled(path: &Path) -> PathBuf {
+fn resolve_existing(path: &Path) -> PathBuf {
     let mut ways = path.ancestors();
     let found = ways.find_map(|above| Some((above, above.canonicalize().ok()?)));
     match found {
@@ -152,14 +152,14 @@ fn settled(path: &Path) -> PathBuf {
     }
 }
 
-/// Where in the view a directory of the host is: by its own path, where what is done may be taken
-/// for this user's later; and by those of the directories that are changed on the disk, which may
-/// be other names of it or of one above it.
-pub(crate) fn places(plan: &Plan, dir: &Path) -> Vec<PathBytes> {
+/// The paths in the view at which a directory of the host appears. Its own path is one, because
+/// what is done there may later be committed for this user. The others lie in directories that are
+/// changed on the disk, which may be other names of it or of a directory above it.
+pub(crate) fn view_paths(plan: &Plan, dir: &Path) -> Vec<PathBytes> {
     let same = plan.write_through.iter().chain(&plan.pass);
     let extra = plan.extra.iter().filter(|extra| !extra.read_only);
     let extra = extra.filter_map(|extra| match &extra.source {
-        Source::Host(source) => Some((source, &extra.place)),
+        TreeSource::Host(source) => Some((source, &extra.place)),
         _ => None,
     });
     let all = same.map(|path| (path, path)).chain(extra);
@@ -170,7 +170,7 @@ pub(crate) fn places(plan: &Plan, dir: &Path) -> Vec<PathBytes> {
     std::iter::once(dir.into()).chain(found).collect()
 }
 
-/// What leads from `above` to `path`, if it is the same directory as one on the way there.
+/// The rest of `path` below `above`, if a directory on the way is the same as `above`.
 fn below<'a>(path: &'a Path, above: &Path) -> Option<&'a Path> {
     let which = |path: &Path| {
         let stat = rustix::fs::stat(path).ok()?;

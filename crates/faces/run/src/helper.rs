@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The helper: makes the namespaces, starts the first processes in them and mounts the view.
 //!
-//! It stays outside the view's pid namespace, and ends when the view is the root. The processes
-//! that it has started are children of the front from then on, for the front is a subreaper.
+//! It stays outside the view's pid namespace, and ends when the view is the root. Its children then
+//! become children of the front, which is a subreaper.
 
 use crate::namespaces::Namespaces;
 use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-/// Prepares the view that the front, at standard input, tells, and a process that will become
-/// `command` in it; gives an exit status if it cannot, and the front says why.
+/// Prepares the view that the front, at standard input, describes, and a process that will become
+/// `command` in it. Returns an exit status if it cannot; the front prints why.
 ///
 /// # Errors
 /// There is no front.
@@ -24,7 +24,7 @@ pub fn enter(command: &[OsString]) -> Result<ExitCode, Refusal> {
     let (message, code) = match attempt(&wire, command) {
         Ok(no_proc) => (FromHelper::Entered { no_proc }, ExitCode::SUCCESS),
         Err(refusal) => {
-            let code = ExitCode::from(refusal.code);
+            let code = ExitCode::from(refusal.exit_code());
             (FromHelper::Refused(refusal), code)
         }
     };
@@ -36,19 +36,19 @@ pub fn enter(command: &[OsString]) -> Result<ExitCode, Refusal> {
 fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal> {
     let plan = match wire.recv().map_err(lost)? {
         Some((ToHelper::Mount(plan), _)) => plan,
-        _ => return Err(Refusal::new("this verb is for openpath itself")),
+        _ => return Err(Refusal::usage("this verb is for openpath itself")),
     };
     let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command))?;
     crate::confine::protect()?;
-    let entered = bring_about(wire, &plan, namespaces, &stage);
+    let entered = set_up_view(wire, &plan, namespaces, &stage);
     if entered.is_err() {
-        // The first process of a pid namespace ends with its socket, and this one with that.
+        // The first process of a pid namespace ends when its socket closes, and this one follows.
         stage.kill();
     }
     entered
 }
 
-fn bring_about(
+fn set_up_view(
     wire: &Wire,
     plan: &Plan,
     namespaces: Namespaces,
@@ -69,16 +69,17 @@ fn bring_about(
     let mapped = namespaces.is_mapped();
     let mounted = FromHelper::Mounted(Mounted { mapped, device });
     send(&mounted, fuse.as_fd())?;
-    // Whoever holds it keeps the view from ending with the server.
+    // An open copy of it would keep the view alive after the server.
     drop(fuse);
     let Some((ToHelper::Enter, _)) = wire.recv().map_err(lost)? else {
-        return Err(Refusal::new("the front is gone"));
+        return Err(Refusal::system("the front is gone"));
     };
-    let (unheld, no_proc) = namespaces.enter(plan)?;
-    if !unheld.is_empty() {
-        wire.send(&FromHelper::Unheld(unheld), None).map_err(lost)?;
+    let (unenforced, no_proc) = namespaces.enter(plan)?;
+    if !unenforced.is_empty() {
+        wire.send(&FromHelper::Unenforced(unenforced), None)
+            .map_err(lost)?;
         let Some((ToHelper::Enter, _)) = wire.recv().map_err(lost)? else {
-            return Err(Refusal::new("the front is gone"));
+            return Err(Refusal::system("the front is gone"));
         };
     }
     Ok(no_proc)

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first process of a view's pid namespace.
 //!
-//! It mounts a `/proc` of the namespace, reaps orphans, and ends what is left when the command is
-//! gone. Its own end kills all members of the namespace, whatever mounts they have made or
-//! detached.
+//! It mounts a `/proc` of the namespace, reaps orphans, and ends the remaining processes when the
+//! command is gone. Its own end kills all members of the namespace, whatever mounts they have made
+//! or detached.
 //!
 //! # States
-//! Started (by the helper) -> told to begin -> offered its `/proc` -> reaps -> asked to end what is
-//! left, or the front is gone, or the time is over -> exits.
+//! Started (by the helper) -> told to begin -> has offered its `/proc` -> reaps -> is asked to end
+//! the rest, or the front is gone, or the time is over -> exits.
 //!
 //! # Rules
-//! R1. The front holds the only other end of its socket. When that closes it exits, and so all
+//! R1. The front holds the only other end of its socket. When that closes the init exits, so all
 //!     members are killed with the front.
-//! R2. Signals with their default action do not reach it: neither those from inside nor those of
-//!     the terminal. It has a session of its own and cannot be traced by the view's user.
+//! R2. Signals with their default action do not reach it, neither from inside nor from the
+//!     terminal. It has a session of its own, and the view's user cannot trace it.
 //! R3. It looks for members in the `/proc` that it has mounted itself and holds open, never by a
-//!     path that a member can mount over.
-//! R4. A limit on time is held here and not by the front, which a member can stop by stopping the
-//!     command. Whatever a member does, it does not outlive this process.
+//!     path that a member could mount over.
+//! R4. The time limit is enforced here and not by the front, which a member can stop by stopping
+//!     the command. No member can outlive this process.
 
-use crate::child::{Child, give_up, lend};
-use crate::ending::{Ending, end_all};
-use crate::left::shows_ending;
+use crate::child::{Child, drop_capabilities, lend};
+use crate::left_processes::shows_ending;
 use crate::plan::{FromInit, ToInit};
+use crate::terminate::{ProcessSet, terminate_all};
 use crate::wire::Wire;
 use nix::sys::signal::{SigSet, Signal as Caught};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -41,10 +41,10 @@ use std::time::{Duration, Instant};
 /// Between two looks at the members.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// An init that was started, as seen by the process that started it.
+/// A started init, as its parent sees it.
 pub(crate) struct Init {
     pub(crate) child: Child,
-    /// The mount of `/proc` that it offers; without one the reason.
+    /// The mount of `/proc` that it offers, or why there is none.
     pub(crate) proc: Result<OwnedFd, String>,
 }
 
@@ -57,9 +57,9 @@ impl Init {
         })
     }
 
-    /// Has it begin, with a limit on the processes of its namespace, and waits for its mount of
-    /// `/proc`. The command's process is there already.
-    pub(crate) fn of(child: Child, pids: Option<u32>) -> Result<Init, Refusal> {
+    /// Tells it to begin, with a limit on the processes of its namespace, and waits for its mount
+    /// of `/proc`. The command's process exists already.
+    pub(crate) fn begin(child: Child, pids: Option<u32>) -> Result<Init, Refusal> {
         let lost = |why: io::Error| Refusal::step("lost the first process of the view", why);
         let begin = ToInit::Begin { pids };
         child.wire.send(&begin, None).map_err(lost)?;
@@ -67,20 +67,20 @@ impl Init {
             Some((FromInit::Proc(None), Some(mount))) => Ok(mount),
             Some((FromInit::Proc(Some(why)), _)) => Err(why),
             Some((FromInit::Failed(refusal), _)) => return Err(refusal),
-            _ => return Err(Refusal::new("the first process of the view has ended")),
+            _ => return Err(Refusal::system("the first process of the view has ended")),
         };
         Ok(Init { child, proc })
     }
 }
 
-/// Is the first process of a pid namespace until the front is gone or has asked it to end.
+/// Runs as the first process of a pid namespace until the front is gone or asks it to end.
 ///
 /// # Errors
 /// It has no front, or cannot wait for it.
 pub fn init() -> Result<(), Refusal> {
     let wire = Wire::inherited().map_err(|why| Refusal::step("standard input", why))?;
     if rustix::process::getpid() != Pid::INIT {
-        return Err(Refusal::new("this verb is for openpath itself"));
+        return Err(Refusal::usage("this verb is for openpath itself"));
     }
     let done = attempt(&wire);
     if let Err(refusal) = &done {
@@ -94,47 +94,47 @@ fn attempt(wire: &Wire) -> Result<(), Refusal> {
     crate::confine::protect()?;
     rustix::process::setsid().map_err(|why| Refusal::step("session", why))?;
     let Some((ToInit::Begin { pids }, _)) = wire.recv().map_err(lost)? else {
-        return Err(Refusal::new("the helper is gone"));
+        return Err(Refusal::system("the helper is gone"));
     };
     let members = match mount_proc() {
         Ok(mount) => {
-            let members = Members::of_mount(mount.as_fd(), pids)?;
+            let members = NamespaceMembers::of_mount(mount.as_fd(), pids)?;
             wire.send(&FromInit::Proc(None), Some(mount.as_fd()))
                 .map_err(lost)?;
             members
         }
         Err(why) => {
-            let members = Members::of_host(pids)?;
+            let members = NamespaceMembers::of_host(pids)?;
             wire.send(&FromInit::Proc(Some(why.to_string())), None)
                 .map_err(lost)?;
             members
         }
     };
-    give_up().map_err(|why| Refusal::step("capabilities", why))?;
+    drop_capabilities().map_err(|why| Refusal::step("capabilities", why))?;
     serve(wire, &members)
 }
 
-/// Reaps until it is to end.
-fn serve(wire: &Wire, members: &Members) -> Result<(), Refusal> {
+/// Reaps orphans until it is to end.
+fn serve(wire: &Wire, members: &NamespaceMembers) -> Result<(), Refusal> {
     let lost = |why: io::Error| Refusal::step("lost the front", why);
-    let orphans = Orphans::new().map_err(lost)?;
+    let reaper = OrphanReaper::new().map_err(lost)?;
     let mut deadline = None;
     loop {
-        if !orphans.wait(wire, deadline).map_err(lost)? {
-            // R4. The front, which may be stopped, reads it when it goes on.
+        if !reaper.wait(wire, deadline).map_err(lost)? {
+            // R4. The front may be stopped, and reads this when it continues.
             wire.send(&FromInit::Expired, None).map_err(lost)?;
             members.end();
             return Ok(());
         }
-        if !wire.has_news().map_err(lost)? {
+        if !wire.is_readable().map_err(lost)? {
             continue;
         }
         match wire.recv().map_err(lost)? {
-            Some((ToInit::Clock(millis), _)) => {
+            Some((ToInit::TimeLimit(millis), _)) => {
                 deadline = Some(Instant::now() + Duration::from_millis(millis));
             }
             Some((ToInit::Begin { .. }, _)) => {
-                return Err(Refusal::new("unexpected message from the front"));
+                return Err(Refusal::system("unexpected message from the front"));
             }
             Some((ToInit::End, _)) => {
                 let ended = members.end();
@@ -147,7 +147,7 @@ fn serve(wire: &Wire, members: &Members) -> Result<(), Refusal> {
     }
 }
 
-/// A `/proc` of this process's pid namespace, mounted nowhere yet.
+/// A `/proc` of this process's pid namespace, not attached to any path yet.
 fn mount_proc() -> rustix::io::Result<OwnedFd> {
     let proc = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(proc.as_fd())?;
@@ -157,19 +157,19 @@ fn mount_proc() -> rustix::io::Result<OwnedFd> {
     rustix::mount::fsmount(proc.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, restricted)
 }
 
-/// Takes in children that have ended.
-struct Orphans(SignalFd);
+/// Reaps children.
+struct OrphanReaper(SignalFd);
 
-impl Orphans {
-    fn new() -> io::Result<Orphans> {
-        let mut told = SigSet::empty();
-        told.add(Caught::SIGCHLD);
-        told.thread_block()?;
+impl OrphanReaper {
+    fn new() -> io::Result<OrphanReaper> {
+        let mut signals = SigSet::empty();
+        signals.add(Caught::SIGCHLD);
+        signals.thread_block()?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        Ok(Orphans(SignalFd::with_flags(&told, flags)?))
+        Ok(OrphanReaper(SignalFd::with_flags(&signals, flags)?))
     }
 
-    /// Returns when the front has something to say, or at the deadline with false; reaps meanwhile.
+    /// Reaps until the front has sent something (true) or the deadline is over (false).
     fn wait(&self, wire: &Wire, deadline: Option<Instant>) -> io::Result<bool> {
         loop {
             let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
@@ -201,32 +201,32 @@ fn reap() {
 }
 
 /// The other processes of the namespace.
-struct Members {
+struct NamespaceMembers {
     /// A `/proc`.
     list: OwnedFd,
-    /// Words of `NSpid` up to this namespace's, in the host's `/proc`; without it the list is of
-    /// this namespace alone.
+    /// The number of words of `NSpid` up to this namespace, if the list is the host's `/proc`; none
+    /// if the list is of this namespace alone.
     level: Option<usize>,
 }
 
-impl Members {
-    /// By a `/proc` of this namespace, which gets a limit on its processes.
-    fn of_mount(mount: BorrowedFd<'_>, pids: Option<u32>) -> Result<Members, Refusal> {
+impl NamespaceMembers {
+    /// Lists a `/proc` of this namespace, and limits its processes.
+    fn of_mount(mount: BorrowedFd<'_>, pids: Option<u32>) -> Result<NamespaceMembers, Refusal> {
         let list = open_dir(mount, ".").map_err(|why| Refusal::step("/proc", why))?;
-        limit(&list, pids)?;
-        Ok(Members { list, level: None })
+        limit_pids(&list, pids)?;
+        Ok(NamespaceMembers { list, level: None })
     }
 
-    /// By the host's.
-    fn of_host(pids: Option<u32>) -> Result<Members, Refusal> {
+    /// Lists the host's `/proc`.
+    fn of_host(pids: Option<u32>) -> Result<NamespaceMembers, Refusal> {
         let failed = |why: Errno| Refusal::step("/proc", why);
         let list = open_dir(rustix::fs::CWD, "/proc").map_err(failed)?;
-        limit(&list, pids)?;
+        limit_pids(&list, pids)?;
         let level = names_of(&list, "self").map(|own| own.len());
-        Ok(Members { list, level })
+        Ok(NamespaceMembers { list, level })
     }
 
-    /// All that have not begun to end: the end of this process waits for the others.
+    /// All members that are not exiting: the exit of this process waits for the others.
     fn living(&self) -> Vec<Pid> {
         let Ok(entries) = Dir::read_from(&self.list) else {
             return Vec::new();
@@ -261,13 +261,13 @@ impl Members {
         space("self").is_some_and(|own| space(name) == Some(own))
     }
 
-    /// Asks all to end, and kills those that have not after a while; how many there were.
+    /// Asks all members to end, kills them after a while, and returns how many there were.
     fn end(&self) -> usize {
-        end_all(self, PAUSE)
+        terminate_all(self, PAUSE)
     }
 }
 
-impl Ending for Members {
+impl ProcessSet for NamespaceMembers {
     type Process = Pid;
 
     fn all(&self) -> Vec<(Pid, Pid)> {
@@ -275,13 +275,13 @@ impl Ending for Members {
         self.living().into_iter().map(|pid| (pid, pid)).collect()
     }
 
-    fn tell(&self, process: &Pid, signal: Signal) {
+    fn signal(&self, process: &Pid, signal: Signal) {
         rustix::process::kill_process(*process, signal).ok();
     }
 }
 
-fn limit(proc: &OwnedFd, pids: Option<u32>) -> Result<(), Refusal> {
-    pids.map_or(Ok(()), |count| crate::numbers::hold(proc.as_fd(), count))
+fn limit_pids(proc: &OwnedFd, pids: Option<u32>) -> Result<(), Refusal> {
+    pids.map_or(Ok(()), |count| crate::pid_limit::hold(proc.as_fd(), count))
 }
 
 fn open_dir(dir: BorrowedFd<'_>, path: &str) -> rustix::io::Result<OwnedFd> {
@@ -295,7 +295,7 @@ fn names_of(list: &OwnedFd, name: &str) -> Option<Vec<i32>> {
     numbers(&read(list, name, "status")?)
 }
 
-/// What a `/proc` says of a process, whose name may be any bytes.
+/// Reads a file of a process in a `/proc`; the name of a process may be any bytes.
 fn read(list: &OwnedFd, name: &str, what: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let path = format!("{name}/{what}");
@@ -323,7 +323,7 @@ mod tests {
     use super::numbers;
 
     #[test]
-    fn ended_processes_are_no_members() {
+    fn exited_processes_are_not_members() {
         let status = "Name:\tNSpid: x\nState:\tS (sleeping)\nNSpid:\t4711\t2\n";
         assert_eq!(numbers(status), Some(vec![4711, 2]));
         assert_eq!(numbers(&status.replace("S (sleeping)", "Z (zombie)")), None);

@@ -1,48 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kept view, looked at while nobody runs in it.
+//! A kept view, read while no command runs in it.
 
-use crate::changes::Compare;
+use crate::changes::TreeComparison;
 use crate::plan::Plan;
-use crate::view::{How, View};
+use crate::view::{View, ViewOptions};
 use openpath_abi::Errno;
-use openpath_commit::{Change, Kept, PathBytes, Refusal, Side, ViewLock, path_of, text_of};
+use openpath_commit::{Change, KeptView, PathBytes, Refusal, Side, ViewLock, path_of, printable};
 use openpath_overlay::SidesByPath;
+use std::fmt;
 
-/// A kept view and the real tree beside it. Nobody can use the view meanwhile.
+/// A kept view and the real tree. No other process can use the view meanwhile.
 pub struct Inspect {
-    compare: Compare,
+    compare: TreeComparison,
     view: View,
+}
+
+impl fmt::Debug for Inspect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inspect").finish_non_exhaustive()
+    }
 }
 
 impl Inspect {
     /// Opens a view.
     ///
     /// # Errors
-    /// Someone uses it; it cannot be read.
-    pub fn open(kept: &Kept) -> Result<Inspect, Refusal> {
-        let held = openpath_commit::take_held(kept.at())?;
-        Inspect::hold(kept, held)
+    /// Another process uses it; it cannot be read.
+    pub fn open(kept: &KeptView) -> Result<Inspect, Refusal> {
+        let held = openpath_commit::lock_view_dir(kept.view_dir())?;
+        Inspect::open_locked(kept, held)
     }
 
     /// Opens a view that is locked by this process.
-    pub(crate) fn hold(kept: &Kept, held: ViewLock) -> Result<Inspect, Refusal> {
+    pub(crate) fn open_locked(kept: &KeptView, held: ViewLock) -> Result<Inspect, Refusal> {
         let mut plan = Plan::default();
-        plan.keep(kept);
+        plan.keep_changes_in(kept);
         let plan = crate::guard::guard(&plan)?;
-        let view = View::hold(&plan, Some(held), &How::default())?;
+        let view = View::open_locked(&plan, Some(held), &ViewOptions::default())?;
         Ok(Inspect {
             compare: view.compare()?,
             view,
         })
     }
 
-    /// Lets go of the view, and keeps its lock.
+    /// Releases the view and returns its lock.
     pub(crate) fn close(self) -> Option<ViewLock> {
         drop(self.compare);
         self.view.close()
     }
 
-    /// What changed, in the order of a walk.
+    /// The changes, in the order of a walk.
     ///
     /// # Errors
     /// It cannot be read.
@@ -50,24 +57,24 @@ impl Inspect {
         self.compare.all()
     }
 
-    /// As [`Compare::sides`].
+    /// As [`TreeComparison::sides`].
     pub(crate) fn sides(&self) -> &SidesByPath {
         self.compare.sides()
     }
 
-    /// Where a path of the view is in the real tree: elsewhere, if a directory above it was
-    /// renamed. The changes must have been asked for.
+    /// The path in the real tree of a path of the view, which differs if a directory above it was
+    /// renamed. [`Inspect::changes`] must have been called.
     ///
     /// # Errors
-    /// It cannot be found out.
+    /// The real tree cannot be read.
     pub fn place(&self, path: &PathBytes) -> Result<PathBytes, Refusal> {
-        let said = |why| Refusal::step(&text_of(path.bytes()), why);
+        let said = |why| Refusal::step(&printable(path.bytes()), why);
         let path = self.compare.place(path.bytes()).map_err(said)?;
         Ok(path_of(&path))
     }
 
-    /// The data of a regular file, or where a symbolic link leads; `None` of a longer one than
-    /// `max` bytes, of what is neither, and of what this user may not read.
+    /// The data of a regular file, or the target of a symbolic link. `None` if it is longer than
+    /// `max` bytes, of another type, or not readable for this user.
     ///
     /// # Errors
     /// It cannot be read for another reason.
@@ -77,7 +84,7 @@ impl Inspect {
         path: &PathBytes,
         max: usize,
     ) -> Result<Option<Vec<u8>>, Refusal> {
-        let said = |why| Refusal::step(&text_of(path.bytes()), why);
+        let said = |why| Refusal::step(&printable(path.bytes()), why);
         match self.compare.data(side, path.bytes(), max) {
             Err(Errno::EACCES | Errno::EPERM) => Ok(None),
             data => data.map_err(said),

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A further command in a view that runs.
+//! Runs a further command in a running view.
 //!
 //! The command is a child in the view's namespaces. This process stays outside, waits for it,
-//! passes signals on, stops with it and ends as it ends. The command belongs to the view with all
-//! that it leaves behind: when the view's first command is gone, what is still there is ended.
+//! forwards signals, stops with it and ends as it ends. The command belongs to the view, with all
+//! processes that it leaves behind: they are ended when the view's first command is gone.
 //!
 //! # Kernel analogue
-//! setns(2), as nsenter(1) uses it; a pid namespace holds for children alone.
+//! setns(2), as nsenter(1) uses it; a pid namespace applies to children only.
 //!
 //! # Rules
-//! R1. The superuser enters another user's view as that user, with his group and no other, before
-//!     anything of his is touched: who serves a view shows its programs as he likes.
-//! R2. Nothing of the superuser's goes in then but the standard streams. The command has a terminal
-//!     of its own ([`relay`]), a session keyring of its own, an environment of a few variables and
-//!     no other open file, and shares nothing with the host, whatever the view's server says.
+//! R1. Root enters another user's view as that user, with the user's group and no other, before it
+//!     touches anything of the view: the server of the view may show any programs.
+//! R2. Then nothing of root's goes in but the standard streams. The command has a terminal of its
+//!     own ([`relay`]), a session keyring of its own, an environment of a few variables and no
+//!     other open file. It shares nothing with the host, whatever the view's server says.
 //! R3. This process never enters the view's mounts. It has capabilities in the view's user
-//!     namespace and cannot be traced, so that no process of the view looks through its
-//!     `/proc/PID/root`. A change of credentials takes that back where the kernel is set so
-//!     (`fs.suid_dumpable`), so it is set again after each.
-//! R4. The command has a Landlock domain of its own, for no process can enter another's: abstract
-//!     sockets and tracing end at it. It sends signals to all processes of the view, which must be
-//!     able to be ended from here.
+//!     namespace and cannot be traced, so that no process of the view can look through its
+//!     `/proc/PID/root`. A change of credentials can reset that (`fs.suid_dumpable`), so it is set
+//!     again after each.
+//! R4. The command has a Landlock domain of its own, because no process can enter that of another.
+//!     Abstract sockets and tracing end at it. It can signal all processes of the view, which must
+//!     be able to be ended from here.
 
 use crate::child::{Child, lend};
-use crate::live::{Live, WayIn};
-use crate::plan::{Go, ToStage};
+use crate::live::{LiveServer, ViewEntry};
+use crate::namespace_kind::NamespaceKind;
+use crate::plan::{CommandStart, ToStage};
 use crate::share::Share;
-use crate::signals::{End, Held, Signals};
-use crate::space::Space;
+use crate::signals::{BlockedSignals, CommandExit, Signals};
 use crate::verbs::JOIN;
 use crate::{front, relay, stage};
 use openpath_commit::Refusal;
@@ -37,21 +37,21 @@ use rustix::thread::CapabilitySet;
 use std::ffi::OsString;
 use std::io;
 
-/// Runs `command` in the view that `which` means: its name, directory or process, and dies by the
-/// signal that the command died by, or gives its exit status. This process must have one thread.
+/// Runs `command` in the view that `which` names, by its name, directory or process. Dies by the
+/// signal that killed the command, or returns its exit status. This process must have one thread.
 ///
 /// # Errors
-/// Nothing runs that is called so; it is a mount, or lets nobody in; the view has no such working
-/// directory; the command cannot be executed.
+/// No such view runs; it is a mount, or refuses entry; the view has no such working directory; the
+/// command cannot be executed.
 pub fn exec(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
-    let live = Live::find(which)?;
-    let way = live.way_in()?;
-    if way.server.uid == rustix::process::geteuid() {
-        let share = way.share.clone();
-        return enter(way, command, share);
+    let live = LiveServer::find(which)?;
+    let entry = live.view_entry()?;
+    if entry.server.uid == rustix::process::geteuid() {
+        let share = entry.share.clone();
+        return enter(entry, command, share);
     }
-    let uid = way.server.uid;
-    drop(way);
+    let uid = entry.server.uid;
+    drop(entry);
     let words = [JOIN, which, "--"].map(OsString::from);
     relay::run(&[&words, command].concat(), uid)
 }
@@ -63,35 +63,40 @@ pub fn exec(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
 pub fn exec_relayed(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
     relay::begin_session()?;
     crate::confine::leave_session_keyring()?;
-    enter(Live::find(which)?.way_in()?, command, Vec::new())
+    enter(LiveServer::find(which)?.view_entry()?, command, Vec::new())
 }
 
-fn enter(way: WayIn, command: &[OsString], share: Vec<Share>) -> Result<u8, Refusal> {
+fn enter(entry: ViewEntry, command: &[OsString], share: Vec<Share>) -> Result<u8, Refusal> {
     let cwd = std::env::current_dir().map_err(|why| Refusal::step("working directory", why))?;
     // R3
     crate::confine::protect()?;
-    become_user(way.server).map_err(|why| Refusal::step("cannot become the view's user", why))?;
+    become_user(entry.server).map_err(|why| Refusal::step("cannot become the view's user", why))?;
     crate::confine::protect()?;
-    let go = Go {
+    let go = CommandStart {
         cwd: cwd.as_path().into(),
         share,
         is_first: false,
         keep_fds: Vec::new(),
     };
-    let (stage, held) = start(way, command, go)?;
-    let end = attend(&stage, held).map_err(|why| Refusal::step("cannot wait for the command", why));
-    Ok(front::leave(end?))
+    let (stage, blocked) = start(entry, command, go)?;
+    let end =
+        attend(&stage, blocked).map_err(|why| Refusal::step("cannot wait for the command", why));
+    Ok(front::exit_like(end?))
 }
 
-/// Starts the command: it runs when this returns, and signals wait.
-fn start(way: WayIn, command: &[OsString], go: Go) -> Result<(Child, Held), Refusal> {
-    let group = way.group;
-    let (outer, inner): (Vec<_>, Vec<_>) = way
+/// Starts the command, which runs when this returns, with signals blocked.
+fn start(
+    entry: ViewEntry,
+    command: &[OsString],
+    go: CommandStart,
+) -> Result<(Child, BlockedSignals), Refusal> {
+    let group = entry.group;
+    let (outer, inner): (Vec<_>, Vec<_>) = entry
         .namespaces
         .into_iter()
-        .partition(|(kind, _)| matches!(kind, Space::User | Space::Pid));
+        .partition(|(kind, _)| matches!(kind, NamespaceKind::User | NamespaceKind::Pid));
     // The user namespace gives the right to enter the other.
-    for kind in [Space::User, Space::Pid] {
+    for kind in [NamespaceKind::User, NamespaceKind::Pid] {
         for (_, namespace) in outer.iter().filter(|(other, _)| *other == kind) {
             stage::enter(kind, namespace)?;
         }
@@ -102,7 +107,7 @@ fn start(way: WayIn, command: &[OsString], go: Go) -> Result<(Child, Held), Refu
     let stage = lend(entering, || stage::start(command))?;
     let admitted = group.map_or(Ok(()), |group| group.admit(stage.pid));
     match admitted.and_then(|()| lead_in(&stage, inner, go)) {
-        Ok(held) => Ok((stage, held)),
+        Ok(blocked) => Ok((stage, blocked)),
         Err(refusal) => {
             stage.kill();
             Err(refusal)
@@ -110,26 +115,31 @@ fn start(way: WayIn, command: &[OsString], go: Go) -> Result<(Child, Held), Refu
     }
 }
 
-/// Has it enter the rest of the namespaces, the mounts last, and become the command.
-fn lead_in(stage: &Child, mut inner: Vec<(Space, OwnedFd)>, go: Go) -> Result<Held, Refusal> {
-    inner.sort_by_key(|(kind, _)| *kind == Space::Mount);
+/// Sends it the rest of the namespaces to enter, the mounts last, and tells it to become the
+/// command.
+fn lead_in(
+    stage: &Child,
+    mut inner: Vec<(NamespaceKind, OwnedFd)>,
+    go: CommandStart,
+) -> Result<BlockedSignals, Refusal> {
+    inner.sort_by_key(|(kind, _)| *kind == NamespaceKind::Mount);
     for (kind, namespace) in &inner {
         let sent = stage
             .wire
-            .send(&ToStage::Space(*kind), Some(namespace.as_fd()));
+            .send(&ToStage::Namespace(*kind), Some(namespace.as_fd()));
         sent.map_err(|why| Refusal::step("lost the command's process", why))?;
     }
-    // A process that holds one keeps the view from ending.
+    // An open descriptor would keep the view from ending.
     drop(inner);
-    let held = Held::new().map_err(|why| Refusal::step("cannot hold signals", why))?;
+    let blocked = BlockedSignals::new().map_err(|why| Refusal::step("cannot hold signals", why))?;
     stage::go(&stage.wire, go)?;
-    Ok(held)
+    Ok(blocked)
 }
 
-/// Waits for the command and does what it does.
-fn attend(stage: &Child, held: Held) -> io::Result<End> {
-    let mut signals = Signals::take(true)?;
-    drop(held);
+/// Waits for the command, and stops and continues with it.
+fn attend(stage: &Child, blocked: BlockedSignals) -> io::Result<CommandExit> {
+    let mut signals = Signals::install(true)?;
+    drop(blocked);
     let (_, end) = signals.wait(stage.pid, stage.pid)?;
     Ok(end)
 }

@@ -15,35 +15,40 @@
 //! thread, as unshare(2) of a user namespace demands.
 //!
 //! # States
-//! Built (the server has the view), Mounted (the helper has sent the descriptor of FUSE through the
-//! front to the server), Entered (the helper stands in the view and executes the command), Ended
-//! (the command is gone, and whatever it left behind), Summed (the server has told what changed).
+//! Built -> Mounted -> Entered -> Ended -> Summed. The server builds the view. The helper mounts it,
+//! and sends the descriptor of FUSE through the front to the server. The helper makes the view its
+//! root and ends, and the command runs. The command ends, and all processes that it left are ended.
+//! The server reports the changes.
 //!
 //! # Rules
-//! R1. The server never looks through the view: it stays in the namespaces it was started in.
-//! R2. Who is left alone ends. When the front is gone the command is killed (`PR_SET_PDEATHSIG`),
-//!     the init exits, which kills all in its pid namespace, and the server's socket ends: it ends
-//!     all who are in the view, and lets go of it. When the
-//!     server is gone its descriptor of FUSE closes, every call that waits for it ends with an
-//!     error, and the front ends the rest. What the caller had started before goes on.
-//! R3. Signals of the terminal reach the command by themselves, since it is in the same process
-//!     group; the front passes on those that were sent to it alone.
-//! R4. When the command stops, the front stops; when the front goes on, the command does.
-//! R5. Who enters a view later ([`exec`]) belongs to it: the first command's end is the end of all.
+//! R1. The server never uses the view itself: it stays in the namespaces that it was started in.
+//! R2. No process outlives the run. If the front dies, the kernel kills the command
+//!     (`PR_SET_PDEATHSIG`), and the init exits, which kills its pid namespace. The server sees the
+//!     end of its socket, ends all processes in the view and releases it. If the server dies, its
+//!     descriptor of FUSE closes, every call that waits for it fails, and the front ends the rest.
+//!     Processes that the caller had started before go on.
+//! R3. The terminal sends its signals to the command directly, which is in the same process group.
+//!     The front forwards only signals that were sent to the front alone.
+//! R4. If the command stops, the front stops; if the front continues, so does the command.
+//! R5. A command that enters the view later ([`exec`]) belongs to it: it ends with the first
+//!     command.
 //!
 //! # Without processes
-//! What is no program of the kernel's needs neither: a host of guests builds the same view in its
-//! own process and asks it by the engine's calls ([`Here`]).
+//! A host of guests that are no processes needs neither: it builds the same view in its own
+//! process, and the guests use it by calls of the engine ([`InProcessView`]).
 //!
 //! # Limits
-//! * A run by root has no user namespace: it is a view, not a jail, for root may mount, and may
-//!   open devices.
-//! * Files that the caller leaves open to the command are the real tree's; directories are closed.
-//! * Rules are of paths: a file that has a second name elsewhere is seen and changed by that.
-//! * The terminal and, by default, the network are the caller's: a server that changes files on a
-//!   request by TCP changes the real tree.
+//! * A run by root has no user namespace. It is a view, not a jail: root may mount, and may open
+//!   devices.
+//! * Files that the caller leaves open to the command are those of the real tree. Directories are
+//!   closed.
+//! * Rules apply to paths. A file with a second name elsewhere can be read and changed by that
+//!   name.
+//! * The terminal and, by default, the network are those of the caller. A server that changes files
+//!   when it is asked by TCP changes the real tree.
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 mod absent;
 mod cgroup;
@@ -52,66 +57,67 @@ mod check;
 mod child;
 mod commit;
 mod confine;
-mod cover;
 mod devices;
 mod doctor;
-mod ending;
 mod front;
-mod groups;
 mod guard;
-mod guests;
 mod helper;
-mod here;
+mod host_cgroups;
+mod in_process;
 mod inherited;
 mod init;
-mod inside;
 mod inspect;
 mod join;
-mod leaving;
-mod left;
+mod left_processes;
 mod limit;
 mod links;
 pub mod live;
 mod log;
 mod mount_flags;
+mod namespace_kind;
 mod namespaces;
-mod numbers;
 mod pattern;
+mod pid_limit;
 mod plan;
+mod protection;
 mod relay;
+mod running_command;
 mod server;
 mod server_client;
+mod session_waiter;
 mod share;
 mod signals;
 mod size;
-mod space;
 pub mod spec;
 mod stage;
+mod terminate;
 mod verbs;
 mod view;
+mod view_members;
 mod wire;
 
 pub use commit::Commit;
 pub use doctor::{Check, Verdict, doctor};
-pub use front::{Ended, run};
+pub use front::{RunOutcome, run};
 pub use helper::enter;
-pub use here::Here;
+pub use in_process::InProcessView;
 pub use init::init;
 pub use inspect::Inspect;
 pub use join::{exec, exec_relayed};
 pub use limit::{Limit, Limits};
 pub use log::LogFile;
 pub use openpath_commit::{
-    About, Change, ChangeList, Committed, Conflict, Did, Differs, Found, Kept, KeptRules, Kind,
-    Lists, Owner, PathBytes, Phase, Refusal, Resumed, SERVE, Side, Undone, ViewLock, Watch, What,
-    abort, command_line, discard, is_format, resume, rules_of, take, text_of, undo, without_links,
+    AclChange, AttrDiff, Change, ChangeKind, ChangeList, CommitObserver, Committed, Conflict,
+    ConflictKind, FileType, KeptRules, KeptView, ListedView, Owner, PathBytes, Phase, Refusal,
+    RefusalKind, Resumed, SERVE, Side, Undone, ViewInfo, ViewLock, abort, command_line, discard,
+    is_invisible, lock_view, printable, resolve_parent_links, resume, rules_of, undo,
 };
 pub use openpath_overlay::CopyUpObserver;
-pub use plan::{Extra, HeldPlace, Plan, Source, Upper};
+pub use plan::{EnforcedPlace, ExtraMount, Plan, TreeSource, Upper};
 pub use server::serve;
-pub use server_client::Told;
+pub use server_client::Reporting;
 pub use share::{Net, Share};
-pub use signals::End;
+pub use signals::CommandExit;
 pub use stage::become_command;
 pub use verbs::{COMMAND, ENTER, INIT, JOIN};
 pub use view::half_of_memory;

@@ -2,9 +2,9 @@
 //! Limits on the processes of a view, as options and files write them.
 //!
 //! # Rules
-//! R1. A limit has one number. Of two limits on the same resource the smaller holds, wherever each
-//!     of them comes from.
-//! R2. What is printed is read back as the same limit: limits are kept with a view as text.
+//! R1. A limit is one number. Of two limits on the same resource the smaller holds, wherever each
+//!     comes from.
+//! R2. A printed limit is parsed as the same limit: limits are kept with a view as text.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 /// A limit on one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Limit {
     /// Bytes of memory of all processes together.
     Memory(u64),
@@ -26,11 +27,12 @@ pub enum Limit {
 
 /// The smallest limit on memory: less kills most programs while they start.
 const MEMORY_MIN: u64 = 1 << 20;
-/// The limits on processes. The kernel has 4194304 numbers for them at most.
+/// The valid limits on processes. The kernel has 4194304 numbers for them.
 const PIDS: std::ops::RangeInclusive<u32> = 2..=4_000_000;
-/// The limits on processor time, in thousandths of a core: the kernel counts by the millisecond.
+/// The valid limits on processor time, in thousandths of a core: the kernel accounts in
+/// milliseconds.
 const CPU: std::ops::RangeInclusive<u64> = 10..=1_000_000;
-/// The limits on time, in milliseconds: a year at most.
+/// The valid limits on time, in milliseconds: a year at most.
 const TIME: std::ops::RangeInclusive<u64> = 1..=366 * 24 * 3_600_000;
 
 /// Units of time, in milliseconds.
@@ -59,7 +61,7 @@ impl Limit {
         self.resource() == other.resource()
     }
 
-    /// Whether more is allowed by this limit than by `other`, which is on the same resource.
+    /// Whether this limit allows more than `other`, which is on the same resource.
     fn allows_more_than(self, other: Limit) -> bool {
         match (self, other) {
             (Limit::Memory(one), Limit::Memory(other)) => one > other,
@@ -119,7 +121,7 @@ fn duration(text: &str) -> Option<Duration> {
     TIME.contains(&time).then(|| Duration::from_millis(time))
 }
 
-/// A decimal number times `factor`, which is a whole number or the text is none.
+/// A decimal number times `factor`; none if the result is not a whole number.
 fn thousandths(text: &str, factor: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -186,7 +188,7 @@ impl Limits {
         }
     }
 
-    /// A limit of these that allows more than one of `kept`, and that one.
+    /// The first limit that allows more than the one in `kept`, and that one.
     #[must_use]
     pub fn loosened(&self, kept: &Limits) -> Option<(Limit, Limit)> {
         let pairs = self.0.iter().flat_map(|limit| {
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_read_with_their_units_and_printed_to_be_read_again() {
+    fn limits_are_parsed_with_units_and_printed_to_be_parsed_again() {
         let time = |millis| Limit::Time(Duration::from_millis(millis));
         for (text, limit, printed) in [
             ("memory=1536M", Limit::Memory(1536 << 20), "memory=1536M"),
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_limits_are_refused_with_what_is_right() {
+    fn invalid_limits_are_refused_with_the_valid_form() {
         for (text, said) in [
             ("memory", "`memory` is no limit: write memory=SIZE"),
             ("memory=", "write a size"),
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_of_two_limits_holds_and_the_larger_is_found_to_loosen() {
+    fn smaller_of_two_limits_holds_and_a_larger_one_is_reported() {
         let both = limits(&["pids=9", "time=5s", "pids=7", "time=8s"]);
         assert_eq!(both, limits(&["pids=7", "time=5s"]));
         let kept = limits(&["pids=7", "memory=1M"]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No rule is led elsewhere by a symbolic link.
+//! Keeps symbolic links from redirecting rules.
 //!
 //! Paths of a plan have no links: they were resolved when the run began. A link on such a path was
-//! put there afterwards, by a command of another run in the real tree, or by an earlier command of
-//! the same view in its changes. What it leads to was not the user's choice.
+//! made afterwards, by a command of another run in the real tree, or by an earlier command of the
+//! same view in its changes. The user did not choose its target.
 //!
 //! # Kernel analogue
 //! openat2(2) with `RESOLVE_NO_SYMLINKS`.
@@ -16,7 +16,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Opens a path of a plan as a place (`O_PATH`).
+/// Opens a path of a plan with `O_PATH`.
 ///
 /// # Errors
 /// `ELOOP`: there is a link on the way or at its end; those of openat2(2).
@@ -30,7 +30,8 @@ pub(crate) fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Checks where a rule holds in the view that `task` sees: `option` and `path` are the rule.
+/// Checks that a rule has no link on its path in the view of `task`; `option` and `path` are the
+/// rule.
 ///
 /// # Errors
 /// There is a link on the way or at its end.
@@ -38,8 +39,8 @@ pub(crate) fn check(task: &Task, option: &str, path: &Path) -> Result<(), Refusa
     check_as(task, &format!("{option} {}", path.display()), path, true)
 }
 
-/// The same of all that is hidden, and of the directories that patterns name. What is hidden may be
-/// a link itself, if it is one in the real tree: then the plan has what it leads to as well.
+/// The same for all hidden paths, and for the directories that patterns name. A hidden path may be
+/// a link itself if it is one in the real tree: then the plan hides its target too.
 ///
 /// # Errors
 /// Those of [`check`].
@@ -58,12 +59,12 @@ pub(crate) fn check_hidden(task: &Task, plan: &Plan) -> Result<(), Refusal> {
 
 fn check_as(task: &Task, rule: &str, path: &Path, to_the_end: bool) -> Result<(), Refusal> {
     let mut way: Vec<_> = path.ancestors().skip(usize::from(!to_the_end)).collect();
-    // Outer ones first: what is below a link is not looked at.
+    // Outer directories first: nothing below a link is looked at.
     way.reverse();
     let is_link = |path: &&&Path| task.readlink(PathBytes::from(**path).bytes()).is_ok();
     match way.iter().find(is_link) {
         None => Ok(()),
-        Some(link) => Err(Refusal::new(format!(
+        Some(link) => Err(Refusal::usage(format!(
             "{rule} cannot hold: {} is a symbolic link in the view: name what it leads to, or \
              leave the rule out",
             link.display()

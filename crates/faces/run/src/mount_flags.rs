@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `nosuid`, `nodev` and `noexec` of the host's mounts, at the places where the view shows them.
+//! Enforces `nosuid`, `nodev` and `noexec` of the host's mounts at the paths where the view shows
+//! them.
 //!
-//! The view is one mount of the kernel, and has one set of flags. So each place of the view at
-//! which a mount of the host begins whose flags differ is bound to itself, with the flags of that
-//! mount. The front reads the host's mounts once; the helper binds, and the server enters no mount
-//! of the host with a flag that is not enforced at its place ([`openpath_host::EnforcedFlags`]):
-//! not one that comes later either.
+//! The view is one mount of the kernel, with one set of flags. Where a mount of the host begins
+//! that has other flags, the path in the view is bound to itself with the flags of that mount. The
+//! front reads the host's mounts once, and the helper binds. The server enters no mount of the host
+//! with a flag that is not enforced at its path ([`openpath_host::EnforcedFlags`]), not even one
+//! that is mounted later.
 //!
 //! # Rules
-//! R1. A place that cannot be bound is reported to the server before the command starts.
-//! R2. No symbolic link is followed to a place: the view may have been changed by an earlier run.
-//! R3. A mount in memory has the flags of its place, and an overlay those of all its layers.
-//! R4. A passed place is covered by the host's own mount, which keeps its flags: the server may
-//!     enter a mount with any flag there, or the kernel would find nothing to mount upon.
+//! R1. A path that cannot be bound is reported to the server before the command starts.
+//! R2. No symbolic link is followed to such a path: an earlier run may have changed the view.
+//! R3. A mount in memory has the flags of its path, and an overlay those of all its layers.
+//! R4. A passed path is covered by the host's own mount, which keeps its flags. The server may
+//!     enter a mount with any flag there, or the kernel would find nothing to mount on.
 
 use crate::links;
-use crate::plan::{HeldPlace, Plan, Source};
+use crate::plan::{EnforcedPlace, Plan, TreeSource};
 use openpath_abi::MountAttrFlags;
 use openpath_commit::{PathBytes, Refusal};
 use openpath_host::{EnforcedFlags, HELD};
@@ -33,54 +34,54 @@ const MOUNTS_MAX: usize = 100_000;
 
 /// The mounts of the host that can be reached, by path, with their flags.
 #[derive(Debug, Default)]
-struct Mounts(BTreeMap<PathBuf, u64>);
+struct MountTable(BTreeMap<PathBuf, u64>);
 
-struct Line {
+struct MountInfoLine {
     id: u64,
     parent: u64,
     path: PathBuf,
     flags: u64,
 }
 
-/// The places of a plan's view, outer ones first: each has other flags than what is around it.
+/// The paths of a plan's view with other flags than those around them, outer ones first.
 ///
 /// # Errors
 /// The host's mounts cannot be read, or are too many.
-pub(crate) fn places(plan: &Plan) -> Result<Vec<HeldPlace>, Refusal> {
+pub(crate) fn places(plan: &Plan) -> Result<Vec<EnforcedPlace>, Refusal> {
     let failed = |why| Refusal::step("cannot read /proc/self/mountinfo", why);
     let text = std::fs::read("/proc/self/mountinfo").map_err(failed)?;
     let root = rustix::fs::statvfs("/").map_err(|why| Refusal::step("cannot read /", why))?;
-    let mounts = Mounts::parse(&text, root.f_flag.bits() & HELD.bits())?;
+    let mounts = MountTable::parse(&text, root.f_flag.bits() & HELD.bits())?;
     Ok(mounts.places(plan))
 }
 
-impl Mounts {
+impl MountTable {
     /// Reads `mountinfo`; `root` are the flags of the root directory.
-    fn parse(text: &[u8], root: u64) -> Result<Mounts, Refusal> {
-        let strange = || Refusal::new("a line of /proc/self/mountinfo cannot be understood");
+    fn parse(text: &[u8], root: u64) -> Result<MountTable, Refusal> {
+        let strange = || Refusal::system("a line of /proc/self/mountinfo cannot be understood");
         let mut lines = Vec::new();
         for line in text.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-            lines.push(Line::parse(line).ok_or_else(strange)?);
+            lines.push(MountInfoLine::parse(line).ok_or_else(strange)?);
         }
         if lines.len() > MOUNTS_MAX {
             let text = format!("the host has more than {MOUNTS_MAX} mounts: unmount some");
-            return Err(Refusal::new(text));
+            return Err(Refusal::system(text));
         }
         let known: BTreeSet<u64> = lines.iter().map(|line| line.id).collect();
-        let mut children: BTreeMap<Option<u64>, Vec<&Line>> = BTreeMap::new();
+        let mut children: BTreeMap<Option<u64>, Vec<&MountInfoLine>> = BTreeMap::new();
         for line in &lines {
             let is_top = line.parent == line.id || !known.contains(&line.parent);
             let parent = (!is_top).then_some(line.parent);
             children.entry(parent).or_default().push(line);
         }
-        let mut mounts = Mounts(BTreeMap::from([(PathBuf::from("/"), root)]));
+        let mut mounts = MountTable(BTreeMap::from([(PathBuf::from("/"), root)]));
         let mut todo = vec![None];
         while let Some(parent) = todo.pop() {
-            let mut here: Vec<&Line> = children.remove(&parent).unwrap_or_default();
+            let mut here: Vec<&MountInfoLine> = children.remove(&parent).unwrap_or_default();
             here.sort_by(|a, b| a.path.cmp(&b.path));
             let mut above: Option<&Path> = None;
             for line in here {
-                // One that lies below another of the same parent is covered by it.
+                // A mount below another one of the same parent is covered by it.
                 if above.is_some_and(|above| line.path != above && line.path.starts_with(above)) {
                     continue;
                 }
@@ -94,7 +95,7 @@ impl Mounts {
         Ok(mounts)
     }
 
-    /// A mount at `path` covers what is there.
+    /// Adds a mount at `path`, which covers all mounts below.
     fn cover(&mut self, path: &Path, flags: u64) {
         self.0
             .retain(|known, _| known == path || !known.starts_with(path));
@@ -111,7 +112,7 @@ impl Mounts {
     }
 
     /// As the function of the same name.
-    fn places(&self, plan: &Plan) -> Vec<HeldPlace> {
+    fn places(&self, plan: &Plan) -> Vec<EnforcedPlace> {
         let mut trees: BTreeMap<&Path, Vec<&Path>> = BTreeMap::from([(root(), vec![root()])]);
         for path in &plan.write_through {
             trees.insert(path.path(), vec![path.path()]);
@@ -119,16 +120,16 @@ impl Mounts {
         for extra in &plan.extra {
             let place = extra.place.path();
             let sources = match &extra.source {
-                Source::Memory { .. } => vec![place],
-                Source::Host(path) => vec![path.path()],
-                Source::Overlay { lowers, .. } => lowers.iter().map(PathBytes::path).collect(),
+                TreeSource::Memory { .. } => vec![place],
+                TreeSource::Host(path) => vec![path.path()],
+                TreeSource::Overlay { lowers, .. } => lowers.iter().map(PathBytes::path).collect(),
             };
             trees.insert(place, sources);
         }
         let mut found = BTreeMap::new();
         for (place, sources) in &trees {
             let memory = plan.extra.iter().any(|extra| {
-                extra.place.path() == *place && matches!(extra.source, Source::Memory { .. })
+                extra.place.path() == *place && matches!(extra.source, TreeSource::Memory { .. })
             });
             let mut rests = BTreeSet::from([PathBuf::new()]);
             if !memory {
@@ -154,8 +155,8 @@ impl Mounts {
     }
 }
 
-impl Line {
-    fn parse(line: &[u8]) -> Option<Line> {
+impl MountInfoLine {
+    fn parse(line: &[u8]) -> Option<MountInfoLine> {
         let mut fields = line.split(|b| *b == b' ');
         let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse().ok();
         let (id, parent) = (number()?, number()?);
@@ -167,7 +168,7 @@ impl Line {
             b"noexec" => openpath_abi::mount::MOUNT_ATTR_NOEXEC.bits(),
             _ => 0,
         });
-        Some(Line {
+        Some(MountInfoLine {
             id,
             parent,
             path: PathBuf::from(OsStr::from_bytes(&unescaped(path))),
@@ -204,20 +205,20 @@ fn join(place: &Path, rest: &Path) -> PathBuf {
     }
 }
 
-/// The innermost tree of the view that `path` is in.
+/// The innermost tree of the view that contains `path`.
 fn tree_of<'a>(trees: &BTreeMap<&'a Path, Vec<&Path>>, path: &Path) -> &'a Path {
     let inside = trees.keys().filter(|place| path.starts_with(place));
     let inner = inside.max_by_key(|place| place.as_os_str().len());
     inner.copied().unwrap_or(root())
 }
 
-/// Whether `path` is one of the host's own mounts in the view, with the flags it has.
+/// Whether `path` is in one of the host's own mounts in the view, with the flags it has.
 fn passes(plan: &Plan, path: &Path) -> bool {
     plan.pass.iter().any(|pass| path.starts_with(pass.path()))
 }
 
 /// Those that differ from what is around them, outer ones first.
-fn differing(found: BTreeMap<PathBuf, u64>) -> Vec<HeldPlace> {
+fn differing(found: BTreeMap<PathBuf, u64>) -> Vec<EnforcedPlace> {
     let mut kept: BTreeMap<PathBuf, u64> = BTreeMap::new();
     for (path, flags) in found {
         let mut above = path.ancestors().skip(1);
@@ -226,22 +227,22 @@ fn differing(found: BTreeMap<PathBuf, u64>) -> Vec<HeldPlace> {
             kept.insert(path, flags);
         }
     }
-    let place = |(path, flags): (PathBuf, u64)| HeldPlace {
+    let place = |(path, flags): (PathBuf, u64)| EnforcedPlace {
         place: path.as_path().into(),
         flags,
     };
     kept.into_iter().map(place).collect()
 }
 
-/// The places of a plan in the tree that is shown at `top`, by their paths in it.
-pub(crate) fn held_in(plan: &Plan, top: &PathBytes) -> EnforcedFlags {
+/// The enforced paths of a plan in the tree that is shown at `top`, relative to it.
+pub(crate) fn enforced_in(plan: &Plan, top: &PathBytes) -> EnforcedFlags {
     let around = plan
-        .held
+        .enforced
         .iter()
         .filter(|held| top.path().starts_with(held.place.path()));
     let around = around.max_by_key(|held| held.place.bytes().len());
     let around = around.map(|held| (Vec::new(), held.flags));
-    let held = plan.held.iter().map(|held| (&held.place, held.flags));
+    let held = plan.enforced.iter().map(|held| (&held.place, held.flags));
     // R4
     let passed = plan.pass.iter().map(|place| (place, HELD.bits()));
     let below = held.chain(passed).filter_map(|(place, flags)| {
@@ -253,12 +254,16 @@ pub(crate) fn held_in(plan: &Plan, top: &PathBytes) -> EnforcedFlags {
     EnforcedFlags::new(held.map(|(path, flags)| (path, MountAttrFlags::from_bits_retain(flags))))
 }
 
-/// Puts the flags in force: the places that could not be bound.
+/// Enforces the flags; returns the paths that could not be bound.
 ///
 /// # Errors
-/// The view as a whole cannot have the flags of the root.
+/// The root of the view cannot get the flags of the host's root.
 pub(crate) fn enforce(plan: &Plan) -> Result<Vec<PathBytes>, Refusal> {
-    if let Some(held) = plan.held.iter().find(|held| held.place.path() == root()) {
+    if let Some(held) = plan
+        .enforced
+        .iter()
+        .find(|held| held.place.path() == root())
+    {
         let flags = MountFlags::BIND | mount_flags(held.flags);
         rustix::mount::mount_remount("/", flags, c"")
             .map_err(|why| Refusal::step("cannot set the mount flags of the view", why))?;
@@ -266,10 +271,10 @@ pub(crate) fn enforce(plan: &Plan) -> Result<Vec<PathBytes>, Refusal> {
     Ok(enforce_below(plan, root(), MountFlags::empty()))
 }
 
-/// As [`enforce`], of the places below `top` alone, with `more` flags.
+/// As [`enforce`], for the paths below `top` alone, with `more` flags.
 pub(crate) fn enforce_below(plan: &Plan, top: &Path, more: MountFlags) -> Vec<PathBytes> {
     let mut missed: Vec<PathBytes> = Vec::new();
-    for held in &plan.held {
+    for held in &plan.enforced {
         let path = held.place.path();
         if path == top || !path.starts_with(top) {
             continue;
@@ -294,10 +299,10 @@ fn bind(path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
     bind_at(&links::open(path)?, path, flags)
 }
 
-/// The same of a place that was opened by this path.
+/// The same for a file that was opened by this path.
 ///
 /// # Errors
-/// `ELOOP`: the path of a file leads elsewhere by now, so that the flags are not set.
+/// `ELOOP`: the path of a file leads elsewhere by now, so the flags are not set.
 pub(crate) fn bind_at(place: &OwnedFd, path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
     let clone = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -320,7 +325,7 @@ pub(crate) fn bind_at(place: &OwnedFd, path: &Path, flags: MountFlags) -> rustix
     is_set.then_some(()).ok_or(Errno::LOOP)
 }
 
-/// The flags of the mount that a place is in, for one that is bound there.
+/// The flags of the mount that contains a file, for a bind mount there.
 pub(crate) fn flags_at(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
     let flags = rustix::fs::fstatvfs(place)?.f_flag;
     let kept = StatVfsMountFlags::RDONLY.bits() | HELD.bits();
@@ -330,8 +335,8 @@ pub(crate) fn flags_at(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HELD, HeldPlace, Mounts, held_in, unescaped};
-    use crate::plan::{Extra, Plan, Source};
+    use super::{EnforcedPlace, HELD, MountTable, enforced_in, unescaped};
+    use crate::plan::{ExtraMount, Plan, TreeSource};
     use openpath_commit::PathBytes;
     use std::path::Path;
 
@@ -351,8 +356,8 @@ mod tests {
 ";
 
     fn held(plan: &Plan) -> Vec<(String, u64)> {
-        let mounts = Mounts::parse(INFO, 0).unwrap();
-        let text = |held: HeldPlace| (held.place.path().display().to_string(), held.flags);
+        let mounts = MountTable::parse(INFO, 0).unwrap();
+        let text = |held: EnforcedPlace| (held.place.path().display().to_string(), held.flags);
         mounts.places(plan).into_iter().map(text).collect()
     }
 
@@ -380,30 +385,30 @@ mod tests {
             pass: vec![Path::new("/proc").into(), Path::new("/data/in").into()],
             ..Plan::default()
         };
-        let root = held_in(&plan, &PathBytes::root());
+        let root = enforced_in(&plan, &PathBytes::root());
         assert!(root.admits(b"proc", HELD) && root.admits(b"data/in", HELD));
         assert!(!root.admits(b"data", HELD) && !root.admits(b"sys", HELD));
-        let data = held_in(&plan, &Path::new("/data").into());
+        let data = enforced_in(&plan, &Path::new("/data").into());
         assert!(data.admits(b"in", HELD) && !data.admits(b"proc", HELD));
     }
 
     #[test]
     fn other_trees_have_the_flags_of_where_they_come_from() {
-        let extra = |place: &str, source| Extra {
+        let extra = |place: &str, source| ExtraMount {
             place: Path::new(place).into(),
             source,
             read_only: false,
         };
-        let host = |path: &str| Source::Host(Path::new(path).into());
+        let host = |path: &str| TreeSource::Host(Path::new(path).into());
         let plan = Plan {
             extra: vec![
-                extra("/run", Source::Memory { size: None }),
+                extra("/run", TreeSource::Memory { size: None }),
                 extra("/a", host("/run/user")),
                 extra("/b", host("/data")),
                 extra("/old", host("/etc")),
                 extra(
                     "/c",
-                    Source::Overlay {
+                    TreeSource::Overlay {
                         lowers: vec![Path::new("/old").into(), Path::new("/tmp/x").into()],
                         upper: None,
                     },

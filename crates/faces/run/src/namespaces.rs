@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Namespaces of the command, and the view as its root.
+//! Makes the command's namespaces, and the view as their root.
 //!
-//! Root has a mount namespace. Others have a user namespace around it in which they are who they
-//! are: one user and one group are mapped, to themselves; all else is nobody's there, and to be
-//! set-user-ID to it gains nothing.
+//! Root gets a mount namespace. Other users also get a user namespace around it that maps one user
+//! and one group to themselves. All other users are `nobody` there, and set-user-ID programs of
+//! theirs gain nothing.
 //!
-//! Beside these the command has pid and IPC namespaces, unless the plan shares the host's, and a
-//! network namespace if the plan asks for none of the host's network.
+//! Besides these the command has pid and IPC namespaces, unless the plan shares the host's, and a
+//! network namespace if the plan asks for `--net none`.
 //!
 //! # Rules
-//! R1. The process that makes the namespaces stays in the host's pid namespace, and mounts FUSE
-//!     from there: numbers of processes that the kernel tells the server are the host's.
-//! R2. What passes is opened by a path without links: a command of another run may have put one
-//!     there since the path was looked at.
+//! R1. The process that makes the namespaces stays in the host's pid namespace and mounts FUSE from
+//!     there, so that the kernel reports the host's process numbers to the server.
+//! R2. What passes is opened by a path without links: a command of another run may have made one
+//!     since the path was resolved.
 
 use crate::devices::{mount_own, raise_loopback};
 use crate::init::Init;
+use crate::namespace_kind::NamespaceKind;
 use crate::plan::Plan;
 use crate::share::{Net, Share};
-use crate::space::Space;
-use openpath_commit::{PathBytes, Refusal};
+use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -27,34 +27,34 @@ use rustix::mount::{MountPropagationFlags, MoveMountFlags, OpenTreeFlags, Unmoun
 use rustix::thread::UnshareFlags;
 use std::path::{Path, PathBuf};
 
-/// Where the view is mounted before it becomes the root: a directory that every Linux has, and that
-/// nothing of the real tree is taken from afterwards.
+/// Where the view is mounted before it becomes the root: a directory that every Linux has, and from
+/// which nothing of the real tree is taken afterwards.
 const STAGE: &str = "/proc";
 
-/// What is mounted anew in a pid namespace.
+/// Mounted anew in a pid namespace.
 const PROC: &str = "/proc";
-/// Where devices of the host are.
+/// The directory of devices.
 const DEV: &str = "/dev";
 
-/// Device of FUSE.
+/// The device of FUSE.
 pub(crate) const DEVICE: &str = "/dev/fuse";
 
-/// The command's namespaces, made: the view can be mounted.
+/// The command's namespaces, ready for the mount of the view.
 pub(crate) struct Namespaces {
-    /// In a user namespace.
+    /// There is a user namespace.
     mapped: bool,
     /// The namespaces themselves, each with its kind.
-    own: Vec<(Space, OwnedFd)>,
+    own: Vec<(NamespaceKind, OwnedFd)>,
     /// The first process of the pid namespace, if there is one.
     init: Option<Init>,
-    /// What passes through, each with its place.
+    /// Passed mounts, each with its path.
     passed: Vec<(OwnedFd, PathBytes)>,
     /// Mounts of control groups that the command must not write to.
     groups: Vec<PathBuf>,
 }
 
 impl Namespaces {
-    /// Leaves the namespaces of the caller and takes copies of what is to pass. `start` starts a
+    /// Leaves the namespaces of the caller and copies the mounts that pass. `start` starts a
     /// process in all of them, before the view is mounted.
     pub(crate) fn make<T>(
         plan: &Plan,
@@ -62,12 +62,14 @@ impl Namespaces {
     ) -> Result<(Namespaces, T), Refusal> {
         let mapped = unshare()?;
         let kinds = leave_others(plan)?;
-        // It does its work while this process does its own.
-        let has_pids = kinds.contains(&Space::Pid);
+        // It works in parallel with this process.
+        let has_pids = kinds.contains(&NamespaceKind::Pid);
         let init = has_pids.then(Init::start).transpose()?;
         let started = start()?;
-        let own = [Space::User, Space::Mount].into_iter().chain(kinds);
-        let own = own.filter(|kind| mapped || *kind != Space::User);
+        let own = [NamespaceKind::User, NamespaceKind::Mount]
+            .into_iter()
+            .chain(kinds);
+        let own = own.filter(|kind| mapped || *kind != NamespaceKind::User);
         let own = own.map(|kind| Ok((kind, kind.open()?)));
         let own = own.collect::<Result<_, Refusal>>()?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -90,12 +92,12 @@ impl Namespaces {
                 .map_err(|why| Refusal::step("cannot bring up the loopback device", why))?;
         }
         // Before the view covers `/proc`.
-        let groups = crate::groups::mounts(plan)?;
-        let pids = crate::numbers::limit(plan);
+        let groups = crate::host_cgroups::mounts(plan)?;
+        let pids = crate::pid_limit::limit(plan);
         let made = Namespaces {
             mapped,
             own,
-            init: init.map(|init| Init::of(init, pids)).transpose()?,
+            init: init.map(|init| Init::begin(init, pids)).transpose()?,
             passed,
             groups,
         };
@@ -107,23 +109,23 @@ impl Namespaces {
         self.init.as_ref()
     }
 
-    /// Is there a user namespace, and so are others than the caller nobody?
+    /// Whether there is a user namespace, in which users other than the caller are `nobody`.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped
     }
 
-    /// By which others can enter them.
-    pub(crate) fn own(&self) -> &[(Space, OwnedFd)] {
+    /// The namespaces as descriptors, by which other processes can enter them.
+    pub(crate) fn own(&self) -> &[(NamespaceKind, OwnedFd)] {
         &self.own
     }
 
-    /// Mounts the view, and gives the descriptor by which it is answered for, and its device.
+    /// Mounts the view; returns its descriptor of FUSE and its device.
     pub(crate) fn mount(&self) -> Result<(OwnedFd, String), Refusal> {
-        // Apart from the mount, so that what is refused is known.
+        // Before the mount, for a precise error.
         device()?;
         let fuse = openpath_fuse::attach(Path::new(STAGE), &options(self.mapped))
             .map_err(|why| no_mount("the view cannot be mounted", &why))?;
-        // Nobody answers yet, so nothing is to be asked.
+        // Nothing serves the view yet, so no request may be sent.
         let unasked = AtFlags::STATX_DONT_SYNC;
         let stat = rustix::fs::statx(CWD, STAGE, unasked, StatxFlags::empty());
         let stat = stat.map_err(|why| no_mount("the view is not to be seen", &why.into()))?;
@@ -131,12 +133,12 @@ impl Namespaces {
         Ok((fuse, device))
     }
 
-    /// Makes the view, which must be answered for, the root of this process and of those that it
-    /// has started. Gives the places at which mount flags of the host could not be enforced, and
-    /// why there is no `/proc` of the view's own, if there should be one.
+    /// Makes the view, which must be served, the root of this process and of its children. Returns
+    /// the paths at which mount flags of the host could not be enforced, and why the view has no
+    /// `/proc` of its own, if it should have one.
     pub(crate) fn enter(self, plan: &Plan) -> Result<(Vec<PathBytes>, Option<String>), Refusal> {
         pivot().map_err(|why| Refusal::step("cannot make the view the root", why))?;
-        let mut unheld = crate::mount_flags::enforce(plan)?;
+        let mut unenforced = crate::mount_flags::enforce(plan)?;
         let (proc, no_proc) = match self.init.map(|init| init.proc) {
             Some(Ok(mount)) => (Some(mount), None),
             Some(Err(why)) => (None, Some(why)),
@@ -152,10 +154,10 @@ impl Namespaces {
                 mount_own(plan)?;
             }
         }
-        crate::groups::protect(&self.groups)?;
-        unheld.extend(crate::cover::apply(plan)?);
+        crate::host_cgroups::protect(&self.groups)?;
+        unenforced.extend(crate::protection::apply(plan)?);
         crate::guard::mask(plan)?;
-        Ok((unheld, no_proc))
+        Ok((unenforced, no_proc))
     }
 }
 
@@ -163,16 +165,16 @@ fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
     Refusal::step(&format!("cannot {what} {}", path.path().display()), why)
 }
 
-/// The stage becomes the root, and the old root goes.
+/// Makes the staged mount the root, and detaches the old root.
 fn pivot() -> rustix::io::Result<()> {
     rustix::process::chdir(STAGE)?;
     rustix::process::pivot_root(".", ".")?;
-    // The old root lies upon the new one now, at the same place.
+    // The old root now covers the new one.
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")
 }
 
-/// How the view is mounted and served, in a user namespace or without.
+/// The options for mount and server, in a user namespace or without.
 pub(crate) fn options(mapped: bool) -> openpath_fuse::Options {
     let only = || openpath_fuse::OnlyUser {
         uid: rustix::process::geteuid().as_raw(),
@@ -182,13 +184,13 @@ pub(crate) fn options(mapped: bool) -> openpath_fuse::Options {
     openpath_fuse::Options {
         allow_other: true,
         only_user: mapped.then(only),
-        // A user namespace takes the meaning from what others own all the same.
+        // A user namespace still makes the set-user-ID bits of other users' files void.
         trusted: true,
         ..openpath_fuse::Options::default()
     }
 }
 
-/// The further groups of this process.
+/// The supplementary groups of this process.
 fn groups() -> Vec<u32> {
     let groups = rustix::process::getgroups().unwrap_or_default();
     groups
@@ -203,7 +205,7 @@ pub(crate) fn device() -> Result<OwnedFd, Refusal> {
     rustix::fs::open(DEVICE, flags, Mode::empty()).map_err(no_device)
 }
 
-/// Leaves the caller's namespaces; says whether that took a user namespace.
+/// Leaves the caller's namespaces; returns whether that took a user namespace.
 fn unshare() -> Result<bool, Refusal> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     if uid.is_root() && split(UnshareFlags::NEWNS).is_ok() {
@@ -215,19 +217,31 @@ fn unshare() -> Result<bool, Refusal> {
         std::fs::write(format!("/proc/self/{file}"), text)
             .map_err(|why| Refusal::step(&format!("cannot write /proc/self/{file}"), why))
     };
-    // Whoever maps a group without being privileged must give up changing groups first.
+    // An unprivileged process must give up changing groups before it maps one.
     write("setgroups", "deny".to_owned())?;
     write("uid_map", format!("{uid} {uid} 1"))?;
     write("gid_map", format!("{gid} {gid} 1"))?;
     Ok(true)
 }
 
-/// Leaves the namespaces of the caller that the plan does not share; says which.
-fn leave_others(plan: &Plan) -> Result<Vec<Space>, Refusal> {
+/// Leaves the namespaces of the caller that the plan does not share; returns which.
+fn leave_others(plan: &Plan) -> Result<Vec<NamespaceKind>, Refusal> {
     let wanted = [
-        (Space::Pid, UnshareFlags::NEWPID, !plan.shares(Share::Pid)),
-        (Space::Ipc, UnshareFlags::NEWIPC, !plan.shares(Share::Ipc)),
-        (Space::Net, UnshareFlags::NEWNET, plan.net == Net::None),
+        (
+            NamespaceKind::Pid,
+            UnshareFlags::NEWPID,
+            !plan.shares(Share::Pid),
+        ),
+        (
+            NamespaceKind::Ipc,
+            UnshareFlags::NEWIPC,
+            !plan.shares(Share::Ipc),
+        ),
+        (
+            NamespaceKind::Net,
+            UnshareFlags::NEWNET,
+            plan.net == Net::None,
+        ),
     ];
     let mut left = Vec::new();
     for (kind, flag, is_wanted) in wanted {
@@ -247,66 +261,78 @@ fn split(flags: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(flags)
 }
 
-/// The sentence for a mount that is refused.
+/// The message for a refused mount.
 fn no_mount(what: &str, why: &std::io::Error) -> Refusal {
     let setting = "kernel.apparmor_restrict_unprivileged_userns";
     let path = format!("/proc/sys/{}", setting.replace('.', "/"));
     let restricted = std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
-    Refusal::new(if restricted {
-        format!("{what} ({why}): as root, `sysctl {setting}=0`, or run as root")
-    } else {
-        format!("{what} ({why}): mounts are refused here, as containers do; or run as root")
-    })
+    Refusal::new(
+        RefusalKind::Unsupported,
+        if restricted {
+            format!("{what} ({why}): as root, `sysctl {setting}=0`, or run as root")
+        } else {
+            format!("{what} ({why}): mounts are refused here, as containers do; or run as root")
+        },
+    )
 }
 
-/// The sentence for another namespace that is refused.
-fn no_namespace(kind: Space, why: Errno) -> Refusal {
+/// The message for a refused namespace other than a user namespace.
+fn no_namespace(kind: NamespaceKind, why: Errno) -> Refusal {
     let (name, setting, remedy) = match kind {
-        Space::Pid => (
+        NamespaceKind::Pid => (
             "pid",
             "max_pid_namespaces",
             "use the host's with `--share pid`",
         ),
-        Space::Ipc => (
+        NamespaceKind::Ipc => (
             "IPC",
             "max_ipc_namespaces",
             "use the host's with `--share ipc`",
         ),
         _ => ("network", "max_net_namespaces", "leave out `--net none`"),
     };
-    Refusal::new(format!(
-        "a new {name} namespace is refused ({why}): raise user.{setting} as root, or {remedy}"
-    ))
+    Refusal::new(
+        RefusalKind::Unsupported,
+        format!(
+            "a new {name} namespace is refused ({why}): raise user.{setting} as root, or {remedy}"
+        ),
+    )
 }
 
-/// The sentence for a user namespace that is refused.
+/// The message for a refused user namespace.
 fn no_user_namespace(why: Errno) -> Refusal {
     let limit = "/proc/sys/user/max_user_namespaces";
     let none = std::fs::read_to_string(limit).is_ok_and(|text| text.trim() == "0");
-    Refusal::new(if none {
-        "user namespaces are turned off (user.max_user_namespaces is 0): \
+    Refusal::new(
+        RefusalKind::Unsupported,
+        if none {
+            "user namespaces are turned off (user.max_user_namespaces is 0): \
          as root, `sysctl user.max_user_namespaces=10000`, or run as root"
-            .to_owned()
-    } else {
-        format!(
-            "user namespaces are refused ({why}): as root, `sysctl \
+                .to_owned()
+        } else {
+            format!(
+                "user namespaces are refused ({why}): as root, `sysctl \
              kernel.unprivileged_userns_clone=1` where there is such a setting; in a container \
              allow unshare(2) in its seccomp profile; or run as root"
-        )
-    })
+            )
+        },
+    )
 }
 
-/// The sentence for a device that cannot be opened.
+/// The message for a device that cannot be opened.
 fn no_device(why: Errno) -> Refusal {
-    Refusal::new(match why {
-        Errno::NOENT | Errno::NODEV | Errno::NXIO => format!(
-            "there is no {DEVICE} ({why}): as root, `modprobe fuse`; give it to a container with \
+    Refusal::new(
+        RefusalKind::Unsupported,
+        match why {
+            Errno::NOENT | Errno::NODEV | Errno::NXIO => format!(
+                "there is no {DEVICE} ({why}): as root, `modprobe fuse`; give it to a container with \
              `--device {DEVICE}`"
-        ),
-        Errno::ACCESS | Errno::PERM => format!(
-            "{DEVICE} may not be opened ({why}): as root, `chmod 666 {DEVICE}`, as distributions \
+            ),
+            Errno::ACCESS | Errno::PERM => format!(
+                "{DEVICE} may not be opened ({why}): as root, `chmod 666 {DEVICE}`, as distributions \
              have it"
-        ),
-        other => format!("{DEVICE} cannot be opened: {other}"),
-    })
+            ),
+            other => format!("{DEVICE} cannot be opened: {other}"),
+        },
+    )
 }

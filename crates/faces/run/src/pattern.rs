@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Patterns of absent names: what may be written, and what braces stand for.
+//! Parses patterns of absent names, and expands braces.
 //!
 //! # Dialect
 //! | written | means |
@@ -11,25 +11,25 @@
 //! | `\` | the next character is itself |
 //!
 //! # Rules
-//! R1. What is none of this is refused, and never taken for the characters themselves: a rule that
-//!     means something else than its author thinks hides nothing.
-//! R2. A pattern stands for [`ALL_MAX`] patterns at most.
+//! R1. Any other text is refused, and never taken literally: a rule that means something else than
+//!     its author thinks hides nothing.
+//! R2. A pattern expands to [`ALL_MAX`] patterns at most.
 
 use openpath_commit::Refusal;
 use std::path::PathBuf;
 
-/// How many patterns one with braces may stand for.
+/// How many patterns one with braces may expand to.
 const ALL_MAX: usize = 1024;
 /// How deep braces may be nested.
 const DEPTH_MAX: usize = 8;
 
-/// The patterns without braces that `text` stands for.
+/// Expands `text` to patterns without braces.
 ///
 /// # Errors
-/// It is not in the dialect; the sentence says why, and how to write the character itself.
+/// It is not in the dialect; the message says why, and how to write the character itself.
 pub(crate) fn expand(text: &str) -> Result<Vec<Vec<u8>>, Refusal> {
     let all = attempt(text.as_bytes());
-    all.map_err(|why| Refusal::new(format!("`{text}` is no pattern of absent names: {why}")))
+    all.map_err(|why| Refusal::usage(format!("`{text}` is no pattern of absent names: {why}")))
 }
 
 fn attempt(text: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
@@ -49,14 +49,14 @@ fn attempt(text: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     Ok(all)
 }
 
-/// Checks a pattern as its author wrote it, which [`expand`] has found sound: it is one pattern,
-/// and no shell was to put something in.
+/// Checks a pattern as its author wrote it, which [`expand`] has accepted: it must be one pattern,
+/// with nothing left for a shell to expand.
 ///
 /// # Errors
-/// A comma outside of braces and sets, or a `$` in front of a path, that is not escaped.
+/// A comma outside of braces and sets, or a `$` before a path, that is not escaped.
 pub(crate) fn check_written(text: &str) -> Result<(), Refusal> {
     let no = |why: &str| {
-        Err(Refusal::new(format!(
+        Err(Refusal::usage(format!(
             "`{text}` is no pattern of absent names: {why}"
         )))
     };
@@ -71,7 +71,7 @@ pub(crate) fn check_written(text: &str) -> Result<(), Refusal> {
     while let Some(byte) = reader.next() {
         match byte {
             b'\\' => drop(reader.next()),
-            // It is sound.
+            // The pattern is valid.
             b'[' => reader.set().unwrap_or_default(),
             b'{' => reader.depth += 1,
             b'}' => reader.depth = reader.depth.saturating_sub(1),
@@ -86,7 +86,7 @@ pub(crate) fn check_written(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a pattern without braces means something.
+/// Checks that a pattern without braces can match.
 fn sound(pattern: &[u8]) -> Result<(), &'static str> {
     let inner = pattern.strip_prefix(b"/").unwrap_or(pattern);
     for part in inner.split(|byte| *byte == b'/') {
@@ -103,7 +103,7 @@ fn sound(pattern: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether `**` is in a name outside of sets and not escaped.
+/// Whether a name contains `**` outside of sets and not escaped.
 fn has_many(part: &[u8]) -> bool {
     let mut at = 0;
     while let Some(byte) = part.get(at) {
@@ -130,7 +130,7 @@ fn has_many(part: &[u8]) -> bool {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// Braces that are open.
+    /// The depth of open braces.
     depth: usize,
 }
 
@@ -141,8 +141,8 @@ impl Reader<'_> {
         byte
     }
 
-    /// What is written up to the end, or in braces up to their end, with each choice that it
-    /// leaves; and how many alternatives there are.
+    /// Reads up to the end, or in braces up to their end; returns each expansion, and the number of
+    /// alternatives.
     fn alternatives(&mut self) -> Result<(Vec<Vec<u8>>, usize), &'static str> {
         let (mut all, mut count) = (Vec::new(), 1);
         let mut now = vec![Vec::new()];
@@ -186,7 +186,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Each of `before` with each alternative of the braces that begin here.
+    /// Appends each alternative of the braces that begin here to each of `before`.
     fn choices(&mut self, before: &[Vec<u8>], beside: usize) -> Result<Vec<Vec<u8>>, &'static str> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -207,7 +207,7 @@ impl Reader<'_> {
         Ok(before.iter().flat_map(with).collect())
     }
 
-    /// Reads a set to its end; its `[` is read.
+    /// Reads a set to its end, after its `[`.
     fn set(&mut self) -> Result<(), &'static str> {
         const OPEN: &str = "a `[` has no `]`: write `\\[` for the character";
         if matches!(self.text.get(self.at), Some(b'!' | b'^')) {
@@ -234,7 +234,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The byte of a set that is meant by `byte`.
+    /// The byte of a set that `byte` stands for.
     fn member(&mut self, byte: u8) -> Result<u8, &'static str> {
         let meant = match byte {
             b'\\' => self.next().ok_or("a `[` has no `]`: write `\\[`")?,
@@ -247,7 +247,7 @@ impl Reader<'_> {
     }
 }
 
-/// The directories that a pattern with a slash begins with and that are plain names, and the rest.
+/// The leading directories of a pattern that are plain names, and the rest.
 pub(crate) fn plain(pattern: &str) -> Option<(PathBuf, &str)> {
     let mut end = None;
     let mut name = String::new();
@@ -267,7 +267,7 @@ pub(crate) fn plain(pattern: &str) -> Option<(PathBuf, &str)> {
     Some((name.into(), &pattern[at + 1..]))
 }
 
-/// `path` as a pattern that means it alone.
+/// `path` as a pattern that matches only itself.
 pub(crate) fn escape(path: &str) -> String {
     let mut pattern = String::with_capacity(path.len());
     for letter in path.chars() {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_dialect_is_refused_with_its_reason() {
+    fn invalid_pattern_is_refused_with_its_reason() {
         let many = "{a,b}".repeat(11);
         let deep = format!("{}a,b{}", "{".repeat(9), "}".repeat(9));
         for (text, why) in [
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_path_means_itself() {
+    fn escaped_path_matches_only_itself() {
         let path = r"/a*b/[c]/{d,e}/f\g?";
         let all = expand(&escape(path)).unwrap();
         let mut rules = openpath_vfs::AbsentRules::builder();

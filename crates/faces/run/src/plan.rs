@@ -1,63 +1,76 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run is to be, and the messages by which the processes bring it about.
+//! The plan of a run, and the messages between its processes.
 
 use crate::limit::Limits;
+use crate::namespace_kind::NamespaceKind;
 use crate::share::{Net, Share};
-use crate::space::Space;
-use openpath_commit::{ChangeList, Kept, KeptRules, PathBytes, Refusal};
+use openpath_commit::{ChangeList, KeptRules, KeptView, PathBytes, Refusal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What the kernel makes up, which passes unless it is said otherwise.
+/// File systems that the kernel generates, which pass by default.
 const KERNEL_TREES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// What a run is to be.
+/// The plan of a run.
+///
+/// # Examples
+/// A run whose command cannot read `/etc/shadow` and writes to `/srv`:
+/// ```
+/// use openpath_run::Plan;
+/// use std::path::Path;
+///
+/// let plan = Plan::default()
+///     .hidden(vec![Path::new("/etc/shadow").into()])
+///     .write_through(vec![Path::new("/srv").into()]);
+/// assert_eq!(plan.write_through[0].path(), Path::new("/srv"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Plan {
-    /// Under which name the changes are kept.
+    /// The name of the view that keeps the changes.
     pub name: Option<String>,
     /// The rules of the view, which are kept with it.
     pub rules: Option<KeptRules>,
-    /// What changes are kept in.
+    /// Where changes are kept.
     pub upper: Upper,
-    /// Directories of the host that the command sees as they are, with all that is mounted in them.
+    /// Directories of the host that the command sees as they are, with all mounts in them.
     pub pass: Vec<PathBytes>,
-    /// Directories whose changes go to the disk.
+    /// Directories in which changes go to the disk.
     pub write_through: Vec<PathBytes>,
     /// Paths of the view that cannot be changed.
     pub read_only: Vec<PathBytes>,
     /// Those of them that need not exist: then nothing can be made there.
     pub read_only_if_any: Vec<PathBytes>,
-    /// Paths that are not there, and cannot be made.
+    /// Hidden paths, which the command cannot make either.
     pub hidden: Vec<PathBytes>,
-    /// Directories below what passes that are empty for the command, and cannot be written to.
+    /// Directories below what passes that are empty and read only for the command.
     #[serde(default)]
     pub masked: Vec<PathBytes>,
-    /// Patterns of names, and of paths from the root on, that are not there and cannot be made.
+    /// Patterns of absent names, and of absent paths from the root on.
     pub absent: Vec<String>,
-    /// Other trees.
-    pub extra: Vec<Extra>,
-    /// Mount flags of the host that hold in the view; the front fills it in.
-    pub held: Vec<HeldPlace>,
-    /// What is written comes to the view when the kernel writes it back, and not at once.
+    /// Further trees that are mounted.
+    pub extra: Vec<ExtraMount>,
+    /// Mount flags of the host to enforce in the view; the front fills them in.
+    pub enforced: Vec<EnforcedPlace>,
+    /// Writes reach the view when the kernel writes them back, and not at once.
     pub write_back: bool,
-    /// Locks of files are answered by the server, which can be asked for them.
+    /// The server handles file locks, and can list them.
     pub locks: bool,
-    /// The kernel's requests are read, also where it has rings for them.
+    /// The kernel's requests are read even if it offers rings for them.
     pub no_rings: bool,
     /// What the command shares with the host.
     pub share: Vec<Share>,
     /// The network of the command.
     pub net: Net,
-    /// Open descriptors that go to the command whatever they are.
+    /// Descriptors that stay open to the command, whatever they are.
     pub keep_fds: Vec<i32>,
-    /// What all processes of the view may use together.
+    /// Limits on all processes of the view together.
     pub limits: Limits,
 }
 
 impl Default for Plan {
-    /// The host's tree, changes in memory; what the kernel makes up passes.
+    /// The host's tree, with changes in memory; the kernel's own file systems pass.
     fn default() -> Self {
         Self {
             name: None,
@@ -71,7 +84,7 @@ impl Default for Plan {
             masked: Vec::new(),
             absent: Vec::new(),
             extra: Vec::new(),
-            held: Vec::new(),
+            enforced: Vec::new(),
             write_back: false,
             locks: false,
             no_rings: false,
@@ -84,17 +97,19 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Whether the command uses this resource of the host.
+    /// Whether the command shares this resource with the host.
     pub(crate) fn shares(&self, what: Share) -> bool {
         self.share.contains(&what)
     }
 
-    /// Where the view begins and ceases to be read only, outer paths first. The innermost rule
-    /// wins: what is written through, and a mount, may lie in what is read only.
-    pub(crate) fn covers(&self) -> Vec<(PathBytes, Cover)> {
+    /// The paths where the view becomes read only or writable, outer paths first. The innermost
+    /// rule wins: a written-through path or a mount may lie in a read-only path.
+    pub(crate) fn protections(&self) -> Vec<(PathBytes, Protection)> {
         let fixed = self.extra.iter().filter(|extra| extra.read_only);
         let fixed = fixed.map(|extra| &extra.place).chain(&self.read_only);
-        let mut all: BTreeMap<_, _> = fixed.map(|path| (path.clone(), Cover::ReadOnly)).collect();
+        let mut all: BTreeMap<_, _> = fixed
+            .map(|path| (path.clone(), Protection::ReadOnly))
+            .collect();
         let within = |path: &&PathBytes| {
             let mut above = path.path().ancestors().skip(1);
             above.any(|above| all.contains_key(&PathBytes::from(above)))
@@ -103,19 +118,20 @@ impl Plan {
         let open = open.map(|extra| &extra.place).chain(&self.write_through);
         let open: Vec<_> = open.filter(within).cloned().collect();
         for path in open {
-            all.entry(path).or_insert(Cover::Writable);
+            all.entry(path).or_insert(Protection::Writable);
         }
         all.into_iter().collect()
     }
 
-    /// Whether the kernel may keep writes back: not where they go to files that others change.
-    pub(crate) fn keeps_back(&self) -> bool {
-        let shared = |extra: &Extra| !extra.read_only && matches!(extra.source, Source::Host(_));
+    /// Whether the kernel may delay writes: not where they go to files that others change.
+    pub(crate) fn uses_write_back(&self) -> bool {
+        let shared =
+            |extra: &ExtraMount| !extra.read_only && matches!(extra.source, TreeSource::Host(_));
         self.write_back && self.write_through.is_empty() && !self.extra.iter().any(shared)
     }
 
-    /// Whether the kernel stamps files that the command can change: files of the host, and those
-    /// whose writes it keeps back. The kernel's own trees and `/dev/shm` do not count.
+    /// Whether the kernel sets times of files that the command can change: files of the host, and
+    /// files that it writes back. The kernel's own file systems and `/dev/shm` do not count.
     pub(crate) fn is_stamped_by_kernel(&self) -> bool {
         let of_host = |upper: &Upper| matches!(upper, Upper::Directory(_));
         let fixed = |path: &PathBytes| {
@@ -123,30 +139,65 @@ impl Plan {
                 .iter()
                 .any(|tree| path.path() == Path::new(tree))
         };
-        let extra = |extra: &Extra| match &extra.source {
-            Source::Memory { .. } => false,
-            Source::Host(_) => !extra.read_only,
-            Source::Overlay { upper, .. } => upper.as_ref().is_some_and(of_host),
+        let extra = |extra: &ExtraMount| match &extra.source {
+            TreeSource::Memory { .. } => false,
+            TreeSource::Host(_) => !extra.read_only,
+            TreeSource::Overlay { upper, .. } => upper.as_ref().is_some_and(of_host),
         };
         of_host(&self.upper)
             || !self.write_through.is_empty()
             || !self.pass.iter().all(fixed)
             || self.extra.iter().any(extra)
-            || self.keeps_back()
+            || self.uses_write_back()
     }
 
-    /// Keeps the changes in this view, which cannot be seen in itself.
-    pub fn keep(&mut self, kept: &Kept) {
-        let dir = &*kept.at().place();
+    /// Keeps the changes in this view, and hides the directory of the view.
+    pub fn keep_changes_in(&mut self, kept: &KeptView) {
+        let dir = &*kept.view_dir().kernel_path();
         self.name = Some(kept.name.clone());
         self.upper = Upper::Directory(dir.into());
         self.hidden.push(dir.into());
     }
 }
 
-/// A place of the view, and the flags of the mount of the host that is shown there.
+/// Adds a setter for each field to a struct of options, under the field's name.
+macro_rules! setters {
+    ($options:ident { $($field:ident: $value:ty),+ $(,)? }) => {
+        impl $options {$(
+            #[doc = concat!("Sets `", stringify!($field), "`.")]
+            #[must_use]
+            pub fn $field(mut self, $field: $value) -> Self {
+                self.$field = $field;
+                self
+            }
+        )+}
+    };
+}
+
+setters! {
+    Plan {
+        upper: Upper,
+        pass: Vec<PathBytes>,
+        write_through: Vec<PathBytes>,
+        read_only: Vec<PathBytes>,
+        read_only_if_any: Vec<PathBytes>,
+        hidden: Vec<PathBytes>,
+        masked: Vec<PathBytes>,
+        absent: Vec<String>,
+        extra: Vec<ExtraMount>,
+        write_back: bool,
+        locks: bool,
+        no_rings: bool,
+        share: Vec<Share>,
+        net: Net,
+        keep_fds: Vec<i32>,
+        limits: Limits,
+    }
+}
+
+/// A path of the view, and the mount flags of the host to enforce there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldPlace {
+pub struct EnforcedPlace {
     pub(crate) place: PathBytes,
     /// Bits of [`openpath_host::HELD`].
     pub(crate) flags: u64,
@@ -154,14 +205,14 @@ pub struct HeldPlace {
 
 /// Whether a part of the view can be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Cover {
-    /// It cannot.
+pub(crate) enum Protection {
+    /// It is read only.
     ReadOnly,
-    /// It can, and lies in a part that cannot.
+    /// It is writable, and lies in a read-only part.
     Writable,
 }
 
-/// What the changes of a run are kept in.
+/// Where the changes of a run are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Upper {
     /// Memory, gone with the run.
@@ -175,18 +226,37 @@ pub enum Upper {
 
 /// A tree that is mounted in the view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extra {
-    /// On which directory.
+#[non_exhaustive]
+pub struct ExtraMount {
+    /// The directory that it is mounted on.
     pub place: PathBytes,
-    /// Which tree.
-    pub source: Source,
+    /// The tree.
+    pub source: TreeSource,
     /// It cannot be changed.
     pub read_only: bool,
 }
 
+impl ExtraMount {
+    /// A tree at this directory of the view, which can be changed.
+    #[must_use]
+    pub fn new(place: PathBytes, source: TreeSource) -> Self {
+        Self {
+            place,
+            source,
+            read_only: false,
+        }
+    }
+}
+
+setters! {
+    ExtraMount {
+        read_only: bool,
+    }
+}
+
 /// Where a tree comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
+pub enum TreeSource {
     /// An empty one in memory.
     Memory {
         /// Bytes at most; half of the machine's memory unless told.
@@ -194,12 +264,12 @@ pub enum Source {
     },
     /// A directory of the host.
     Host(PathBytes),
-    /// Directories of the host, topmost first, and what takes the changes; without that nothing
-    /// can be changed.
+    /// Directories of the host, topmost first, and where changes are kept; without that nothing can
+    /// be changed.
     Overlay {
-        /// What is read.
+        /// The layers that are read.
         lowers: Vec<PathBytes>,
-        /// What changes are kept in.
+        /// Where changes are kept.
         upper: Option<Upper>,
     },
 }
@@ -207,41 +277,41 @@ pub enum Source {
 /// The front to the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToServer {
-    /// Build the view of this plan. The file of a log comes with this, if there is to be one.
+    /// Build the view of this plan. The file of the log comes along, if there is one.
     Build {
         plan: Box<Plan>,
-        /// What it is for.
+        /// The command, for lists.
         command: String,
         /// The log is written as JSON.
         json: bool,
-        /// How far long work is may be shown.
+        /// Progress may be shown.
         progress: bool,
     },
-    /// A namespace of the view, whose descriptor comes with this.
-    Namespace(Space),
-    /// The control group of the view's commands, whose descriptor comes with this.
+    /// A namespace of the view; its descriptor comes along.
+    Namespace(NamespaceKind),
+    /// The control group of the view's commands; its descriptor comes along.
     Group,
-    /// Answer for the view on the descriptor that comes with this.
+    /// Serve the view on the descriptor that comes along.
     Serve(Mounted),
-    /// Mount flags are not enforced at these places of the view.
-    Unheld(Vec<PathBytes>),
-    /// The command is gone: say what changed, and end.
+    /// Mount flags are not enforced at these paths of the view.
+    Unenforced(Vec<PathBytes>),
+    /// The command is gone: report the changes, and end.
     Finish,
 }
 
 /// The server to the front.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromServer {
-    /// The view is there.
+    /// The view is built.
     Built,
-    /// The namespace, or the group, is kept.
-    Kept,
-    /// The view is answered for.
+    /// The namespace, the group or the paths are recorded.
+    Done,
+    /// The view is served.
     Serving,
-    /// Some of what changed; more may follow.
+    /// Some of the changes; more may follow.
     Changes(ChangeList),
-    /// That was all, and the view is let go.
-    Finished(Rest),
+    /// That was all, and the view is released.
+    Finished(RunSummary),
     /// It cannot be done.
     Refused(Refusal),
 }
@@ -249,21 +319,21 @@ pub(crate) enum FromServer {
 /// How the view was mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Mounted {
-    /// There is a user namespace, which knows this user alone.
+    /// There is a user namespace, which maps only this user.
     pub(crate) mapped: bool,
     /// Its device, as `/proc/PID/mountinfo` writes it.
     pub(crate) device: String,
 }
 
-/// What there is to say of a run beside its changes.
+/// The results of a run besides its changes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Rest {
-    /// Processes that had entered the view, and were ended.
+pub(crate) struct RunSummary {
+    /// How many processes had entered the view and were ended.
     pub(crate) ended: usize,
-    /// Writes that were kept back, and had no room when they came.
-    pub(crate) lost: u64,
-    /// Lines of the log that did not come to be written.
-    pub(crate) unlogged: u64,
+    /// How many writes of the kernel's write-back found no room.
+    pub(crate) lost_writes: u64,
+    /// How many lines of the log were not written.
+    pub(crate) lost_log_lines: u64,
 }
 
 /// The front to the helper.
@@ -271,26 +341,26 @@ pub(crate) struct Rest {
 pub(crate) enum ToHelper {
     /// Mount the view of this plan.
     Mount(Box<Plan>),
-    /// The view is answered for: make it the root.
+    /// The view is served: make it the root.
     Enter,
 }
 
 /// The helper to the front.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromHelper {
-    /// A namespace of the view, whose descriptor comes with this.
-    Namespace(Space),
-    /// The view is mounted. The descriptor of FUSE comes with this.
+    /// A namespace of the view; its descriptor comes along.
+    Namespace(NamespaceKind),
+    /// The view is mounted; the descriptor of FUSE comes along.
     Mounted(Mounted),
-    /// Mount flags could not be enforced at these places; waits for the next [`ToHelper::Enter`].
-    Unheld(Vec<PathBytes>),
-    /// The first process of the view's pid namespace, with the socket by which it is spoken to.
+    /// Mount flags could not be enforced at these paths; waits for the next [`ToHelper::Enter`].
+    Unenforced(Vec<PathBytes>),
+    /// The first process of the view's pid namespace, and its socket.
     Init(i32),
-    /// The process that becomes the command, with the socket by which it is spoken to.
+    /// The process that becomes the command, and its socket.
     Stage(i32),
     /// The view is the root. The helper ends, and its children are the front's.
     Entered {
-        /// Why the host's `/proc` is seen.
+        /// Why the command sees the host's `/proc`.
         no_proc: Option<String>,
     },
     /// It cannot be done.
@@ -300,22 +370,22 @@ pub(crate) enum FromHelper {
 /// To the first process of a pid namespace.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToInit {
-    /// Mount `/proc`; the namespace may have so many processes and threads beside its first.
+    /// Mount `/proc`, and limit the namespace to so many processes and threads besides its first.
     Begin { pids: Option<u32> },
-    /// The command starts now, and all members are ended after so many milliseconds.
-    Clock(u64),
-    /// The command is gone: end what it left, and exit.
+    /// The command starts now; end all members after so many milliseconds.
+    TimeLimit(u64),
+    /// The command is gone: end the processes that it left, and exit.
     End,
 }
 
 /// From the first process of a pid namespace.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
-    /// A mount of `/proc` comes with this, or there is none for this reason.
+    /// A mount of `/proc` comes along, or the reason why there is none.
     Proc(Option<String>),
-    /// So many processes were left.
+    /// How many processes were left.
     Ended(usize),
-    /// The time of [`ToInit::Clock`] is over: all members are being ended.
+    /// The time of [`ToInit::TimeLimit`] is over: all members are being ended.
     Expired,
     /// It cannot do its work.
     Failed(Refusal),
@@ -324,26 +394,26 @@ pub(crate) enum FromInit {
 /// To the process that becomes the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToStage {
-    /// Enter the namespace whose descriptor comes with this.
-    Space(Space),
-    /// Become the command. Its standard input comes with this.
-    Go(Go),
+    /// Enter this namespace; its descriptor comes along.
+    Namespace(NamespaceKind),
+    /// Become the command; its standard input comes along.
+    Start(CommandStart),
 }
 
-/// How the command is to be started.
+/// How the command is started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Go {
-    /// Working directory, in the view.
+pub(crate) struct CommandStart {
+    /// The working directory, in the view.
     pub(crate) cwd: PathBytes,
     /// What it shares with the host.
     pub(crate) share: Vec<Share>,
     /// It is the view's first command, and not one of `openpath exec`.
     pub(crate) is_first: bool,
-    /// Descriptors that stay open whatever they are.
+    /// Descriptors that stay open, whatever they are.
     pub(crate) keep_fds: Vec<i32>,
 }
 
-/// From the process that becomes the command; the end of the socket says that it has.
+/// From the process that becomes the command; the end of the socket means that it did.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromStage {
     /// It cannot be done.
@@ -355,11 +425,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_rule_wins() {
+    fn innermost_rule_wins() {
         let at = |path: &str| PathBytes::from(Path::new(path));
-        let extra = |place: &str, read_only| Extra {
+        let extra = |place: &str, read_only| ExtraMount {
             place: at(place),
-            source: Source::Memory { size: None },
+            source: TreeSource::Memory { size: None },
             read_only,
         };
         let plan = Plan {
@@ -372,46 +442,49 @@ mod tests {
             ],
             ..Plan::default()
         };
-        let covers = plan.covers();
-        let covers: Vec<_> = covers
+        let protections = plan.protections();
+        let protections: Vec<_> = protections
             .iter()
-            .map(|(path, cover)| (path.path(), *cover))
+            .map(|(path, protection)| (path.path(), *protection))
             .collect();
         let want = [
-            ("/m", Cover::ReadOnly),
-            ("/w/ro", Cover::ReadOnly),
-            ("/w/ro/mem", Cover::Writable),
-            ("/w/ro/rw", Cover::Writable),
-            ("/w/ro/rw/x", Cover::ReadOnly),
-            ("/w/ro/rw/x/rw", Cover::Writable),
+            ("/m", Protection::ReadOnly),
+            ("/w/ro", Protection::ReadOnly),
+            ("/w/ro/mem", Protection::Writable),
+            ("/w/ro/rw", Protection::Writable),
+            ("/w/ro/rw/x", Protection::ReadOnly),
+            ("/w/ro/rw/x/rw", Protection::Writable),
         ];
-        assert_eq!(covers, want.map(|(path, cover)| (Path::new(path), cover)));
+        assert_eq!(
+            protections,
+            want.map(|(path, protection)| (Path::new(path), protection))
+        );
     }
 
     #[test]
-    fn writes_are_kept_back_on_request_and_not_where_others_write_too() {
-        assert!(!Plan::default().keeps_back());
+    fn write_back_is_used_on_request_but_not_for_shared_files() {
+        assert!(!Plan::default().uses_write_back());
         let asked = Plan {
             write_back: true,
             ..Plan::default()
         };
-        assert!(asked.keeps_back());
+        assert!(asked.uses_write_back());
         let through = Plan {
             write_through: vec![Path::new("/w").into()],
             ..asked.clone()
         };
-        assert!(!through.keeps_back());
+        assert!(!through.uses_write_back());
         for read_only in [true, false] {
-            let extra = Extra {
+            let extra = ExtraMount {
                 place: Path::new("/m").into(),
-                source: Source::Host(Path::new("/h").into()),
+                source: TreeSource::Host(Path::new("/h").into()),
                 read_only,
             };
             let shared = Plan {
                 extra: vec![extra],
                 ..asked.clone()
             };
-            assert_eq!(shared.keeps_back(), read_only);
+            assert_eq!(shared.uses_write_back(), read_only);
         }
     }
 }

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A command of the superuser's in another user's view, on a terminal of its own.
+//! Runs a command of root's in another user's view, on a terminal of its own.
 //!
-//! Processes in the view can take over whatever its commands hold. A terminal of the superuser's in
-//! their hands would show them what he types later. So the command gets a session, and a
-//! pseudoterminal in place of each standard stream that is a terminal; this process passes on what
-//! is typed and written. Of the superuser's environment and open files the command gets a few
-//! variables and the standard streams.
+//! Processes in the view can take over whatever its commands hold. With a terminal of root's they
+//! could read what is typed later. So the command gets a session, and a pseudoterminal in place of
+//! each standard stream that is a terminal. This process relays input and output. Of root's
+//! environment and open files the command gets a few variables and the standard streams.
 //!
 //! # Kernel analogue
 //! pty(7), as ssh and su(1) `--pty` use it.
 //!
 //! # States
-//! Raw (the superuser's terminal, if standard input is one) -> the command has ended -> what it had
-//! written is passed on -> restored. SIGKILL to this process leaves the terminal raw.
+//! Raw (root's terminal, if standard input is one) -> the command has ended -> its remaining output
+//! is relayed -> restored. SIGKILL to this process leaves the terminal raw.
 //!
 //! # Rules
-//! R1. The characters that make signals are for the inner terminal: Ctrl-C interrupts the command
+//! R1. The inner terminal turns control characters into signals: Ctrl-C interrupts the command
 //!     there. A command without a shell above it does not stop by Ctrl-Z, because its process group
 //!     is orphaned in its session.
-//! R2. SIGHUP, SIGINT, SIGQUIT and SIGTERM to this process are passed on to the command.
-//! R3. What is typed is held up while the command reads nothing, and so costs no memory.
-//! R4. Once the command has ended, no more is passed on than the kernel can have kept of its
+//! R2. SIGHUP, SIGINT, SIGQUIT and SIGTERM to this process are forwarded to the command.
+//! R3. Input is not read while the command reads nothing, so it takes no memory.
+//! R4. Once the command has ended, no more is relayed than the kernel can have buffered of its
 //!     output: other processes of the view may write to its terminal for ever.
 
 use crate::signals::die;
@@ -40,37 +39,37 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-/// What is passed on at once.
+/// How much is relayed at once.
 const PIECE: usize = 4096;
-/// Of what was written before the end, in bytes: a pseudoterminal keeps less (R4).
+/// How much is relayed after the end, in bytes: a pseudoterminal buffers less (R4).
 const LAST: usize = 256 << 10;
-/// Variables that go to the command, beside those that begin with [`LOCALE`].
+/// Variables that the command gets, besides those that begin with [`LOCALE`].
 const VARIABLES: [&str; 4] = ["TERM", "LANG", "LANGUAGE", "PATH"];
 const LOCALE: &[u8] = b"LC_";
 /// R2
-const PASSED: [i32; 4] = [s::SIGHUP, s::SIGINT, s::SIGQUIT, s::SIGTERM];
+const FORWARDED: [i32; 4] = [s::SIGHUP, s::SIGINT, s::SIGQUIT, s::SIGTERM];
 
-/// Runs this program by `words`, in a session of its own whose terminal belongs to `owner`, and
-/// ends as it ends.
+/// Runs this program with the arguments `words`, in a session of its own, and ends as it ends. Its
+/// terminal belongs to `owner`.
 ///
 /// # Errors
-/// No terminal or process can be had.
+/// No terminal or process can be made.
 pub(crate) fn run(words: &[OsString], owner: Uid) -> Result<u8, Refusal> {
     let failed = |why: io::Error| Refusal::step("cannot relay the terminal", why);
     let mut relay = Relay::open(owner).map_err(failed)?;
     let child = relay.start(words).map_err(failed)?;
-    let status = relay.pass_on(child);
+    let status = relay.run_until_exit(child);
     relay.restore();
     let status = status.map_err(failed)?;
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
         (None, Some(signal)) => Ok(die(signal)),
-        (None, None) => Err(Refusal::new("the command ended in an unknown way")),
+        (None, None) => Err(Refusal::system("the command ended in an unknown way")),
     }
 }
 
-/// Begins the session of the relayed process, whose terminal is a standard stream if one is. All
-/// that is open beside the standard streams is closed.
+/// Begins the session of the relayed process. If a standard stream is a terminal, it becomes the
+/// terminal of the session. All other descriptors are closed.
 ///
 /// # Errors
 /// It leads a process group already; the open descriptors cannot be read.
@@ -96,7 +95,7 @@ fn standard() -> [BorrowedFd<'static>; 3] {
     ]
 }
 
-/// The two terminals, as far as there are any.
+/// The two terminals, if there are any.
 struct Relay {
     signals: SignalsInfo,
     /// Written by the handler of each signal.
@@ -108,15 +107,15 @@ struct Pty {
     master: OwnedFd,
     /// For the child.
     slave: Option<OwnedFd>,
-    /// Where the user is.
+    /// The user's terminal.
     outer: BorrowedFd<'static>,
     /// Where the command's output goes.
     output: BorrowedFd<'static>,
-    /// How the outer terminal was, if standard input is a terminal.
+    /// The earlier state of the outer terminal, if standard input is a terminal.
     before: Option<Termios>,
     /// The outer terminal is gone.
     hung_up: bool,
-    /// Typed, and not yet taken by the command.
+    /// Input that the command has not read yet.
     typed: Vec<u8>,
 }
 
@@ -125,7 +124,7 @@ impl Relay {
         let (woken, wakes) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         let others = [s::SIGCHLD, s::SIGWINCH, s::SIGCONT];
-        let all = PASSED.iter().chain(&others);
+        let all = FORWARDED.iter().chain(&others);
         let signals = SignalsInfo::new(all.clone())?;
         for signal in all {
             signal_hook::low_level::pipe::register(*signal, wakes.try_clone()?)?;
@@ -143,45 +142,45 @@ impl Relay {
         command.arg0("openpath").args(words);
         command.env_clear().envs(variables());
         if let Some(pty) = &mut self.pty {
-            pty.give(&mut command)?;
+            pty.attach(&mut command)?;
         }
         let child = command.spawn()?;
         // It owns the child's end of the terminal.
         drop(command);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let Some(pty) = &self.pty {
-            pty.begin();
+            pty.make_raw();
         }
         pid.ok_or_else(|| io::Error::other("a process without a number"))
     }
 
-    /// Passes on until the child has ended, and then what it had written.
-    fn pass_on(&mut self, child: Pid) -> io::Result<WaitStatus> {
+    /// Relays until the child has ended, and then its remaining output.
+    fn run_until_exit(&mut self, child: Pid) -> io::Result<WaitStatus> {
         loop {
-            if let Some(status) = self.heed(child)? {
+            if let Some(status) = self.handle_signals(child)? {
                 if let Some(pty) = &self.pty {
-                    show_last(|| pty.show())?;
+                    drain_output(|| pty.copy_output())?;
                 }
                 return Ok(status);
             }
             match &mut self.pty {
-                Some(pty) => pty.turn(&self.woken)?,
+                Some(pty) => pty.poll_once(&self.woken)?,
                 None => wait_for(&mut [PollFd::new(&self.woken, PollFlags::IN)])?,
             }
         }
     }
 
-    /// Answers signals; how the child ended, if it has.
-    fn heed(&mut self, child: Pid) -> io::Result<Option<WaitStatus>> {
+    /// Handles signals; returns the status of the child, if it has ended.
+    fn handle_signals(&mut self, child: Pid) -> io::Result<Option<WaitStatus>> {
         let mut word = [0; 64];
         while matches!(io::Read::read(&mut &self.woken, &mut word), Ok(1..)) {}
         for signal in self.signals.pending() {
             match (signal, &self.pty) {
-                (s::SIGCONT, Some(pty)) => pty.begin(),
+                (s::SIGCONT, Some(pty)) => pty.make_raw(),
                 (s::SIGWINCH, Some(pty)) => pty.resize(),
-                (signal, _) if PASSED.contains(&signal) => {
+                (signal, _) if FORWARDED.contains(&signal) => {
                     if let Some(signal) = Signal::from_named_raw(signal) {
-                        // One that is gone needs none.
+                        // It may be gone.
                         rustix::process::kill_process(child, signal).ok();
                     }
                 }
@@ -205,7 +204,7 @@ impl Relay {
 }
 
 impl Pty {
-    /// One, if a standard stream is a terminal.
+    /// A pseudoterminal, if a standard stream is a terminal.
     fn open(owner: Uid) -> io::Result<Option<Pty>> {
         let [stdin, stdout, stderr] = standard();
         let is_terminal = |stream: &BorrowedFd<'_>| rustix::termios::isatty(stream);
@@ -224,7 +223,7 @@ impl Pty {
         let mut modes = rustix::termios::tcgetattr(outer)?;
         let before = is_terminal(&stdin).then(|| modes.clone());
         if before.is_none() {
-            // The outer terminal does it.
+            // The outer terminal processes output.
             modes.output_modes.remove(OutputModes::OPOST);
         }
         rustix::termios::tcsetattr(&slave, OptionalActions::Now, &modes)?;
@@ -243,7 +242,7 @@ impl Pty {
     }
 
     /// Gives the command the inner terminal for each stream that is a terminal.
-    fn give(&mut self, command: &mut Command) -> io::Result<()> {
+    fn attach(&mut self, command: &mut Command) -> io::Result<()> {
         let Some(slave) = self.slave.take() else {
             return Ok(());
         };
@@ -256,8 +255,8 @@ impl Pty {
         Ok(())
     }
 
-    /// Makes the outer terminal pass everything, also after a shell has taken it for a while.
-    fn begin(&self) {
+    /// Makes the outer terminal raw, again after a shell has used it.
+    fn make_raw(&self) {
         if let Some(before) = &self.before {
             let mut raw = before.clone();
             raw.make_raw();
@@ -273,8 +272,8 @@ impl Pty {
         }
     }
 
-    /// Waits for something to pass on or a signal, and passes it on.
-    fn turn(&mut self, woken: &UnixStream) -> io::Result<()> {
+    /// Waits for data or a signal, and relays the data.
+    fn poll_once(&mut self, woken: &UnixStream) -> io::Result<()> {
         let mut asks = PollFlags::IN;
         if !self.typed.is_empty() {
             asks |= PollFlags::OUT;
@@ -290,8 +289,8 @@ impl Pty {
         wait_for(&mut fds)?;
         let came: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
-        if came[1].intersects(PollFlags::IN | PollFlags::HUP) && self.show()? == 0 {
-            // Nobody inside has the terminal open: wait for the child or a signal.
+        if came[1].intersects(PollFlags::IN | PollFlags::HUP) && self.copy_output()? == 0 {
+            // No process inside has the terminal open: wait for the child or a signal.
             wait_for(&mut [PollFd::new(woken, PollFlags::IN)])?;
         }
         if came.get(2).is_some_and(|came| !came.is_empty()) {
@@ -312,12 +311,12 @@ impl Pty {
         Ok(())
     }
 
-    /// Passes on what the command has written; how many bytes.
-    fn show(&self) -> io::Result<usize> {
+    /// Relays output of the command; returns how many bytes.
+    fn copy_output(&self) -> io::Result<usize> {
         let mut piece = [0; PIECE];
         let read = || rustix::io::read(&self.master, &mut piece[..]);
         let got = match rustix::io::retry_on_intr(read) {
-            // `EIO`: nobody has the inner terminal open.
+            // `EIO`: no process has the inner terminal open.
             Err(Errno::AGAIN | Errno::IO) => return Ok(0),
             got => got?,
         };
@@ -325,7 +324,7 @@ impl Pty {
         while !rest.is_empty() {
             match rustix::io::write(self.output, rest) {
                 Ok(written) => rest = &rest[written..],
-                // Another process has made it so that writes do not wait.
+                // Another process has set it to non-blocking.
                 Err(Errno::AGAIN) => {
                     wait_for(&mut [PollFd::from_borrowed_fd(self.output, PollFlags::OUT)])?;
                 }
@@ -337,8 +336,9 @@ impl Pty {
     }
 }
 
-/// Passes on what is left of a command that has ended (R4); `show` gives how many bytes it did.
-fn show_last(mut show: impl FnMut() -> io::Result<usize>) -> io::Result<()> {
+/// Relays the remaining output of a command that has ended (R4); `show` relays some and returns how
+/// many bytes.
+fn drain_output(mut show: impl FnMut() -> io::Result<usize>) -> io::Result<()> {
     let mut shown = 0;
     while shown < LAST {
         match show()? {
@@ -349,7 +349,7 @@ fn show_last(mut show: impl FnMut() -> io::Result<usize>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the command gets of this process's environment.
+/// The variables of this process's environment that the command gets.
 fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| {
         let name = name.as_encoded_bytes();
@@ -367,10 +367,10 @@ fn wait_for(fds: &mut [PollFd<'_>]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LAST, PIECE, show_last};
+    use super::{LAST, PIECE, drain_output};
 
     #[test]
-    fn no_more_is_passed_on_after_the_end_than_a_terminal_keeps() {
+    fn drain_stops_after_what_a_terminal_buffers() {
         // A process that has not ended writes faster than this one reads.
         let mut pieces = 0;
         let flood = || {
@@ -378,9 +378,9 @@ mod tests {
             assert!(pieces <= LAST / PIECE);
             Ok(PIECE)
         };
-        show_last(flood).unwrap();
+        drain_output(flood).unwrap();
         let mut left = vec![100, PIECE];
-        show_last(|| Ok(left.pop().unwrap_or(0))).unwrap();
+        drain_output(|| Ok(left.pop().unwrap_or(0))).unwrap();
         assert!(left.is_empty());
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server: holds the view and answers for it.
+//! The server: holds the view and serves it.
 
-use crate::cgroup::Entry;
-use crate::guests;
-use crate::guests::Members;
-use crate::live::{Beacon, Inside, Label, LiveKind};
+use crate::cgroup::CommandGroup;
+use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
-use crate::plan::{FromServer, Mounted, Plan, Rest, ToServer, Upper};
+use crate::namespace_kind::NamespaceKind;
+use crate::plan::{FromServer, Mounted, Plan, RunSummary, ToServer, Upper};
 use crate::share::Share;
-use crate::space::Space;
-use crate::view::{How, Telling, View};
+use crate::view::{ObserverOption, View, ViewOptions};
+use crate::view_members;
+use crate::view_members::ViewMembers;
 use crate::wire::Wire;
 use openpath_commit::{ChangeList, PathBytes, Refusal};
 use openpath_overlay::CopyUpObserver;
@@ -20,14 +20,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How often the front is told that there is more to come.
-const PULSE: Duration = Duration::from_secs(10);
+/// How often the front is told that the server still works.
+const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Serves the front at standard input until that is gone. What `copying` makes is told how far
-/// copying up is, and may show it if the front says so.
+/// Serves the front at standard input until that is gone. The observer that `copying` makes
+/// receives the progress of copy-ups, and may show it if the front says so.
 ///
 /// # Errors
-/// What keeps it from hearing the front.
+/// The connection to the front fails.
 pub fn serve(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> Result<(), Refusal> {
     crate::confine::protect()?;
     attempt(copying).map_err(|why| Refusal::step("the server of the view", why))
@@ -35,10 +35,10 @@ pub fn serve(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> Result<(), Refusal
 
 fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
     let wire = Wire::inherited()?;
-    // Before there are threads: in a process that has some it takes the kernel some milliseconds.
+    // Before there are threads: with threads the kernel needs some milliseconds for it.
     asymmetric_fence::mode();
     crate::confine::outlive_limits()?;
-    // Out of reach of the terminal's signals, and of its end.
+    // Out of reach of the terminal's signals, and of its hangup.
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
     let mut server = Server::default();
@@ -55,44 +55,44 @@ fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
             }
             ToServer::Namespace(kind) => {
                 server.namespaces.extend(fd.map(|fd| (kind, fd)));
-                Ok(FromServer::Kept)
+                Ok(FromServer::Done)
             }
             ToServer::Group => {
-                server.group = fd.and_then(Entry::over);
+                server.group = fd.and_then(CommandGroup::from_fd);
                 let kept = server.group.is_some();
-                let lost = || Refusal::new("the server has no control group");
-                kept.then_some(FromServer::Kept).ok_or_else(lost)
+                let lost = || Refusal::system("the server has no control group");
+                kept.then_some(FromServer::Done).ok_or_else(lost)
             }
             ToServer::Serve(mounted) => server.serve(mounted, fd),
-            ToServer::Unheld(places) => server.give_up(&places),
+            ToServer::Unenforced(places) => server.unenforce(&places),
             ToServer::Finish => server.finish(&wire),
         };
         wire.send(&done.unwrap_or_else(FromServer::Refused), None)?;
     }
-    // The front is gone, and the command with it, but not what that started: to the server they
-    // are guests. What they have written still comes.
+    // The front is gone, and the command with it, but not the processes that it started: the server
+    // ends them as members of the view. Their delayed writes still come.
     server.end_guests(true);
     if let Some(view) = &mut server.view {
-        view.left(|| ()).ok();
+        view.wait_until_unused(|| ()).ok();
     }
     Ok(())
 }
 
-/// What there is of a view.
+/// The parts of a view.
 #[derive(Default)]
 struct Server {
     view: Option<View>,
     label: Option<Label>,
-    /// Those of the view, until it is served.
-    namespaces: Vec<(Space, OwnedFd)>,
+    /// The namespaces of the view, until it is served.
+    namespaces: Vec<(NamespaceKind, OwnedFd)>,
     /// The control group of its commands, until it is served; none without limits that need one.
-    group: Option<Entry>,
+    group: Option<CommandGroup>,
     /// What the command shares with the host.
     share: Vec<Share>,
-    /// What answers who asks.
-    beacon: Option<Beacon>,
-    /// What entering takes, once it is served.
-    inside: Option<Arc<Inside>>,
+    /// The server for queries.
+    control_server: Option<ControlServer>,
+    /// What a command needs to enter the view, once it is served.
+    access: Option<Arc<ViewAccess>>,
 }
 
 impl Server {
@@ -101,20 +101,20 @@ impl Server {
         plan: &Plan,
         command: String,
         log: Option<LogFile>,
-        telling: Telling,
+        observer: ObserverOption,
     ) -> Result<FromServer, Refusal> {
-        let how = How {
-            telling,
+        let view_options = ViewOptions {
+            observer,
             holds_flags: true,
-            ..How::default()
+            ..ViewOptions::default()
         };
-        let mut view = View::build(plan, &how)?;
+        let mut view = View::build(plan, &view_options)?;
         if let Some(log) = log {
             view.log(plan, log)?;
         }
         self.view = Some(view);
         let front = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
-        let mut label = Label::new(LiveKind::Run, front, command);
+        let mut label = Label::new(ServedKind::Run, front, command);
         label.name = plan.name.clone();
         if let Upper::Directory(dir) = &plan.upper {
             label.directory = Some(dir.path().display().to_string());
@@ -127,79 +127,88 @@ impl Server {
     fn serve(&mut self, mounted: Mounted, fuse: Option<OwnedFd>) -> Result<FromServer, Refusal> {
         let (Some(view), Some(fuse), Some(label)) = (&mut self.view, fuse, self.label.take())
         else {
-            return Err(Refusal::new("there is nothing to serve"));
+            return Err(Refusal::system("there is nothing to serve"));
         };
         let handle = view.serve(fuse, mounted.mapped)?;
         let namespaces = std::mem::take(&mut self.namespaces);
-        let inside = Arc::new(Inside {
-            members: Members::new(mounted.device, &namespaces)?,
+        let access = Arc::new(ViewAccess {
+            members: ViewMembers::new(mounted.device, &namespaces)?,
             namespaces,
             group: self.group.take(),
             share: std::mem::take(&mut self.share),
         });
-        // A view that cannot be found is a view all the same.
-        self.beacon = Beacon::begin(label, view.sources(handle), Some(Arc::clone(&inside))).ok();
-        self.inside = Some(inside);
+        // A view works without a socket too.
+        self.control_server = ControlServer::start_for_view(
+            label,
+            view.stats_sources(handle),
+            Some(Arc::clone(&access)),
+        )
+        .ok();
+        self.access = Some(access);
         Ok(FromServer::Serving)
     }
 
-    /// Mount flags are not enforced at these places.
-    fn give_up(&self, places: &[PathBytes]) -> Result<FromServer, Refusal> {
+    /// Records that mount flags are not enforced at these paths.
+    fn unenforce(&self, places: &[PathBytes]) -> Result<FromServer, Refusal> {
         let Some(view) = &self.view else {
-            return Err(Refusal::new("there is no view"));
+            return Err(Refusal::system("there is no view"));
         };
-        view.give_up(places);
-        Ok(FromServer::Kept)
+        view.unenforce(places);
+        Ok(FromServer::Done)
     }
 
-    /// Lets nobody in any more, and ends who came; without a front, `alone`, ends all that are
-    /// there. How many there were.
+    /// Lets no process enter any more, and ends those that entered; without a front (`alone`) ends
+    /// all in the view. Returns how many there were.
     fn end_guests(&mut self, alone: bool) -> usize {
-        let came = self.beacon.take().map_or(0, Beacon::stop);
-        match self.inside.take() {
-            Some(inside) if alone || came > 0 => guests::end(&inside.members),
+        let came = self.control_server.take().map_or(0, ControlServer::stop);
+        match self.access.take() {
+            Some(access) if alone || came > 0 => view_members::end(&access.members),
             _ => 0,
         }
     }
 
-    /// Lets go of the view and says what changed.
+    /// Releases the view and reports its changes.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
         let ended = self.end_guests(false);
         let view = self.view.take();
-        let mut view = view.ok_or_else(|| Refusal::new("there is no view"))?;
-        // The front waits for as long as something is told.
-        let going_on = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
-        let lost = view.left(going_on)?;
-        let unlogged = view.logged();
-        let changes = meanwhile(PULSE, going_on, || view.compare()?.list())?;
+        let mut view = view.ok_or_else(|| Refusal::system("there is no view"))?;
+        // The front waits as long as it receives messages.
+        let on_progress = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
+        let lost = view.wait_until_unused(on_progress)?;
+        let lost_log_lines = view.finish_log();
+        let changes = with_heartbeat(HEARTBEAT, on_progress, || view.compare()?.list())?;
         for some in changes.parts() {
             let sent = wire.send(&FromServer::Changes(some), None);
             sent.map_err(|why| Refusal::step("the changes cannot be told", why))?;
         }
         if !view.is_awaited() {
-            // It goes with this process, for which the front does not wait.
+            // It is released with this process, for which the front does not wait.
             self.view = Some(view);
         }
-        Ok(FromServer::Finished(Rest {
+        Ok(FromServer::Finished(RunSummary {
             ended,
-            lost,
-            unlogged,
+            lost_writes: lost,
+            lost_log_lines,
         }))
     }
 }
 
-/// Does what may take long; `going_on` is called each `pulse` while it does, if there is a thread
-/// for that.
-fn meanwhile<T>(pulse: Duration, going_on: impl Fn() + Send, long: impl FnOnce() -> T) -> T {
+/// Runs `long`, which may take long. `on_progress` is called each `interval` meanwhile, if a thread
+/// can be started for it.
+fn with_heartbeat<T>(
+    interval: Duration,
+    on_progress: impl Fn() + Send,
+    long: impl FnOnce() -> T,
+) -> T {
     std::thread::scope(|scope| {
         let (working, ended) = channel::<()>();
-        let pulses = std::thread::Builder::new().spawn_scoped(scope, move || {
-            while ended.recv_timeout(pulse) == Err(RecvTimeoutError::Timeout) {
-                going_on();
+        let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                on_progress();
             }
         });
-        // Without it the front waits for as long as it does for any answer.
-        drop(pulses);
+        // Without a thread the front waits as long as for any answer.
+        drop(thread);
         let done = long();
         drop(working);
         done
@@ -208,18 +217,21 @@ fn meanwhile<T>(pulse: Duration, going_on: impl Fn() + Send, long: impl FnOnce()
 
 #[cfg(test)]
 mod tests {
-    use super::meanwhile;
+    use super::with_heartbeat;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
     #[test]
-    fn who_waits_for_something_long_hears_of_it() {
+    fn long_operation_sends_heartbeats() {
         let (tell, told) = channel();
-        let pulse = Duration::from_millis(1);
-        let going_on = move || tell.send(()).unwrap();
-        // Ends only when it was told of.
-        let done = meanwhile(pulse, going_on, || told.recv().is_ok());
+        let interval = Duration::from_millis(1);
+        let on_progress = move || tell.send(()).unwrap();
+        // Returns only after a heartbeat.
+        let done = with_heartbeat(interval, on_progress, || told.recv().is_ok());
         assert!(done);
-        assert_eq!(meanwhile(Duration::MAX, || panic!("too early"), || 7), 7);
+        assert_eq!(
+            with_heartbeat(Duration::MAX, || panic!("too early"), || 7),
+            7
+        );
     }
 }

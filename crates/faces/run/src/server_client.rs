@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server of a view, as its front knows it.
+//! The front's connection to the server of a view.
 
 use crate::cgroup::Group;
 use crate::child::Child;
 use crate::log::LogFile;
-use crate::plan::{FromServer, Plan, Rest, ToServer};
+use crate::plan::{FromServer, Plan, RunSummary, ToServer};
 use crate::wire::Wire;
 use openpath_commit::{ChangeList, Refusal, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd};
@@ -14,34 +14,54 @@ use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// How long the server may say nothing once the command is gone.
+/// How long the server may be silent once the command is gone.
 const FINISH: Duration = Duration::from_secs(60);
 
-/// What is told of a run beside how it ended.
+/// What a run reports besides its outcome.
 #[derive(Debug, Default)]
-pub struct Told {
-    /// Where opens that were refused or redirected are told of.
-    pub log: Option<LogFile>,
-    /// Standard error is shown how far copying up of a large file is.
-    pub progress: bool,
+pub struct Reporting {
+    /// The file for the log of refused and redirected opens.
+    log: Option<LogFile>,
+    /// Whether the progress of large copy-ups is shown on standard error.
+    progress: bool,
+}
+
+impl Reporting {
+    /// Logs refused and redirected opens to this file.
+    #[must_use]
+    pub fn log(mut self, log: Option<LogFile>) -> Reporting {
+        self.log = log;
+        self
+    }
+
+    /// Shows the progress of large copy-ups on standard error.
+    #[must_use]
+    pub fn progress(mut self, progress: bool) -> Reporting {
+        self.progress = progress;
+        self
+    }
 }
 
 /// The server of the view, as the front knows it.
-pub(crate) struct Server {
+pub(crate) struct ServerClient {
     pub(crate) pid: Pid,
     wire: Wire,
 }
 
-impl Server {
-    pub(crate) fn start(plan: &Plan, command: &[OsString], told: &Told) -> Result<Server, Refusal> {
+impl ServerClient {
+    pub(crate) fn start(
+        plan: &Plan,
+        command: &[OsString],
+        reporting: &Reporting,
+    ) -> Result<ServerClient, Refusal> {
         let Child { pid, wire } = Child::start(SERVE, &[], Stdio::null(), false)?;
-        let server = Server { pid, wire };
-        let log = told.log.as_ref();
+        let server = ServerClient { pid, wire };
+        let log = reporting.log.as_ref();
         let build = ToServer::Build {
             plan: Box::new(plan.clone()),
             command: openpath_commit::command_line(command),
             json: log.is_some_and(|log| log.json),
-            progress: told.progress,
+            progress: reporting.progress,
         };
         match server.ask(&build, log.map(|log| log.file.as_fd())) {
             Ok(_) => Ok(server),
@@ -52,26 +72,26 @@ impl Server {
         }
     }
 
-    /// Has it keep the group of commands, for those that enter the view.
-    pub(crate) fn keep(&self, group: Option<&Group>) -> Result<(), Refusal> {
+    /// Sends it the group of commands, for those that enter the view later.
+    pub(crate) fn send_group(&self, group: Option<&Group>) -> Result<(), Refusal> {
         let Some(group) = group else {
             return Ok(());
         };
-        let entry = group.entry().as_fd();
+        let entry = group.command_group().as_fd();
         self.ask(&ToServer::Group, Some(entry)).map(drop)
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub(crate) fn ask(
         &self,
         what: &ToServer,
         fd: Option<BorrowedFd<'_>>,
     ) -> Result<FromServer, Refusal> {
         self.wire.send(what, fd).map_err(Self::lost)?;
-        self.hear()
+        self.receive()
     }
 
-    fn hear(&self) -> Result<FromServer, Refusal> {
+    fn receive(&self) -> Result<FromServer, Refusal> {
         match self.wire.recv().map_err(Self::lost)? {
             Some((FromServer::Refused(refusal), _)) => Err(refusal),
             Some((answer, _)) => Ok(answer),
@@ -88,16 +108,16 @@ impl Server {
     }
 
     fn gone() -> Refusal {
-        Refusal::new("the server of the view is gone")
+        Refusal::system("the server of the view is gone")
     }
 
     pub(crate) fn died() -> Refusal {
-        Refusal::new("the server of the view is gone, and the command has ended")
+        Refusal::system("the server of the view is gone, and the command has ended")
     }
 
-    /// What changed, and what else there is to say. If that is known the server ends by itself:
-    /// its end takes the kernel some milliseconds, as it heard of changes of files.
-    pub(crate) fn finish(self) -> Result<(ChangeList, Rest), Refusal> {
+    /// The changes, and the other results. If they are known the server ends by itself: its end
+    /// takes the kernel some milliseconds, because it watched files.
+    pub(crate) fn finish(self) -> Result<(ChangeList, RunSummary), Refusal> {
         let changes = self.changes();
         if changes.is_err() {
             self.end();
@@ -105,21 +125,21 @@ impl Server {
         changes
     }
 
-    fn changes(&self) -> Result<(ChangeList, Rest), Refusal> {
-        self.wire.patience(FINISH).map_err(Self::lost)?;
+    fn changes(&self) -> Result<(ChangeList, RunSummary), Refusal> {
+        self.wire.set_read_timeout(FINISH).map_err(Self::lost)?;
         let mut all = ChangeList::default();
         let mut answer = self.ask(&ToServer::Finish, None)?;
         loop {
             match answer {
                 FromServer::Changes(some) => all.extend(some.iter()),
                 FromServer::Finished(rest) => return Ok((all, rest)),
-                _ => return Err(Refusal::new("the server of the view is confused")),
+                _ => return Err(Refusal::system("the server of the view is confused")),
             }
-            answer = self.hear()?;
+            answer = self.receive()?;
         }
     }
 
-    /// Its socket ends, and so does it.
+    /// Closes its socket, so that it ends, and reaps it.
     pub(crate) fn end(self) {
         drop(self.wire);
         rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty()).ok();

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a command shares with the host beyond its files.
 //!
-//! By default a command has process and IPC namespaces and a `/dev/shm` of its own, reaches the
-//! abstract sockets alone that it made, and uses no keys. Each [`Share`] gives one of these up.
+//! By default a command has process and IPC namespaces and a `/dev/shm` of its own, reaches only
+//! the abstract sockets that it made, and uses no keys. Each [`Share`] gives up one of these.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A resource of the host that the command uses directly instead of one of its own.
+/// A resource of the host that the command uses instead of one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Share {
     /// Processes: the host's pid namespace and `/proc`.
     Pid,
@@ -55,8 +56,9 @@ impl fmt::Display for Share {
 /// The network of the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Net {
-    /// That of the caller.
+    /// The caller's network.
     #[default]
     Host,
     /// A loopback device and nothing else.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Signals of the front: waits for children, passes on, stops and dies as the command does; after
-//! it ended, the second that asks to end is obeyed.
+//! The signals of the front: it waits for children, forwards signals, stops and dies as the command
+//! does. After the command has ended, the second signal that asks to end is obeyed.
 //!
 //! # Kernel analogue
 //! None; what a shell does for a job, seen from inside the job.
@@ -15,11 +15,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Sent by the kernel, by a terminal that is, to all of a process group.
+/// Sent by the kernel, as by a terminal, to a whole process group.
 const SI_KERNEL: i32 = 0x80;
 
-/// What is passed on to the command if it was sent to the front alone.
-const PASSED: &[i32] = &[
+/// Signals that are forwarded to the command if they were sent to the front alone.
+const FORWARDED: &[i32] = &[
     s::SIGHUP,
     s::SIGINT,
     s::SIGQUIT,
@@ -40,89 +40,89 @@ const PASSED: &[i32] = &[
     s::SIGSYS,
 ];
 
-/// What ends the front once the command is gone, when it comes again: the first may have been what
-/// the command ended by.
-const ENDING: &[i32] = &[s::SIGINT, s::SIGQUIT, s::SIGTERM];
+/// Signals that end the front once the command is gone, when they come again: the first one may
+/// have ended the command.
+const TERMINATING: &[i32] = &[s::SIGINT, s::SIGQUIT, s::SIGTERM];
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CommandExit {
     /// With this exit status.
     Exit(u8),
     /// By this signal.
     Signal(i32),
 }
 
-/// Signals for the front wait while this lives; children that it has already are told of theirs.
-pub(crate) struct Held(SigSet);
+/// Signals for the front are blocked while this lives; earlier children receive theirs.
+pub(crate) struct BlockedSignals(SigSet);
 
-impl Held {
-    /// Holds back all that is passed on or answered later.
-    pub(crate) fn new() -> io::Result<Held> {
-        let named = PASSED
+impl BlockedSignals {
+    /// Blocks all signals that are forwarded or handled later.
+    pub(crate) fn new() -> io::Result<BlockedSignals> {
+        let named = FORWARDED
             .iter()
             .map(|signal| nix::sys::signal::Signal::try_from(*signal));
         let set = named.collect::<Result<SigSet, _>>()?;
-        Ok(Held(set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?))
+        Ok(BlockedSignals(set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?))
     }
 }
 
-impl Drop for Held {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        // What was a mask is one.
+        // The earlier mask is valid.
         let _set = self.0.thread_set_mask();
     }
 }
 
-/// The signals of the front, from when it is made.
+/// The handlers of the front.
 pub(crate) struct Signals {
     info: SignalsInfo<WithRawSiginfo>,
     stops: bool,
 }
 
 impl Signals {
-    /// Takes the signals over. Children started before keep what the front was started with.
-    /// `stops` says whether this process stops when the command does.
-    pub(crate) fn take(stops: bool) -> io::Result<Signals> {
-        let all = PASSED.iter().chain(&[s::SIGCHLD]);
+    /// Installs the handlers. Children started before keep the dispositions of the front. `stops`
+    /// says whether this process stops when the command does.
+    pub(crate) fn install(stops: bool) -> io::Result<Signals> {
+        let all = FORWARDED.iter().chain(&[s::SIGCHLD]);
         let info = SignalsInfo::new(all)?;
         Ok(Signals { info, stops })
     }
 
-    /// Waits until `command` or `server` ends, and says which and how.
-    pub(crate) fn wait(&mut self, command: Pid, server: Pid) -> io::Result<(Pid, End)> {
+    /// Waits until `command` or `server` ends; returns which, and how.
+    pub(crate) fn wait(&mut self, command: Pid, server: Pid) -> io::Result<(Pid, CommandExit)> {
         loop {
             if let Some(end) = self.reap(command, server)? {
                 return Ok(end);
             }
             for info in self.info.wait() {
-                // A hangup of the terminal is sent to the leader of the session alone.
+                // The kernel sends a hangup of the terminal to the session leader alone.
                 let is_shared = info.si_code == SI_KERNEL && info.si_signo != s::SIGHUP;
-                if !is_shared && PASSED.contains(&info.si_signo) {
-                    pass(command, info.si_signo);
+                if !is_shared && FORWARDED.contains(&info.si_signo) {
+                    forward(command, info.si_signo);
                 }
             }
         }
     }
 
-    /// There is nobody any more to pass signals on to: the second that asks to end ends the front.
-    pub(crate) fn let_go(self) -> io::Result<()> {
+    /// Stops forwarding: the second signal that asks to end now ends the front.
+    pub(crate) fn stop_forwarding(self) -> io::Result<()> {
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in ENDING {
+        for signal in TERMINATING {
             flag::register_conditional_default(*signal, Arc::clone(&asked))?;
             flag::register(*signal, Arc::clone(&asked))?;
         }
         Ok(())
     }
 
-    /// Takes in what children have to tell.
-    fn reap(&mut self, command: Pid, server: Pid) -> io::Result<Option<(Pid, End)>> {
+    /// Reaps children and handles stops.
+    fn reap(&mut self, command: Pid, server: Pid) -> io::Result<Option<(Pid, CommandExit)>> {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         loop {
             match rustix::process::wait(options) {
                 Ok(Some((pid, status))) => {
                     if let Some(end) = ended(status) {
-                        // What the command left behind, and ended later, is nobody's else.
+                        // Orphans of the command need no further action.
                         if pid == command || pid == server {
                             return Ok(Some((pid, end)));
                         }
@@ -137,39 +137,41 @@ impl Signals {
         }
     }
 
-    /// Stops as the command has stopped, and lets it go on when told to go on.
+    /// Stops as the command has stopped, and continues it when this process continues.
     fn stop(&mut self, command: Pid) -> io::Result<()> {
         signal_hook::low_level::emulate_default_handler(s::SIGSTOP)?;
-        // Who told the whole group has told the command, to whom once more does nothing.
-        pass(command, s::SIGCONT);
+        // A signal to the whole group has reached the command too, and a second one does nothing.
+        forward(command, s::SIGCONT);
         Ok(())
     }
 }
 
-fn ended(status: WaitStatus) -> Option<End> {
+fn ended(status: WaitStatus) -> Option<CommandExit> {
     let code = status
         .exit_status()
         .and_then(|code| u8::try_from(code).ok());
     let signal = status.terminating_signal();
-    code.map(End::Exit).or(signal.map(End::Signal))
+    code.map(CommandExit::Exit)
+        .or(signal.map(CommandExit::Signal))
 }
 
-/// Sends a signal; a process that is gone needs none.
-fn pass(pid: Pid, signal: i32) {
+/// Sends a signal; the process may be gone.
+fn forward(pid: Pid, signal: i32) {
     if let Some(signal) = Signal::from_named_raw(signal) {
         rustix::process::kill_process(pid, signal).ok();
     }
 }
 
-/// Dies as the command died; returns the exit status for a signal that cannot be died of.
+/// Dies by the signal that killed the command; returns the exit status for a signal that does not
+/// kill.
 pub(crate) fn die(signal: i32) -> u8 {
-    // One core is enough, and it is the command's.
+    // One core file is enough, and the command's is the one.
     let none = Rlimit {
         current: Some(0),
         maximum: rustix::process::getrlimit(Resource::Core).maximum,
     };
     rustix::process::setrlimit(Resource::Core, none).ok();
-    // It returns for signals that it does not know.
+    // It returns for unknown signals.
     signal_hook::low_level::emulate_default_handler(signal).ok();
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
@@ -179,11 +181,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_while_signals_are_held_is_answered_and_ends_nobody() {
-        let held = Held::new().unwrap();
-        // Comes to this thread; if it were not held the test would die of it.
+    fn signal_sent_while_blocked_is_delivered_later() {
+        let held = BlockedSignals::new().unwrap();
+        // Sent to this thread; if it were not blocked it would kill the test.
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGUSR1).unwrap();
-        let mut signals = Signals::take(true).unwrap();
+        let mut signals = Signals::install(true).unwrap();
         assert_eq!(signals.info.pending().count(), 0);
         drop(held);
         let came: Vec<_> = signals.info.pending().map(|info| info.si_signo).collect();

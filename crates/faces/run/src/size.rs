@@ -6,9 +6,9 @@ use openpath_commit::Refusal;
 /// Bytes in `text`: a number, and `K`, `M`, `G` or `T` for powers of 1024.
 ///
 /// # Errors
-/// What is no such thing.
+/// An invalid size.
 pub fn size(text: &str) -> Result<u64, Refusal> {
-    let wrong = || Refusal::new(format!("`{text}` is no size: write 4096, 64M or 2G"));
+    let wrong = || Refusal::usage(format!("`{text}` is no size: write 4096, 64M or 2G"));
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let power = match &text[digits.len()..] {
         "" => 0,

@@ -2,7 +2,7 @@
 //! Sizes and trees as they are written on a command line.
 
 use crate::pattern;
-use crate::plan::{Extra, Source, Upper};
+use crate::plan::{ExtraMount, TreeSource, Upper};
 pub use crate::size::size;
 use openpath_commit::{PathBytes, Refusal};
 use std::path::{Component, Path};
@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 /// An absolute path without `.` and `..`, from `cwd` on.
 ///
 /// # Errors
-/// A path with `..`, for what that means is the file system's to say.
+/// A path with `..`, which only the file system can resolve.
 pub fn absolute(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
     let mut whole = std::path::PathBuf::new();
     for part in cwd.join(path).components() {
@@ -18,7 +18,7 @@ pub fn absolute(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
             Component::CurDir => {}
             Component::ParentDir => {
                 let text = format!("{}: write the path without `..`", path.display());
-                return Err(Refusal::new(text));
+                return Err(Refusal::usage(text));
             }
             part => whole.push(part),
         }
@@ -26,12 +26,12 @@ pub fn absolute(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
     Ok(whole.as_path().into())
 }
 
-/// Where a path leads, from `cwd` on. Of what is not there, the directories that are there lead
-/// where they lead, and the rest is as it is.
+/// Resolves a path from `cwd` on. Links in its existing directories are followed, and the missing
+/// rest is kept as it is.
 ///
 /// # Errors
 /// `..` in the rest.
-pub fn place(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
+pub fn resolve(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
     let whole = cwd.join(path);
     let mut ways = whole.ancestors();
     let found = ways.find_map(|above| Some((above, above.canonicalize().ok()?)));
@@ -45,27 +45,28 @@ pub fn place(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
     absolute(&real, rest)
 }
 
-/// What is to be hidden with a path: the name, and where it leads if it is a link.
+/// The paths to hide for a path: the name itself, and its target if it is a link.
 ///
 /// # Errors
 /// Those of [`absolute`].
-pub fn names(cwd: &Path, path: &Path) -> Result<Vec<PathBytes>, Refusal> {
-    let leads = place(cwd, path)?;
+pub fn hidden_names(cwd: &Path, path: &Path) -> Result<Vec<PathBytes>, Refusal> {
+    let leads = resolve(cwd, path)?;
     let whole = cwd.join(path);
     let (Some(dir), Some(name)) = (whole.parent(), whole.file_name()) else {
         return Ok(vec![leads]);
     };
-    let name: PathBytes = place(cwd, dir)?.path().join(name).as_path().into();
+    let name: PathBytes = resolve(cwd, dir)?.path().join(name).as_path().into();
     let mut names = vec![name, leads];
     names.dedup();
     Ok(names)
 }
 
-/// A pattern of absent names as it is in a plan: one with a slash and none in front begins in the
-/// directory `dir`. Links in its directories are followed up to the first that is no plain name.
+/// A pattern of absent names as a plan has it. One with a slash that does not begin with one is
+/// relative to the directory `dir`. Links in its directories are followed up to the first that is
+/// no plain name.
 ///
 /// # Errors
-/// What is no pattern; a directory whose name is not UTF-8.
+/// An invalid pattern; a directory with a name that is not UTF-8.
 pub fn pattern(dir: &Path, text: &str) -> Result<String, Refusal> {
     let bare = text.strip_prefix("./").unwrap_or(text);
     pattern::expand(bare)?;
@@ -83,7 +84,7 @@ pub fn pattern(dir: &Path, text: &str) -> Result<String, Refusal> {
     let Some((from, rest)) = plain.filter(|(dir, _)| dir.is_absolute()) else {
         return Ok(whole);
     };
-    let to = place(Path::new("/"), &from)?;
+    let to = resolve(Path::new("/"), &from)?;
     if to.path() == from {
         return Ok(whole);
     }
@@ -98,7 +99,7 @@ pub fn pattern(dir: &Path, text: &str) -> Result<String, Refusal> {
 pub fn utf8(path: &Path) -> Result<&str, Refusal> {
     path.to_str().ok_or_else(|| {
         let path = path.display();
-        Refusal::new(format!(
+        Refusal::usage(format!(
             "{path} is not UTF-8, and cannot be in a pattern or in rules"
         ))
     })
@@ -108,12 +109,12 @@ pub fn utf8(path: &Path) -> Result<&str, Refusal> {
 ///
 /// # Errors
 /// `KIND:...` of an unknown kind. As a directory it would be a misspelt `memory:SIZE` without its
-/// bound; a directory of this name needs a slash in front of the colon.
+/// bound; a directory of this name needs a slash before the colon.
 pub fn is_memory(text: &str) -> Result<bool, Refusal> {
     match text.split_once(':') {
         None => Ok(text == "memory"),
         Some(("memory", _)) => Ok(true),
-        Some((kind, _)) if !kind.contains('/') => Err(Refusal::new(format!(
+        Some((kind, _)) if !kind.contains('/') => Err(Refusal::usage(format!(
             "`{text}` takes no changes, because `{kind}:` is unknown: write memory:SIZE, or \
              ./{text} for a directory of this name"
         ))),
@@ -121,7 +122,7 @@ pub fn is_memory(text: &str) -> Result<bool, Refusal> {
     }
 }
 
-/// What changes are kept in: `memory`, `memory:SIZE` or a directory.
+/// Parses where changes are kept: `memory`, `memory:SIZE` or a directory.
 ///
 /// # Errors
 /// Those of [`is_memory`], [`size`] and [`absolute`].
@@ -135,14 +136,14 @@ pub fn upper(cwd: &Path, text: &str) -> Result<Upper, Refusal> {
     })
 }
 
-/// A tree and its place: `DIR=mem[,size=SIZE][,ro]`, `DIR=host:PATH[,ro]` or
-/// `DIR=overlay,lower=PATH[,lower=PATH...][,upper=UPPER][,ro]`, of which UPPER is as in [`upper`].
+/// Parses a tree and its mount point: `DIR=mem[,size=SIZE][,ro]`, `DIR=host:PATH[,ro]` or
+/// `DIR=overlay,lower=PATH[,lower=PATH...][,upper=UPPER][,ro]`, with UPPER as in [`upper`].
 ///
 /// # Errors
-/// What is no such thing, and those of [`size`] and [`absolute`].
-pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
+/// An invalid text, and those of [`size`] and [`absolute`].
+pub fn extra_mount(cwd: &Path, text: &str) -> Result<ExtraMount, Refusal> {
     let wrong = || {
-        Refusal::new(format!(
+        Refusal::usage(format!(
             "`{text}` is no mount: write DIR=mem,size=64M, DIR=host:PATH,ro or \
              DIR=overlay,lower=PATH,upper=memory"
         ))
@@ -151,9 +152,9 @@ pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
     let mut words = tree.split(',');
     let kind = words.next().unwrap_or_default();
     let mut source = match kind.split_once(':').unwrap_or((kind, "")) {
-        ("mem", "") => Source::Memory { size: None },
-        ("host", path) if !path.is_empty() => Source::Host(place(cwd, Path::new(path))?),
-        ("overlay", "") => Source::Overlay {
+        ("mem", "") => TreeSource::Memory { size: None },
+        ("host", path) if !path.is_empty() => TreeSource::Host(resolve(cwd, Path::new(path))?),
+        ("overlay", "") => TreeSource::Overlay {
             lowers: Vec::new(),
             upper: None,
         },
@@ -163,11 +164,11 @@ pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
     for word in words {
         match (word.split_once('=').unwrap_or((word, "")), &mut source) {
             (("ro", ""), _) => read_only = true,
-            (("size", limit), Source::Memory { size: known }) => *known = Some(size(limit)?),
-            (("lower", path), Source::Overlay { lowers, .. }) if !path.is_empty() => {
-                lowers.push(place(cwd, Path::new(path))?);
+            (("size", limit), TreeSource::Memory { size: known }) => *known = Some(size(limit)?),
+            (("lower", path), TreeSource::Overlay { lowers, .. }) if !path.is_empty() => {
+                lowers.push(resolve(cwd, Path::new(path))?);
             }
-            (("upper", what), Source::Overlay { upper: known, .. })
+            (("upper", what), TreeSource::Overlay { upper: known, .. })
                 if known.is_none() && !what.is_empty() =>
             {
                 *known = Some(upper(cwd, what)?);
@@ -175,11 +176,11 @@ pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
             _ => return Err(wrong()),
         }
     }
-    if matches!(&source, Source::Overlay { lowers, .. } if lowers.is_empty()) {
+    if matches!(&source, TreeSource::Overlay { lowers, .. } if lowers.is_empty()) {
         return Err(wrong());
     }
-    Ok(Extra {
-        place: place(cwd, Path::new(dir))?,
+    Ok(ExtraMount {
+        place: resolve(cwd, Path::new(dir))?,
         source,
         read_only,
     })
@@ -187,8 +188,8 @@ pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::{absolute, extra, upper};
-    use crate::plan::{Source, Upper};
+    use super::{absolute, extra_mount, upper};
+    use crate::plan::{TreeSource, Upper};
     use std::path::Path;
 
     #[test]
@@ -222,24 +223,24 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_hidden_with_what_it_leads_to() {
+    fn link_is_hidden_with_its_target() {
         let dir = std::env::temp_dir().join(format!("openpath-spec-{}", std::process::id()));
         std::fs::create_dir_all(dir.join("real")).unwrap();
         std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
         let dir = dir.canonicalize().unwrap();
-        let hidden = |path: &str| super::names(&dir, Path::new(path)).unwrap();
+        let hidden = |path: &str| super::hidden_names(&dir, Path::new(path)).unwrap();
         let at = |name: &str| dir.join(name).as_path().into();
         assert_eq!(hidden("link"), [at("link"), at("real")]);
         assert_eq!(hidden("real/"), [at("real")]);
         assert_eq!(hidden("none"), [at("none")]);
         assert_eq!(hidden("link/none"), [at("real/none")]);
         assert_eq!(hidden("link/../none/x"), [at("none/x")]);
-        assert!(super::place(&dir, Path::new("link/x/../y")).is_err());
+        assert!(super::resolve(&dir, Path::new("link/x/../y")).is_err());
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
-    fn trees_are_told_by_kind_and_options() {
+    fn extra_mounts_are_parsed_by_kind_and_options() {
         let cwd = Path::new("/w");
         assert_eq!(upper(cwd, "memory").unwrap(), Upper::Memory { size: None });
         let none = Upper::Memory { size: Some(0) };
@@ -260,22 +261,22 @@ mod tests {
         );
         assert!(matches!(upper(cwd, "up").unwrap(), Upper::Directory(path)
             if path.path() == Path::new("/w/up")));
-        let mem = extra(cwd, "/m=mem,size=1M,ro").unwrap();
+        let mem = extra_mount(cwd, "/m=mem,size=1M,ro").unwrap();
         assert_eq!(
             mem.source,
-            Source::Memory {
+            TreeSource::Memory {
                 size: Some(1 << 20)
             }
         );
         assert!(mem.read_only && mem.place.path() == Path::new("/m"));
         assert!(
-            matches!(extra(cwd, "d=host:x").unwrap().source, Source::Host(path)
+            matches!(extra_mount(cwd, "d=host:x").unwrap().source, TreeSource::Host(path)
             if path.path() == Path::new("/w/x"))
         );
-        let stack = extra(cwd, "/m=overlay,lower=a,lower=/b,upper=memory:1M").unwrap();
+        let stack = extra_mount(cwd, "/m=overlay,lower=a,lower=/b,upper=memory:1M").unwrap();
         assert_eq!(
             stack.source,
-            Source::Overlay {
+            TreeSource::Overlay {
                 lowers: [Path::new("/w/a"), Path::new("/b")]
                     .map(Into::into)
                     .to_vec(),
@@ -298,7 +299,7 @@ mod tests {
             "/m=host:/x,size=1",
             "/m=mem,rw",
         ] {
-            assert!(extra(cwd, wrong).is_err(), "{wrong}");
+            assert!(extra_mount(cwd, wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs by which this program is executed anew, beside that of the server
+//! The internal verbs by which this program executes itself, besides that of the server
 //! ([`openpath_commit::SERVE`]).
 
 /// Makes this program a helper ([`crate::enter`]); the command and its arguments follow.

@@ -2,19 +2,19 @@
 //! The view: what the command sees, as a tree of openpath.
 //!
 //! # Shape
-//! At the bottom the host's tree, read only; above it an overlay that takes the changes; in it the
-//! directories that are written through and the other trees, each a mount of its own with the rules
-//! of absent names that reach into it.
+//! At the bottom is the host's tree, read only. Above it an overlay takes the changes.
+//! Written-through directories and further trees are mounted in it, each as a mount of its own with
+//! those rules of absent names that reach into it.
 
 use crate::absent::Absent;
-use crate::changes::Compare;
-use crate::leaving::Leaving;
+use crate::changes::TreeComparison;
 use crate::links;
-use crate::live::Sources;
-use crate::log::{Log, LogFile, Writing};
-use crate::plan::{Plan, Source, Upper};
+use crate::live::StatsSources;
+use crate::log::{Log, LogFile, LogWriter};
+use crate::plan::{Plan, TreeSource, Upper};
+use crate::session_waiter::SessionWaiter;
 use openpath_abi::Errno;
-use openpath_commit::{PathBytes, Refusal, ViewDir, ViewLock};
+use openpath_commit::{PathBytes, Refusal, RefusalKind, ViewDir, ViewLock};
 use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
 use openpath_host::{
     Crossing, EnforcedFlags, HostFs, HostOptions, Interruption, Ownership, Policy,
@@ -32,15 +32,16 @@ use std::sync::{Arc, OnceLock};
 
 use std::time::Duration;
 
-/// How long the last users of the view may take to go, once the command is gone, without asking
-/// anything: what the kernel kept back is written then.
+/// How long the last users of the view may take to leave, once the command is gone, without a
+/// request: the kernel's delayed writes come then.
 const LEAVE: Duration = Duration::from_secs(10);
-/// How long they may take however much they ask: processes that are not the view's can ask for
-/// ever. In this time 24 GB that were kept back are written at 40 MB/s.
+/// How long they may take with any number of requests: processes outside the view can send requests
+/// for ever. In this time 24 GB of delayed writes are written at 40 MB/s.
 const LEAVE_MAX: Duration = Duration::from_secs(600);
 /// How long a slow log may take then.
 const LOG: Duration = Duration::from_secs(2);
-/// Threads that answer where somebody looks on: he reads in the memory of who waits.
+/// Threads that answer requests while a log observes them, which reads in the memory of the
+/// callers.
 const LOOKERS: usize = 8;
 /// Descriptors for the host's tree.
 const HANDLES: usize = 16_384;
@@ -54,14 +55,14 @@ const OVERLAY_DIRS: u32 = 2;
 /// Directories of the host that are watched.
 const WATCHES: usize = 65_536;
 
-/// Who is told how far copying up is, if anyone is.
-pub(crate) type Telling = Option<Arc<dyn CopyUpObserver>>;
+/// The observer of copy-ups, if there is one.
+pub(crate) type ObserverOption = Option<Arc<dyn CopyUpObserver>>;
 
 /// How the trees of a view are made.
 #[derive(Clone, Default)]
-pub(crate) struct How {
-    pub(crate) telling: Telling,
-    /// What of the host's mounts is part of them.
+pub(crate) struct ViewOptions {
+    pub(crate) observer: ObserverOption,
+    /// Which of the host's mounts are part of them.
     pub(crate) crossing: Crossing,
     /// Set once all commands of the view have ended.
     pub(crate) ended: Arc<OnceLock<()>>,
@@ -75,62 +76,66 @@ pub(crate) struct View {
     task: Task,
     lower: Arc<SuperBlock>,
     overlay: Arc<SuperBlock>,
-    /// What is served, and what waits for its end.
-    session: Option<(Session, Leaving)>,
-    /// Who looks on, until it is served, and what he says is written by.
+    /// The session, and the thread that waits for its end.
+    session: Option<(Session, SessionWaiter)>,
+    /// The log, until the view is served, and the thread that writes it.
     log: Option<Log>,
-    writing: Option<Writing>,
-    /// The trees that others may change, and tell of it.
-    told: Vec<Arc<SuperBlock>>,
-    /// Writes may be kept back.
-    keeps_back: bool,
-    /// Locks of files are answered.
+    writer: Option<LogWriter>,
+    /// The trees that others may change, and that send events for it.
+    observed: Vec<Arc<SuperBlock>>,
+    /// The kernel may delay writes.
+    uses_write_back: bool,
+    /// The server handles file locks.
     locks: bool,
-    /// Requests are read, also where there are rings.
+    /// Requests are read even if there are rings.
     no_rings: bool,
-    /// Trees of the host with the places at which mount flags are enforced, each where it is.
+    /// The paths of trees of the host, with the paths in each at which mount flags are enforced.
     flags: Vec<(PathBytes, Arc<EnforcedFlags>)>,
-    /// As in [`How`].
+    /// As in [`ViewOptions`].
     ended: Arc<OnceLock<()>>,
-    /// The lock of a directory of changes.
+    /// The lock of the directory of changes.
     held: Option<ViewLock>,
-    /// Those of other trees' directories of changes.
+    /// The locks of other trees' directories of changes.
     taken: Vec<ViewLock>,
 }
 
 impl View {
-    /// Builds what the plan says.
-    pub(crate) fn build(plan: &Plan, how: &How) -> Result<View, Refusal> {
+    /// Builds the view of a plan.
+    pub(crate) fn build(plan: &Plan, view_options: &ViewOptions) -> Result<View, Refusal> {
         let held = match &plan.upper {
             Upper::Memory { .. } => None,
             Upper::Directory(dir) => {
-                let held = openpath_commit::take(dir.path())?;
-                openpath_commit::check_whole(held.dir())?;
-                openpath_commit::note_taken(held.dir())?;
+                let held = openpath_commit::lock_view(dir.path())?;
+                openpath_commit::check_not_discarded(held.dir())?;
+                openpath_commit::record_taken(held.dir())?;
                 Some(held)
             }
         };
-        let view = View::hold(plan, held, how)?;
+        let view = View::open_locked(plan, held, view_options)?;
         if let (Some(held), Some(rules)) = (&view.held, &plan.rules) {
-            openpath_commit::renew_rules(held.dir(), rules)?;
+            openpath_commit::update_rules(held.dir(), rules)?;
         }
         Ok(view)
     }
 
-    /// Builds what the plan says, its directory being locked.
-    pub(crate) fn hold(plan: &Plan, held: Option<ViewLock>, how: &How) -> Result<View, Refusal> {
-        more_descriptors();
+    /// Builds the view of a plan whose directory is locked.
+    pub(crate) fn open_locked(
+        plan: &Plan,
+        held: Option<ViewLock>,
+        view_options: &ViewOptions,
+    ) -> Result<View, Refusal> {
+        raise_fd_limit();
         let failed = |why| Refusal::step("the view cannot be made", why);
         let clock = clock(plan)?;
         let mut flags = Vec::new();
         let top = PathBytes::root();
-        let lower = how.host_at(plan, &top, Path::new("/"), true, &mut flags)?;
+        let lower = view_options.host_at(plan, &top, Path::new("/"), true, &mut flags)?;
         let upper = match (&plan.upper, &held) {
             (Upper::Memory { size }, _) => memory(*size, OVERLAY_DIRS),
             (Upper::Directory(_), Some(held)) => changes_in(held.dir())?,
             (Upper::Directory(dir), None) => {
                 let text = format!("the view in {} is not locked", dir.path().display());
-                return Err(Refusal::new(text));
+                return Err(Refusal::system(text));
             }
         };
         let overlay = OverlayFs::new(OverlayOptions {
@@ -138,7 +143,7 @@ impl View {
             null_devices: true,
             records_taken: held.is_some(),
             upper: Some(upper),
-            copying: how.telling.clone(),
+            copying: view_options.observer.clone(),
             clock: Arc::clone(&clock),
             ..OverlayOptions::default()
         });
@@ -156,50 +161,56 @@ impl View {
             overlay: Arc::clone(&overlay),
             session: None,
             log: None,
-            writing: None,
-            told: vec![overlay],
-            keeps_back: plan.keeps_back(),
-            ended: Arc::clone(&how.ended),
+            writer: None,
+            observed: vec![overlay],
+            uses_write_back: plan.uses_write_back(),
+            ended: Arc::clone(&view_options.ended),
             locks: plan.locks,
             no_rings: plan.no_rings,
             flags,
             held,
             taken: Vec::new(),
         };
-        view.furnish(plan, how)?;
+        view.mount_all(plan, view_options)?;
         Ok(view)
     }
 
-    /// Mounts what is in the view, outer ones first, and gives each its rules.
-    fn furnish(&mut self, plan: &Plan, how: &How) -> Result<(), Refusal> {
+    /// Mounts the trees in the view, outer ones first, and gives each its rules.
+    fn mount_all(&mut self, plan: &Plan, view_options: &ViewOptions) -> Result<(), Refusal> {
         let mut mounts = Vec::new();
         for path in &plan.write_through {
-            let tree = how.host_at(plan, path, path.path(), false, &mut self.flags)?;
+            let tree = view_options.host_at(plan, path, path.path(), false, &mut self.flags)?;
             mounts.push(("--rw", path, tree));
         }
         for extra in &plan.extra {
             let tree = match &extra.source {
-                Source::Memory { size } => memory(*size, 0),
-                Source::Host(path) => {
+                TreeSource::Memory { size } => memory(*size, 0),
+                TreeSource::Host(path) => {
                     let (place, path) = (&extra.place, path.path());
-                    how.host_at(plan, place, path, extra.read_only, &mut self.flags)?
+                    view_options.host_at(plan, place, path, extra.read_only, &mut self.flags)?
                 }
-                Source::Overlay { lowers, upper } => {
+                TreeSource::Overlay { lowers, upper } => {
                     let upper = match upper {
                         None => None,
                         Some(Upper::Memory { size }) => Some(memory(*size, OVERLAY_DIRS)),
                         Some(Upper::Directory(dir)) => {
-                            let held = openpath_commit::take(dir.path())?;
+                            let held = openpath_commit::lock_view(dir.path())?;
                             let changes = changes_in(held.dir())?;
                             self.taken.push(held);
                             Some(changes)
                         }
                     };
                     let lowers = lowers.iter().map(|lower| {
-                        how.host_at(plan, &extra.place, lower.path(), true, &mut self.flags)
+                        view_options.host_at(
+                            plan,
+                            &extra.place,
+                            lower.path(),
+                            true,
+                            &mut self.flags,
+                        )
                     });
                     let lowers = lowers.collect::<Result<_, _>>()?;
-                    how.stack(lowers, upper)?
+                    view_options.overlay_of(lowers, upper)?
                 }
             };
             mounts.push(("--mount", &extra.place, tree));
@@ -210,7 +221,7 @@ impl View {
         for (option, path, tree) in mounts {
             absent.admits(path)?;
             links::check(&self.task, option, path.path())?;
-            self.told.push(Arc::clone(&tree));
+            self.observed.push(Arc::clone(&tree));
             let mounted = self.task.mount(tree, path.bytes(), MountFlags::default());
             mounted.map_err(|why| failed("mount", path, why))?;
             places.push(path.clone());
@@ -221,7 +232,7 @@ impl View {
             }
         }
         links::check_hidden(&self.task, plan)?;
-        // Only now it is known what there is; and no rule is in the way of a mount in a mount.
+        // Only now all files are visible, and no rule keeps a mount from being made in a mount.
         let is_missing = |path: &PathBytes| self.task.stat(path.bytes()) == Err(Errno::ENOENT);
         absent.forbid(&plan.read_only_if_any, |path| !is_missing(path));
         for place in places {
@@ -231,24 +242,24 @@ impl View {
         Ok(())
     }
 
-    /// Has refused and redirected opens be told of.
+    /// Logs refused and redirected opens.
     pub(crate) fn log(&mut self, plan: &Plan, to: LogFile) -> Result<(), Refusal> {
         let opened = Log::open(plan, &self.overlay, to.file, to.json);
-        let (log, writing) = opened.map_err(|why| Refusal::step("no log", why))?;
-        (self.log, self.writing) = (Some(log), Some(writing));
+        let (log, writer) = opened.map_err(|why| Refusal::step("no log", why))?;
+        (self.log, self.writer) = (Some(log), Some(writer));
         Ok(())
     }
 
-    /// Waits until the log is written, once nobody is in the view; how many lines were not.
-    pub(crate) fn logged(&mut self) -> u64 {
-        self.writing.take().map_or(0, |writing| writing.end(LOG))
+    /// Waits until the log is written, once the view is unused; returns how many lines were not.
+    pub(crate) fn finish_log(&mut self) -> u64 {
+        self.writer.take().map_or(0, |writer| writer.end(LOG))
     }
 
-    /// Answers for the view at a descriptor of FUSE, which may be of a user namespace.
+    /// Serves the view on a descriptor of FUSE, which may belong to a user namespace.
     pub(crate) fn serve(&mut self, fuse: OwnedFd, mapped: bool) -> Result<Handle, Refusal> {
         let failed = |why: &dyn std::fmt::Display| Refusal::step("the view cannot be served", why);
         let mut options = crate::namespaces::options(mapped);
-        options.writeback = self.keeps_back;
+        options.writeback = self.uses_write_back;
         options.locks = self.locks;
         options.rings = !self.no_rings;
         if self.log.is_some() {
@@ -260,22 +271,22 @@ impl View {
         if let Some(log) = self.log.take() {
             server.observe(Arc::new(log));
         }
-        for tree in &self.told {
-            if self.keeps_back {
+        for tree in &self.observed {
+            if self.uses_write_back {
                 server.subscribe_disjoint(tree);
             } else {
                 server.subscribe(tree);
             }
         }
-        let leaving = Leaving::prepare().map_err(|why| failed(&why))?;
+        let waiter = SessionWaiter::prepare().map_err(|why| failed(&why))?;
         let session = server.serve(fuse).map_err(|why| failed(&why))?;
         let handle = session.handle();
-        self.session = Some((session, leaving));
+        self.session = Some((session, waiter));
         Ok(handle)
     }
 
-    /// Mount flags are not enforced at these places.
-    pub(crate) fn give_up(&self, places: &[PathBytes]) {
+    /// Records that mount flags are not enforced at these paths.
+    pub(crate) fn unenforce(&self, places: &[PathBytes]) {
         for (top, flags) in &self.flags {
             let below = places.iter().filter_map(|place| {
                 let below = place.path().strip_prefix(top.path()).ok()?;
@@ -287,38 +298,41 @@ impl View {
         }
     }
 
-    /// What its figures are read from.
-    pub(crate) fn sources(&self, handle: Handle) -> Sources {
-        Sources {
+    /// What its statistics are read from.
+    pub(crate) fn stats_sources(&self, handle: Handle) -> StatsSources {
+        StatsSources {
             handle,
             vfs: self.vfs.clone(),
             tree: Arc::clone(&self.overlay),
         }
     }
 
-    /// Waits until nobody is in the view any more, and everything that was written has come; says
-    /// how many writes came and had no room. While some come `going_on` is called now and then.
-    pub(crate) fn left(&mut self, going_on: impl Fn()) -> Result<u64, Refusal> {
-        let Some((session, leaving)) = self.session.take() else {
+    /// Waits until the view is unused and all delayed writes have come; returns how many of them
+    /// found no room. `on_progress` is called now and then while some come.
+    pub(crate) fn wait_until_unused(&mut self, on_progress: impl Fn()) -> Result<u64, Refusal> {
+        let Some((session, waiter)) = self.session.take() else {
             return Ok(0);
         };
         self.ended.get_or_init(|| ());
         let handle = session.handle();
         let asked = || handle.stats().requests.iter().map(|(_, n)| n).sum::<u64>();
-        leaving.begin(session);
-        match leaving.outwait(LEAVE, LEAVE_MAX, asked, going_on) {
+        waiter.begin(session);
+        match waiter.wait_while_active(LEAVE, LEAVE_MAX, asked, on_progress) {
             Some(Ok(())) => Ok(handle.stats().lost_writes()),
             Some(Err(why)) => Err(Refusal::step("the view ended badly", why)),
-            None => Err(Refusal::new("another process still uses the view")),
+            None => Err(Refusal::new(
+                RefusalKind::Busy,
+                "another process still uses the view",
+            )),
         }
     }
 
-    /// Acts in it, as root.
+    /// A task in it, as root.
     pub(crate) fn task(&self) -> &Task {
         &self.task
     }
 
-    /// Lets go of all but the lock of the directory.
+    /// Releases all but the lock of the directory.
     pub(crate) fn close(self) -> Option<ViewLock> {
         self.held
     }
@@ -328,14 +342,14 @@ impl View {
         self.held.is_some() || !self.taken.is_empty()
     }
 
-    /// What the changes are found by.
-    pub(crate) fn compare(&self) -> Result<Compare, Refusal> {
-        Compare::new(&self.overlay, &self.lower, &self.task)
+    /// The comparison that finds the changes.
+    pub(crate) fn compare(&self) -> Result<TreeComparison, Refusal> {
+        TreeComparison::new(&self.overlay, &self.lower, &self.task)
     }
 }
 
-/// The clock that stamps files of this view. One in order with the kernel's stamps takes two system
-/// calls, so only a view has it whose files the kernel stamps as well.
+/// The clock for times of files in this view. A clock in order with the kernel's takes two system
+/// calls, so a view has it only if the kernel sets times of its files as well.
 fn clock(plan: &Plan) -> Result<Arc<dyn Clock>, Refusal> {
     if !plan.is_stamped_by_kernel() {
         return Ok(Arc::new(FineClock));
@@ -348,14 +362,14 @@ fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
     Refusal::step(&format!("cannot {what} {}", path.path().display()), why)
 }
 
-impl How {
+impl ViewOptions {
     /// A directory of the host as a tree.
     pub(crate) fn host(&self, path: &Path, read_only: bool) -> Result<Arc<SuperBlock>, Refusal> {
         self.host_with(path, read_only, None)
     }
 
-    /// A directory of the host as a tree of a view, at `place`; its places of mount flags are
-    /// added to `flags`.
+    /// A directory of the host as a tree of a view, at `place`; the paths in it at which mount
+    /// flags are enforced are added to `flags`.
     fn host_at(
         &self,
         plan: &Plan,
@@ -367,7 +381,7 @@ impl How {
         if !self.holds_flags {
             return self.host(path, read_only);
         }
-        let held = Arc::new(crate::mount_flags::held_in(plan, place));
+        let held = Arc::new(crate::mount_flags::enforced_in(plan, place));
         flags.push((place.clone(), Arc::clone(&held)));
         self.host_with(path, read_only, Some(held))
     }
@@ -408,7 +422,7 @@ impl How {
     }
 
     /// An overlay of directories of the host.
-    fn stack(
+    fn overlay_of(
         &self,
         lowers: Vec<Arc<SuperBlock>>,
         upper: Option<Arc<SuperBlock>>,
@@ -416,7 +430,7 @@ impl How {
         let overlay = OverlayFs::new(OverlayOptions {
             lowers,
             upper,
-            copying: self.telling.clone(),
+            copying: self.observer.clone(),
             ..OverlayOptions::default()
         });
         overlay.map_err(|why| Refusal::step("an overlay cannot be made", why))
@@ -428,7 +442,7 @@ fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let options = HostOptions {
         policy: Policy::Exclusive,
-        // Who is not root can give files to nobody, and notes whose they are.
+        // A user other than root cannot change owners, and records them in extended attributes.
         ownership: if uid.is_root() {
             Ownership::PassThrough
         } else {
@@ -447,7 +461,7 @@ fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
     HostFs::over(fd, options).map_err(|why| dir.failed(why))
 }
 
-/// An empty tree in memory, in which everything counts against its size but so many inodes.
+/// An empty tree in memory, in which everything counts against its size except so many inodes.
 fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
     MemFs::new(MemOptions {
         mode: 0o755,
@@ -460,7 +474,7 @@ fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
     })
 }
 
-/// What the server keeps for the command at most, besides the changes.
+/// The server's limits for the command, besides the changes.
 fn limits() -> Limits {
     Limits {
         dentries_max: NAMES,
@@ -469,8 +483,8 @@ fn limits() -> Limits {
     }
 }
 
-/// Half of the machine's memory in whole pages, in bytes: the most that a tree in memory holds
-/// unless told otherwise, as of tmpfs(5).
+/// Half of the machine's memory in whole pages, in bytes: the default size of a tree in memory, as
+/// of tmpfs(5).
 #[must_use]
 pub fn half_of_memory() -> u64 {
     let info = rustix::system::sysinfo();
@@ -478,13 +492,13 @@ pub fn half_of_memory() -> u64 {
     half - half % rustix::param::page_size() as u64
 }
 
-/// Takes as many descriptors as may be had: the host's tree is held by them.
-fn more_descriptors() {
+/// Raises the limit on descriptors to its maximum: the host's tree needs them.
+fn raise_fd_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let most = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // With fewer it is slower.
+    // With fewer descriptors it is slower.
     rustix::process::setrlimit(Resource::Nofile, most).ok();
 }

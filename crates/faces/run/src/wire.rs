@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the processes of a run tell each other: frames over a pair of sockets, with descriptors.
+//! Messages between the processes of a run: frames over a pair of sockets, with descriptors.
 //!
-//! A frame is its length (4 bytes, little end first) and a message as JSON. Descriptors go with the
-//! length. A process gets its end as standard input, which is the only descriptor that can be taken
-//! over by number without `unsafe`; it makes a copy that does not survive an exec.
+//! A frame is its length (4 bytes, little endian) and a message as JSON. Descriptors go with the
+//! length. A process gets its end as standard input, the only descriptor that can be taken over by
+//! number without `unsafe`; it makes a copy with `O_CLOEXEC`.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -17,15 +17,15 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-/// The longest message, in bytes: a guest that is wrong, or another program, cannot ask for more.
+/// The longest message, in bytes: a faulty peer, or another program, cannot ask for more.
 const FRAME_MAX: usize = 16 << 20;
 
-/// One end.
+/// One end, and the deadline of its reads.
 #[derive(Debug)]
 pub(crate) struct Wire(OwnedFd, Option<Instant>);
 
 impl Wire {
-    /// Two ends: one to keep and one to give to a child as its standard input.
+    /// Two ends: one to keep, and one to give to a child as its standard input.
     pub(crate) fn pair() -> io::Result<(Wire, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
@@ -33,40 +33,40 @@ impl Wire {
         Ok((Wire(ours, None), theirs))
     }
 
-    /// The end that was given to this process as its standard input.
+    /// The end that this process got as its standard input.
     pub(crate) fn inherited() -> io::Result<Wire> {
         Ok(Wire(io::stdin().as_fd().try_clone_to_owned()?, None))
     }
 
-    /// One over a socket of another making.
-    pub(crate) fn over(socket: OwnedFd) -> Wire {
+    /// An end over an existing socket.
+    pub(crate) fn from_socket(socket: OwnedFd) -> Wire {
         Wire(socket, None)
     }
 
-    /// The same with an end to all that it reads, however slowly that comes.
-    pub(crate) fn within(self, longest: Duration) -> Wire {
+    /// The same with a deadline for all its reads, however slowly data comes.
+    pub(crate) fn with_deadline(self, longest: Duration) -> Wire {
         Wire(self.0, Some(Instant::now() + longest))
     }
 
-    /// Has the next read wait until the end at most.
-    fn keep_time(&self) -> io::Result<()> {
+    /// Limits the next read to the time left.
+    fn apply_deadline(&self) -> io::Result<()> {
         let Some(end) = self.1 else {
             return Ok(());
         };
         match end.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(ErrorKind::TimedOut.into()),
-            // Zero would be no end.
-            left => self.patience(left.max(Duration::from_millis(1))),
+            // Zero would mean no limit.
+            left => self.set_read_timeout(left.max(Duration::from_millis(1))),
         }
     }
 
     /// Another descriptor of the same end.
-    pub(crate) fn again(&self) -> io::Result<Wire> {
+    pub(crate) fn try_clone(&self) -> io::Result<Wire> {
         Ok(Wire(self.0.try_clone()?, self.1))
     }
 
-    /// Whether the other end is gone and has left nothing to read.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether the other end is closed and has left nothing to read.
+    pub(crate) fn is_closed(&self) -> bool {
         let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let got = rustix::net::recv(&self.0, &mut byte[..], flags);
@@ -74,7 +74,7 @@ impl Wire {
     }
 
     /// Whether [`Wire::recv`] has something to read, or the end.
-    pub(crate) fn has_news(&self) -> io::Result<bool> {
+    pub(crate) fn is_readable(&self) -> io::Result<bool> {
         let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match rustix::net::recv(&self.0, &mut byte[..], flags) {
@@ -85,7 +85,7 @@ impl Wire {
     }
 
     /// The longest that [`Wire::recv`] waits.
-    pub(crate) fn patience(&self, longest: Duration) -> io::Result<()> {
+    pub(crate) fn set_read_timeout(&self, longest: Duration) -> io::Result<()> {
         let which = rustix::net::sockopt::Timeout::Recv;
         Ok(rustix::net::sockopt::set_socket_timeout(
             &self.0,
@@ -112,7 +112,7 @@ impl Wire {
             control.push(SendAncillaryMessage::ScmRights(&fds));
         }
         let head = length.to_le_bytes();
-        // Four bytes into a socket go whole or not at all.
+        // Four bytes are sent as a whole or not at all.
         rustix::io::retry_on_intr(|| {
             let parts = [IoSlice::new(&head)];
             rustix::net::sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL)
@@ -127,7 +127,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The next message, and the descriptor that came with it; `None` when the other end is gone.
+    /// The next message, and its descriptor; `None` when the other end is closed.
     pub(crate) fn recv<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Option<OwnedFd>)>> {
         let mut head = [0; 4];
         let Some(fd) = self.recv_head(&mut head)? else {
@@ -146,7 +146,7 @@ impl Wire {
     fn recv_head(&self, head: &mut [u8; 4]) -> io::Result<Option<Option<OwnedFd>>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        self.keep_time()?;
+        self.apply_deadline()?;
         let got = rustix::io::retry_on_intr(|| {
             let mut parts = [IoSliceMut::new(&mut head[..])];
             rustix::net::recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
@@ -168,7 +168,7 @@ impl Wire {
     fn recv_whole(&self, buf: &mut [u8]) -> io::Result<()> {
         let mut filled = 0;
         while filled < buf.len() {
-            self.keep_time()?;
+            self.apply_deadline()?;
             let rest = &mut buf[filled..];
             let (got, _) = rustix::io::retry_on_intr(|| {
                 rustix::net::recv(&self.0, &mut *rest, RecvFlags::empty())
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn messages_and_descriptors_arrive_in_order() {
         let (ours, theirs) = Wire::pair().unwrap();
-        let theirs = Wire::over(theirs);
+        let theirs = Wire::from_socket(theirs);
         let path = std::env::temp_dir().join(format!("openpath-wire-{}", std::process::id()));
         let mut file = File::create_new(&path).unwrap();
         file.write_all(b"through").unwrap();
@@ -221,21 +221,21 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_all_bounds_is_refused() {
+    fn frame_length_above_the_maximum_is_refused() {
         let (ours, theirs) = Wire::pair().unwrap();
         rustix::io::write(&ours.0, &u32::MAX.to_le_bytes()).unwrap();
-        assert!(Wire::over(theirs).recv::<String>().is_err());
+        assert!(Wire::from_socket(theirs).recv::<String>().is_err());
     }
 
     #[test]
-    fn message_that_comes_byte_by_byte_is_not_waited_for_beyond_the_end() {
+    fn slow_message_ends_at_the_deadline() {
         let (ours, theirs) = Wire::pair().unwrap();
-        let theirs = Wire::over(theirs).within(Duration::from_millis(50));
+        let theirs = Wire::from_socket(theirs).with_deadline(Duration::from_millis(50));
         rustix::io::write(&ours.0, &1_000_u32.to_le_bytes()).unwrap();
         let stopped = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Far longer than the end, if nobody stops.
+                // Far longer than the deadline, if it is not stopped.
                 for _ in 0..990 {
                     if stopped.load(std::sync::atomic::Ordering::Relaxed) {
                         break;

@@ -21,9 +21,6 @@ const WHO_MAX: usize = 1;
 /// Up to this many are allowed in a short text.
 const WHO_FREE: usize = 2;
 const WHO: &[&str] = &["who", "whom", "whose", "whoever", "whomever"];
-/// Prose that is not rewritten yet: the beginning of paths, and the words for people that are
-/// allowed there in 1,000.
-const PENDING: &[(&str, usize)] = &[("crates/faces/run", 4)];
 
 /// The number of words in a text, and of words for people.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +34,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     for file in tree.pages() {
         for (at, row) in rows(&file.text) {
             let columns = row.chars().count();
-            if columns > ROW_MAX && pending(&file.path).is_none() {
+            if columns > ROW_MAX {
                 let text = format!("a line of a table has {columns} columns; {ROW_MAX} at most");
                 report.fail(RULE, &file.path, at, text);
             }
@@ -50,10 +47,9 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         measure(file, &comments(file), count, report);
     }
     for (place, count) in counts {
-        let allowed = pending(&place).unwrap_or(WHO_MAX);
-        if count.who * 1000 > count.words * allowed && count.who > WHO_FREE {
+        if count.who * 1000 > count.words * WHO_MAX && count.who > WHO_FREE {
             let text = format!(
-                "\"who\" and its forms stand {} times in {} words; {allowed} in 1,000 at most",
+                "\"who\" and its forms stand {} times in {} words; {WHO_MAX} in 1,000 at most",
                 count.who, count.words
             );
             report.fail(RULE, &place, 0, text);
@@ -71,7 +67,7 @@ fn measure(file: &Source, parts: &[(usize, String)], count: &mut Count, report: 
                 .iter()
                 .map(|word| word.trim_matches(|c| !is_word(c)).to_lowercase());
             count.who += bare.filter(|word| WHO.contains(&word.as_str())).count();
-            if words.len() > SENTENCE_MAX && pending(&file.path).is_none() {
+            if words.len() > SENTENCE_MAX {
                 let text = format!(
                     "a sentence of {} words; {SENTENCE_MAX} at most",
                     words.len()
@@ -80,11 +76,6 @@ fn measure(file: &Source, parts: &[(usize, String)], count: &mut Count, report: 
             }
         }
     }
-}
-
-fn pending(path: &str) -> Option<usize> {
-    let found = PENDING.iter().find(|(start, _)| path.starts_with(start));
-    found.map(|(_, allowed)| *allowed)
 }
 
 /// The crate of a file.

@@ -2,7 +2,7 @@
 //! Shows the progress of a commit as a bar on a terminal, and shows nothing elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use openpath_run::{Phase, Watch};
+use openpath_run::{CommitObserver, Phase};
 use std::time::Duration;
 
 /// A commit that takes less time shows no bar.
@@ -41,6 +41,7 @@ impl Bars {
                 Phase::Exchanging => "exchanging",
                 Phase::Settling => "settling  ",
                 Phase::Undoing => "undoing   ",
+                _ => "working   ",
             });
             if let Some((_, old)) = self.bar.replace((phase, bar)) {
                 old.finish_and_clear();
@@ -50,7 +51,7 @@ impl Bars {
     }
 }
 
-impl Watch for Bars {
+impl CommitObserver for Bars {
     fn step(&mut self, phase: Phase, done: u64, of: u64) -> bool {
         if let Some(bar) = self.bar(phase) {
             bar.set_length(of);

@@ -109,7 +109,7 @@ impl Spec {
             Self::Overlay(Layers {
                 upper: Some(Upper::Dir(dir)),
                 ..
-            }) => openpath_run::take(dir).map(Some),
+            }) => openpath_run::lock_view(dir).map(Some),
             _ => Ok(None),
         }
     }

@@ -144,28 +144,26 @@ impl Config {
     /// Those of [`spec`].
     pub(crate) fn plan(&self, cwd: &Path) -> Result<Plan, Refusal> {
         let all = |paths: &[PathBuf]| -> Result<Vec<PathBytes>, Refusal> {
-            paths.iter().map(|path| spec::place(cwd, path)).collect()
+            paths.iter().map(|path| spec::resolve(cwd, path)).collect()
         };
         let hidden = self.hide.iter().chain(&self.hide_try);
-        let hidden = hidden.map(|path| spec::names(cwd, path));
-        let mut plan = Plan {
-            write_through: all(&self.rw)?,
-            read_only: [all(&self.ro)?, all(&self.ro_try)?].concat(),
-            read_only_if_any: all(&self.ro_try)?,
-            hidden: hidden.collect::<Result<Vec<_>, _>>()?.concat(),
-            absent: self.absent.clone(),
-            write_back: self.write_back,
-            locks: self.locks,
-            no_rings: self.no_rings,
-            share: self.share.clone(),
-            net: self.net,
-            ..Plan::default()
-        };
+        let hidden = hidden.map(|path| spec::hidden_names(cwd, path));
+        let mut plan = Plan::default()
+            .write_through(all(&self.rw)?)
+            .read_only([all(&self.ro)?, all(&self.ro_try)?].concat())
+            .read_only_if_any(all(&self.ro_try)?)
+            .hidden(hidden.collect::<Result<Vec<_>, _>>()?.concat())
+            .absent(self.absent.clone())
+            .write_back(self.write_back)
+            .locks(self.locks)
+            .no_rings(self.no_rings)
+            .share(self.share.clone())
+            .net(self.net)
+            .limits(self.limits());
         plan.pass.extend(all(&self.pass)?);
         for mount in &self.mounts {
-            plan.extra.push(spec::extra(cwd, &mount.text())?);
+            plan.extra.push(spec::extra_mount(cwd, &mount.text())?);
         }
-        plan.limits = self.limits();
         if let Some(upper) = &self.upper {
             plan.upper = spec::upper(cwd, upper)?;
         }
@@ -189,7 +187,7 @@ impl Config {
         ] {
             if let Some(path) = paths.iter().find(|path| path.to_str().is_none()) {
                 let path = text_of(path);
-                return Err(Refusal::new(format!(
+                return Err(Refusal::usage(format!(
                     "{option} {path}: rules that are written to a file need paths in UTF-8: rename \
                      it, or run without --name, --upper DIR and --dry-run"
                 )));
@@ -242,7 +240,7 @@ impl Mount {
 /// neither in quotes, and nothing expands them in a file.
 fn check_written(option: &str, path: &Path) -> Result<(), Refusal> {
     match path.as_os_str().as_bytes() {
-        [sign @ (b'~' | b'$'), ..] => Err(Refusal::new(format!(
+        [sign @ (b'~' | b'$'), ..] => Err(Refusal::usage(format!(
             "{option} {0}: `{1}` is not expanded here: write the path in full, or ./{0} for a name \
              that begins so",
             text_of(path),
@@ -255,7 +253,7 @@ fn check_written(option: &str, path: &Path) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::{Config, Mount};
-    use openpath_run::{Source, Upper};
+    use openpath_run::{TreeSource, Upper};
     use std::collections::BTreeSet;
     use std::path::Path;
 
@@ -277,7 +275,7 @@ mod tests {
         assert!(late.plan(Path::new("/w")).unwrap().write_back);
         assert_eq!(
             plan.extra[0].source,
-            Source::Memory {
+            TreeSource::Memory {
                 size: Some(256 << 20)
             }
         );

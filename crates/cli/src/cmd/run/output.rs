@@ -37,7 +37,7 @@ pub(super) struct Report {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Written {
     /// It is in the file.
-    Kept,
+    KeptView,
     /// The file has no name any more.
     Removed,
 }
@@ -49,7 +49,7 @@ impl Report {
     /// The path is `-`; it cannot be opened for writing; it is a FIFO without a reader.
     pub(super) fn open(path: &Path) -> Result<Report, Refusal> {
         if path == Path::new("-") {
-            return Err(Refusal::new(
+            return Err(Refusal::system(
                 "--report -: the summary goes to standard error without --report: leave the option \
                  out, or write ./- for a file of this name",
             ));
@@ -67,7 +67,7 @@ impl Report {
         if !self.regular {
             let mut out = io::BufWriter::with_capacity(PIECE, Patient(self.file));
             write(&mut out)?;
-            return out.flush().map(|()| Written::Kept);
+            return out.flush().map(|()| Written::KeptView);
         }
         let file = std::fs::File::from(self.file);
         file.set_len(0)?;
@@ -78,7 +78,7 @@ impl Report {
         Ok(if stat.st_nlink == 0 {
             Written::Removed
         } else {
-            Written::Kept
+            Written::KeptView
         })
     }
 }
@@ -107,7 +107,7 @@ fn open(option: &str, path: &Path, more: OFlags) -> Result<OwnedFd, Refusal> {
 
 fn failed(option: &str, path: &Path, why: Errno) -> Refusal {
     let path = path.display();
-    Refusal::new(match why {
+    Refusal::system(match why {
         Errno::NXIO => format!("{option} {path}: nothing reads it: start the reader first"),
         why => format!("{option} {path} cannot be written: {why}"),
     })
@@ -203,7 +203,7 @@ mod tests {
         );
         assert_eq!(
             report.write(|out| out.write_all(b"short")).unwrap(),
-            Written::Kept
+            Written::KeptView
         );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "short");
         let report = Report::open(&path).unwrap();
@@ -230,7 +230,7 @@ mod tests {
             }
             Ok(())
         });
-        assert_eq!(written.unwrap(), Written::Kept);
+        assert_eq!(written.unwrap(), Written::KeptView);
         assert!(longest <= super::PIECE as u64, "{longest}");
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.len(), 800_000);
@@ -267,7 +267,7 @@ mod tests {
         let long = "x".repeat(1 << 20);
         assert_eq!(
             report.write(|out| out.write_all(long.as_bytes())).unwrap(),
-            Written::Kept
+            Written::KeptView
         );
         assert_eq!(reading.join().unwrap(), long);
         std::fs::remove_dir_all(&dir).unwrap();

@@ -35,7 +35,7 @@ impl Config {
         for path in &mut self.pass {
             if path.metadata().is_err_and(|why| is_missing(&why)) {
                 let path = path.display();
-                return Err(Refusal::new(format!(
+                return Err(Refusal::usage(format!(
                     "--pass {path}: there is no such path"
                 )));
             }
@@ -54,7 +54,7 @@ impl Config {
             let missing = path.metadata().is_err_and(|why| is_missing(&why));
             if missing && !mounted(path) {
                 let path = path.display();
-                return Err(Refusal::new(format!(
+                return Err(Refusal::usage(format!(
                     "--ro {path}: there is no such path: use --ro-try to keep the command from \
                      making it"
                 )));
@@ -68,7 +68,7 @@ impl Config {
             let missing = path.symlink_metadata().is_err_and(|why| is_missing(&why));
             if missing && !mounted(path) {
                 let path = path.display();
-                return Err(Refusal::new(format!(
+                return Err(Refusal::usage(format!(
                     "--hide {path}: there is no such path: use --hide-try to keep the command from \
                      making it"
                 )));
@@ -115,7 +115,7 @@ impl Config {
                 let missing = missing.as_os_str().as_encoded_bytes();
                 let sign = missing.iter().find(|byte| b"*?[".contains(byte));
                 if let Some(sign) = sign {
-                    return Err(Refusal::new(format!(
+                    return Err(Refusal::usage(format!(
                         "{option} {}: there is no such path, and `{}` is no pattern here: use \
                          --absent, or name each path",
                         path.display(),
@@ -157,14 +157,14 @@ impl Config {
     pub(super) fn from_rules(name: &str, text: &str) -> Result<Config, Refusal> {
         let rules: Config = toml::from_str(text).map_err(|why| {
             let text = format!("the rules of the view {name} cannot be read");
-            Refusal::new(format!("{text} ({}): {REPLACE}", why.message()))
+            Refusal::usage(format!("{text} ({}): {REPLACE}", why.message()))
         })?;
         let read = rules.mounts.iter().flat_map(Mount::read);
         let needed = rules.rw.iter().chain(&rules.pass).cloned();
         for path in needed.chain(read) {
             if path.symlink_metadata().is_err_and(|why| is_missing(&why)) {
                 let path = path.display();
-                return Err(Refusal::new(format!(
+                return Err(Refusal::usage(format!(
                     "a rule of the view {name} cannot hold, because there is no {path} any more: \
                      make it again, or {REPLACE}"
                 )));
@@ -173,7 +173,7 @@ impl Config {
         for (_, path) in rules.named().iter().chain(rules.fixed().iter()) {
             if place(path)? != *path {
                 let path = path.display();
-                return Err(Refusal::new(format!(
+                return Err(Refusal::usage(format!(
                     "a rule of the view {name} cannot hold, because {path} leads elsewhere now: \
                      {REPLACE}"
                 )));
@@ -194,7 +194,7 @@ impl Config {
                 let fixed = theirs.fixed();
                 let mut fixed = fixed.iter().filter(|(_, fixed)| open.starts_with(fixed));
                 if let Some((_, fixed)) = fixed.next().filter(|_| !known) {
-                    return Err(Refusal::new(format!(
+                    return Err(Refusal::usage(format!(
                         "{option} {} contradicts --ro {}, and only one of them is kept with the \
                          view {name}: {REPLACE}",
                         open.display(),
@@ -239,7 +239,7 @@ impl Config {
         let (mut limits, mut known) = (self.limits(), Limits::default());
         known.add(&limit);
         if let Some((limit, kept)) = limits.loosened(&known) {
-            return Err(Refusal::new(format!(
+            return Err(Refusal::usage(format!(
                 "--limit {limit} loosens `{kept}`, which is kept with the view {name}: {REPLACE}"
             )));
         }
@@ -258,7 +258,7 @@ impl Config {
         for pass in self.pass.iter().filter(is_new) {
             let mut reaching = kept.absent.iter().filter(|glob| may_reach(glob, pass));
             if let Some(glob) = reaching.next() {
-                return Err(Refusal::new(format!(
+                return Err(Refusal::usage(format!(
                     "--pass {}: `--absent {glob}` is kept with the view {name}, and would not hold \
                      in what passes: {REPLACE}",
                     pass.display()
@@ -278,7 +278,7 @@ impl Config {
             .filter(|mount| !kept.mounts.contains(mount))
         {
             let refused = |source: &Path, rule: String| {
-                Err(Refusal::new(format!(
+                Err(Refusal::usage(format!(
                     "--mount {}: `{rule}` is kept with the view {view}, and would not hold for {} \
                      under another path: {REPLACE}",
                     mount.destination,
@@ -401,7 +401,10 @@ fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
 /// Refuses a path that is not a directory.
 fn directory(option: &str, path: &Path) -> Result<(), Refusal> {
     let said = |why: &dyn std::fmt::Display| {
-        Err(Refusal::new(format!("{option} {}: {why}", path.display())))
+        Err(Refusal::usage(format!(
+            "{option} {}: {why}",
+            path.display()
+        )))
     };
     match path.metadata() {
         Ok(found) if found.is_dir() => Ok(()),
@@ -418,14 +421,14 @@ fn is_missing(why: &std::io::Error) -> bool {
 
 /// Where an absolute path leads.
 fn place(path: &Path) -> Result<PathBuf, Refusal> {
-    Ok(spec::place(Path::new("/"), path)?.path().to_owned())
+    Ok(spec::resolve(Path::new("/"), path)?.path().to_owned())
 }
 
 /// The names and the targets of paths that are hidden.
 fn names(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
     let mut all: Vec<PathBuf> = Vec::new();
     for path in paths {
-        let names: Vec<PathBytes> = spec::names(Path::new("/"), path)?;
+        let names: Vec<PathBytes> = spec::hidden_names(Path::new("/"), path)?;
         add(
             &mut all,
             names.iter().map(|name| name.path().to_owned()).collect(),

@@ -34,7 +34,7 @@ use openpath_abi::access::X_OK;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_abi::{Errno, mode};
 use openpath_overlay::CopyUpObserver;
-use openpath_run::{End, Ended, Here, PathBytes, Plan, Refusal, Upper};
+use openpath_run::{CommandExit, InProcessView, PathBytes, Plan, Refusal, RunOutcome, Upper};
 use openpath_vfs::Task;
 use openpath_wasi::cache::Cache;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -61,7 +61,7 @@ enum Told {
 
 /// The view of a guest, and its file there.
 pub(super) struct Guest {
-    here: Here,
+    view: InProcessView,
     file: PathBuf,
     cache: Option<Cache>,
 }
@@ -97,19 +97,19 @@ fn look(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<Guest>, Refusal> 
     let cache = dir.as_deref().and_then(open_cache);
     let telling: Arc<dyn CopyUpObserver> = Arc::new(Bar::new(args.shows_progress()));
     let guarded: Vec<_> = dir.iter().map(PathBuf::as_path).collect();
-    let built = Here::build(plan, &guarded, Some(telling));
-    let built = built.and_then(|here| Ok((here.task(cwd)?, here)));
-    let (task, here) = match built {
+    let built = InProcessView::build(plan, &guarded, Some(telling));
+    let built = built.and_then(|view| Ok((view.task(cwd)?, view)));
+    let (task, view) = match built {
         // The view of a native program has fewer restrictions than that of a guest.
         Err(_) if !module => return Ok(None),
         built => built?,
     };
     match magic::find(command, cwd, |path| looked(&task, path)) {
-        Some((file, What::Module)) => Ok(Some(Guest { here, file, cache })),
+        Some((file, What::Module)) => Ok(Some(Guest { view, file, cache })),
         Some((_, What::Component)) => Err(component(command)),
         None if module => {
             let why = "it is not in the view";
-            Err(Refusal::not_found(command, why))
+            Err(Refusal::command_not_found(command, why))
         }
         _ => Ok(None),
     }
@@ -143,9 +143,9 @@ pub(super) fn run(
     cwd: &Path,
     report: Option<Report>,
 ) -> Result<u8, Refusal> {
-    let Guest { here, file, cache } = guest;
-    let wasm = read(&here.task(cwd)?, &file)?;
-    let task = here.task(cwd)?;
+    let Guest { view, file, cache } = guest;
+    let wasm = read(&view.task(cwd)?, &file)?;
+    let task = view.task(cwd)?;
     let ready = Ready::new(args, cwd, task, &wasm, cache.as_ref())?;
     drop(wasm);
     let (tell, told) = channel();
@@ -153,39 +153,43 @@ pub(super) fn run(
     let interrupt = ready.interrupt();
     guest::spawn(move || ready.run(), tell)?;
     let (ended, _held) = match told.recv() {
-        Ok(Told::Over(code)) => (here.end(End::Exit(code?)), Some(here)),
+        Ok(Told::Over(code)) => (view.end(CommandExit::Exit(code?)), Some(view)),
         Ok(Told::Signal(signal)) => {
             interrupt.end();
-            stopped(here, &told, signal)
+            stopped(view, &told, signal)
         }
         // Two threads have a sender, and each sends before it ends.
-        Err(_) => return Err(Refusal::new("the thread of the guest is gone")),
+        Err(_) => return Err(Refusal::system("the thread of the guest is gone")),
     };
     end(args, plan, ended, report)
 }
 
 /// The end of a guest that makes no further call; its computation and its current call may go on.
 /// The returned view must stay locked until this process ends.
-fn stopped(here: Here, told: &Receiver<Told>, signal: i32) -> (Ended, Option<Here>) {
-    let ended = End::Signal(signal);
+fn stopped(
+    view: InProcessView,
+    told: &Receiver<Told>,
+    signal: i32,
+) -> (RunOutcome, Option<InProcessView>) {
+    let ended = CommandExit::Signal(signal);
     if told.recv_timeout(LAST_CALL).is_ok() {
-        return (here.end(ended), Some(here));
+        return (view.end(ended), Some(view));
     }
     // If the call is stuck, reading the changes may be stuck in the same place.
     let (tell, seen) = channel();
     let looking = std::thread::Builder::new().spawn(move || {
-        let seen = here.end(ended);
+        let seen = view.end(ended);
         // The receiver gave up: the view stays locked.
-        if let Err(unheard) = tell.send((seen, here)) {
+        if let Err(unheard) = tell.send((seen, view)) {
             std::mem::forget(unheard);
         }
     });
     let why = match looking.map(|_| seen.recv_timeout(LOOK)) {
-        Ok(Ok((seen, here))) => return (seen, Some(here)),
-        Ok(Err(_)) => Refusal::new("a call of the guest does not end"),
+        Ok(Ok((seen, view))) => return (seen, Some(view)),
+        Ok(Err(_)) => Refusal::system("a call of the guest does not end"),
         Err(why) => Refusal::step("no thread can be started to collect the changes", why),
     };
-    (Ended::untold(ended, why), None)
+    (RunOutcome::without_changes(ended, why), None)
 }
 
 /// The directory of compiled modules, if there is a place for one.

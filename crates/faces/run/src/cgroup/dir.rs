@@ -22,7 +22,7 @@ impl Dir {
     }
 
     /// A directory that another process has opened.
-    pub(super) fn over(fd: OwnedFd) -> Dir {
+    pub(super) fn from_fd(fd: OwnedFd) -> Dir {
         Dir(fd)
     }
 
@@ -60,7 +60,7 @@ impl Dir {
         String::from_utf8(text).map_err(|_| Errno::ILSEQ)
     }
 
-    /// Writes a setting, in one call, as the kernel takes it.
+    /// Writes a setting in one call, as the kernel requires.
     pub(super) fn write(&self, file: &str, text: &str) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.0, file, flags, Mode::empty())?;
@@ -88,7 +88,7 @@ impl Dir {
     /// The names of the groups in it.
     pub(super) fn groups(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        // A directory that is held by its path alone cannot be listed.
+        // An `O_PATH` descriptor cannot be listed.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let list = rustix::fs::openat(&self.0, ".", flags, Mode::empty())?;
         for entry in rustix::fs::Dir::new(list)? {

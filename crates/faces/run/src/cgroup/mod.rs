@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Control groups that hold `--limit memory` and `--limit cpu`, and `--limit pids` where the pid
+//! Control groups that enforce `--limit memory` and `--limit cpu`, and `--limit pids` where the pid
 //! namespace of the view cannot.
 //!
 //! # Layout
@@ -13,36 +13,37 @@
 //! command cannot starve them.
 //!
 //! # States
-//! Made (the limits are set and nobody is in it) -> the command is in it, before it starts ->
-//! ended (what is left is killed, and the groups are removed).
+//! Made (the limits are set, and the group is empty) -> the command is in it, before it starts ->
+//! ended (the remaining processes are killed, and the groups are removed).
 //!
 //! # Rules
-//! R1. The limits are in the group above the command's. A command that mounts control groups anew,
-//!     in user and cgroup namespaces of its own, sees its own group at most.
-//! R2. Controllers that were enabled stay so: another run may hold its limits by them.
-//! R3. Groups that killed runs left are removed if they are named so, empty, and their PID is gone.
+//! R1. The limits are in the parent of the command's group. A command that mounts control groups
+//!     anew, in user and cgroup namespaces of its own, sees at most its own group.
+//! R2. Enabled controllers stay enabled: another run may depend on them.
+//! R3. A group that a killed run left behind is removed if it has such a name, is empty, and its
+//!     PID is gone.
 
 mod dir;
 mod site;
 
 use crate::limit::{Limit, Limits};
 use crate::plan::Plan;
-use crate::signals::End;
+use crate::signals::CommandExit;
 use dir::Dir;
-use openpath_commit::Refusal;
+use openpath_commit::{Refusal, RefusalKind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
-use site::{Site, Way};
+use site::{Placement, Site};
 use std::time::{Duration, Instant};
 
 /// The period that `cpu.max` counts in, in microseconds.
 const PERIOD: u64 = 100_000;
-/// How long the end of what was killed is waited for.
+/// How long killed processes may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How deep groups of the command's own are removed.
+/// How deep the groups that the command made are removed.
 const DEPTH: u32 = 8;
 /// The group of the command, in the one with the limits.
 const COMMAND: &str = "command";
@@ -52,27 +53,27 @@ const COMMAND: &str = "command";
 pub(crate) struct Group {
     parent: Dir,
     name: String,
-    /// It has the limits.
+    /// The group with the limits.
     dir: Dir,
-    /// It has the command.
-    command: Entry,
+    /// The group with the command.
+    command: CommandGroup,
 }
 
-/// The group that commands of a view are put into.
+/// The group that the commands of a view are moved into.
 #[derive(Debug)]
-pub(crate) struct Entry(Dir);
+pub(crate) struct CommandGroup(Dir);
 
 /// Whether a group with this limit can be made here; changes nothing.
 ///
 /// # Errors
-/// It cannot, for this reason, with the remedy.
+/// Why it cannot, with the remedy.
 pub(crate) fn check(limit: Limit) -> Result<(), String> {
     let me = std::process::id();
     let controllers = controller(&limit).into_iter().collect::<Vec<_>>();
-    Site::find()?.way(&controllers, me).map(drop)
+    Site::find()?.placement(&controllers, me).map(drop)
 }
 
-/// The controller that holds this limit.
+/// The controller that enforces this limit.
 fn controller(limit: &Limit) -> Option<&'static str> {
     match limit {
         Limit::Memory(_) => Some("memory"),
@@ -82,56 +83,61 @@ fn controller(limit: &Limit) -> Option<&'static str> {
     }
 }
 
-/// The limits of a view that its group holds.
-fn held(plan: &Plan) -> Vec<Limit> {
-    let by_namespace = crate::numbers::limit(plan).map(Limit::Pids);
+/// The limits of a view that its control group enforces.
+fn group_limits(plan: &Plan) -> Vec<Limit> {
+    let by_namespace = crate::pid_limit::limit(plan).map(Limit::Pids);
     let all = plan.limits.all().iter().copied();
     all.filter(|one| controller(one).is_some() && Some(*one) != by_namespace)
         .collect()
 }
 
 impl Group {
-    /// One with those of the view's limits that a group holds; none if there are none.
+    /// Makes a group with those limits of the view that a group enforces; none if there are none.
     ///
     /// # Errors
     /// Such a group cannot be made, with the remedy.
     pub(crate) fn make(plan: &Plan) -> Result<Option<Group>, Refusal> {
-        let held = held(plan);
-        if held.is_empty() {
+        let limits = group_limits(plan);
+        if limits.is_empty() {
             return Ok(None);
         }
-        let made = Self::attempt(&held);
+        let made = Self::attempt(&limits);
         made.map(Some).map_err(|why| {
-            let words: Vec<_> = held.iter().map(Limit::to_string).collect();
+            let words: Vec<_> = limits.iter().map(Limit::to_string).collect();
             let words = words.join(",");
-            Refusal::new(format!("--limit {words} cannot hold: {why}"))
+            Refusal::new(
+                RefusalKind::Unsupported,
+                format!("--limit {words} cannot hold: {why}"),
+            )
         })
     }
 
-    fn attempt(held: &[Limit]) -> Result<Group, String> {
+    fn attempt(limits: &[Limit]) -> Result<Group, String> {
         let me = std::process::id();
-        let controllers: Vec<_> = held.iter().filter_map(controller).collect();
+        let controllers: Vec<_> = limits.iter().filter_map(controller).collect();
         let site = Site::find()?;
-        let way = site.way(&controllers, me)?;
+        let placement = site.placement(&controllers, me)?;
         let Site { own, parent } = site;
-        let done = match way {
-            Way::Within => enable(&own, &controllers),
-            Way::Cleared => clear(&own, &controllers, me),
-            Way::Beside => Ok(()),
+        let done = match placement {
+            Placement::Within => enable(&own, &controllers),
+            Placement::Cleared => clear(&own, &controllers, me),
+            Placement::Beside => Ok(()),
         };
         done.map_err(|why| {
             format!("the control group of this process cannot have groups with limits ({why})")
         })?;
-        let parent = parent.filter(|_| way == Way::Beside).unwrap_or(own);
-        sweep(&parent, me);
-        Self::in_parent(parent, held, me)
+        let parent = parent
+            .filter(|_| placement == Placement::Beside)
+            .unwrap_or(own);
+        remove_stale(&parent, me);
+        Self::in_parent(parent, limits, me)
     }
 
-    fn in_parent(parent: Dir, held: &[Limit], me: u32) -> Result<Group, String> {
+    fn in_parent(parent: Dir, limits: &[Limit], me: u32) -> Result<Group, String> {
         let name = format!("openpath-{me}-view");
         let failed = |why: Errno| format!("a control group for the command cannot be made ({why})");
         parent.make(&name).map_err(failed)?;
-        let made = furnish(&parent, &name, held).map_err(failed);
+        let made = set_up(&parent, &name, limits).map_err(failed);
         match made {
             Ok((dir, command)) => Ok(Group {
                 parent,
@@ -147,13 +153,13 @@ impl Group {
     }
 
     /// The group for commands.
-    pub(crate) fn entry(&self) -> &Entry {
+    pub(crate) fn command_group(&self) -> &CommandGroup {
         &self.command
     }
 
-    /// The limit that the kernel ended a command by that ended so.
-    pub(crate) fn reached(&self, limits: &Limits, end: End) -> Option<Limit> {
-        let killed = end == End::Signal(rustix::process::Signal::KILL.as_raw());
+    /// The limit by which the kernel killed a command that ended so.
+    pub(crate) fn reached(&self, limits: &Limits, end: CommandExit) -> Option<Limit> {
+        let killed = end == CommandExit::Signal(rustix::process::Signal::KILL.as_raw());
         let mut all = limits.all().iter();
         let memory = all.find(|limit| matches!(limit, Limit::Memory(_)));
         memory
@@ -162,15 +168,15 @@ impl Group {
     }
 
     fn is_populated(&self) -> bool {
-        // A group that cannot be asked is gone.
+        // A group that cannot be read is gone.
         let events = self.dir.read("cgroup.events").unwrap_or_default();
-        value(&events, "populated") == Some(1)
+        field_value(&events, "populated") == Some(1)
     }
 }
 
 impl Drop for Group {
-    /// Ends what is left in it, and removes it. Without cgroup.kill, before Linux 5.14, what is
-    /// left there keeps its limits.
+    /// Kills the processes left in it, and removes it. Without cgroup.kill, before Linux 5.14, the
+    /// processes left in it keep their limits.
     fn drop(&mut self) {
         if self.is_populated() {
             self.dir.write("cgroup.kill", "1").ok();
@@ -184,22 +190,23 @@ impl Drop for Group {
     }
 }
 
-impl Entry {
-    /// That of a view, which another process of its run has sent; none if it is no such group.
-    pub(crate) fn over(fd: OwnedFd) -> Option<Entry> {
-        let dir = Dir::over(fd);
-        dir.is_cgroup2().then_some(Entry(dir))
+impl CommandGroup {
+    /// The group of a view, received from another process of its run; none if the descriptor is no
+    /// group.
+    pub(crate) fn from_fd(fd: OwnedFd) -> Option<CommandGroup> {
+        let dir = Dir::from_fd(fd);
+        dir.is_cgroup2().then_some(CommandGroup(dir))
     }
 
-    /// Puts a process into the group, before it starts anything.
+    /// Moves a process into the group, before it starts anything.
     ///
     /// # Errors
-    /// The kernel does not let this process.
+    /// The kernel refuses it.
     pub(crate) fn admit(&self, pid: Pid) -> Result<(), Refusal> {
         let number = pid.as_raw_nonzero().to_string();
         let done = self.0.write("cgroup.procs", &number);
         done.map_err(|why| {
-            Refusal::new(format!(
+            Refusal::system(format!(
                 "the command cannot be put into the control group that holds the view's limits \
                  ({why}): start it from a group of the same session as the view's run"
             ))
@@ -207,32 +214,32 @@ impl Entry {
     }
 }
 
-impl AsFd for Entry {
+impl AsFd for CommandGroup {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// Sets the limits, before anybody is in the group.
-fn furnish(parent: &Dir, name: &str, held: &[Limit]) -> rustix::io::Result<(Dir, Entry)> {
+/// Sets the limits while the group is empty.
+fn set_up(parent: &Dir, name: &str, limits: &[Limit]) -> rustix::io::Result<(Dir, CommandGroup)> {
     let dir = parent.dir(name)?;
-    set(&dir, held)?;
+    set(&dir, limits)?;
     dir.make(COMMAND)?;
-    let command = Entry(dir.dir(COMMAND)?);
+    let command = CommandGroup(dir.dir(COMMAND)?);
     Ok((dir, command))
 }
 
-fn set(dir: &Dir, held: &[Limit]) -> rustix::io::Result<()> {
-    for limit in held {
+fn set(dir: &Dir, limits: &[Limit]) -> rustix::io::Result<()> {
+    for limit in limits {
         match limit {
             Limit::Memory(size) => {
                 dir.write("memory.max", &size.to_string())?;
                 match dir.write("memory.swap.max", "0") {
-                    // The kernel counts no swap.
+                    // The kernel does not account swap.
                     Ok(()) | Err(Errno::NOENT) => {}
                     Err(why) => return Err(why),
                 }
-                // A view without some of its processes is of no use.
+                // A view with some of its processes killed is useless, so all are killed together.
                 dir.write("memory.oom.group", "1")?;
             }
             Limit::Cpu(cores) => {
@@ -246,7 +253,7 @@ fn set(dir: &Dir, held: &[Limit]) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Lets groups in `own` have these controllers.
+/// Enables these controllers for the groups in `own`.
 fn enable(own: &Dir, controllers: &[&str]) -> rustix::io::Result<()> {
     let enabled = own.read("cgroup.subtree_control")?;
     let is_on = |one: &&str| enabled.split_whitespace().any(|on| on == *one);
@@ -257,11 +264,11 @@ fn enable(own: &Dir, controllers: &[&str]) -> rustix::io::Result<()> {
     own.write("cgroup.subtree_control", &words.join(" "))
 }
 
-/// The same for a group that has this process alone, which goes into a group of its own.
+/// The same for a group that contains only this process, which first moves into a group of its own.
 fn clear(own: &Dir, controllers: &[&str], me: u32) -> rustix::io::Result<()> {
     let leaf = format!("openpath-{me}-self");
     match own.make(&leaf) {
-        // One that had this number left it.
+        // An earlier process with this number left it behind.
         Ok(()) | Err(Errno::EXIST) => {}
         Err(why) => return Err(why),
     }
@@ -278,7 +285,7 @@ fn clear(own: &Dir, controllers: &[&str], me: u32) -> rustix::io::Result<()> {
 }
 
 /// R3
-fn sweep(parent: &Dir, me: u32) {
+fn remove_stale(parent: &Dir, me: u32) {
     for name in parent.groups().unwrap_or_default() {
         let words = name.strip_prefix("openpath-");
         let words = words.and_then(|rest| rest.split_once('-'));
@@ -288,17 +295,17 @@ fn sweep(parent: &Dir, me: u32) {
         let Some(pid) = number.parse().ok().and_then(Pid::from_raw) else {
             continue;
         };
-        // This process has made none yet, but may be in the second.
+        // This process has made no group yet, but may be in `openpath-PID-self`.
         let is_mine = pid.as_raw_nonzero().get().cast_unsigned() == me;
         if is_mine || rustix::process::test_kill_process(pid) == Err(Errno::SRCH) {
-            // The kernel keeps those with processes.
+            // The kernel refuses to remove a group with processes.
             parent.remove(&format!("{name}/{COMMAND}")).ok();
             parent.remove(&name).ok();
         }
     }
 }
 
-/// Removes a group with those in it.
+/// Removes a group and the groups in it.
 fn remove(parent: &Dir, name: &str, depth: u32) -> rustix::io::Result<()> {
     match parent.remove(name) {
         Err(Errno::BUSY) if depth > 0 => {
@@ -312,14 +319,14 @@ fn remove(parent: &Dir, name: &str, depth: u32) -> rustix::io::Result<()> {
     }
 }
 
-/// Whether the kernel has killed a process of the group for its memory.
+/// Whether the kernel has killed a process of the group because of its memory limit.
 fn has_killed(dir: &Dir) -> rustix::io::Result<bool> {
     let events = dir.read("memory.events")?;
-    Ok(value(&events, "oom_kill").is_some_and(|count| count > 0))
+    Ok(field_value(&events, "oom_kill").is_some_and(|count| count > 0))
 }
 
-/// The number after a word, in a file of such lines.
-fn value(text: &str, word: &str) -> Option<u64> {
+/// The number after a key, in a file with one pair per line.
+fn field_value(text: &str, word: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     let (_, number) = lines.find(|(key, _)| *key == word)?;
     number.trim().parse().ok()
@@ -327,7 +334,9 @@ fn value(text: &str, word: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dir, Group, Site, clear, enable, has_killed, held, remove, set, sweep};
+    use super::{
+        Dir, Group, Site, clear, enable, group_limits, has_killed, remove, remove_stale, set,
+    };
     use crate::limit::Limit;
     use crate::plan::Plan;
     use crate::share::Share;
@@ -379,7 +388,7 @@ mod tests {
             fake.write(file, "");
         }
         let limits = [Limit::Memory(64 << 20), Limit::Cpu(10)];
-        // There need not be a limit on swap.
+        // The file of the swap limit may be missing.
         set(&fake.dir(), &limits).unwrap();
         assert_eq!(fake.read("memory.max"), "67108864");
         assert_eq!(fake.read("memory.oom.group"), "1");
@@ -399,15 +408,15 @@ mod tests {
         let mut plan = Plan::default();
         let all = [Limit::Pids(40), Limit::Cpu(500), Limit::Time(Duration::MAX)];
         plan.limits.add(&all);
-        let by_namespace = crate::numbers::check(&plan).is_ok();
-        assert_eq!(held(&plan).contains(&all[0]), !by_namespace);
+        let by_namespace = crate::pid_limit::check(&plan).is_ok();
+        assert_eq!(group_limits(&plan).contains(&all[0]), !by_namespace);
         plan.share.push(Share::Pid);
-        let held = held(&plan);
-        assert!(held.len() == 2 && held.contains(&all[0]) && held.contains(&all[1]));
+        let limits = group_limits(&plan);
+        assert!(limits.len() == 2 && limits.contains(&all[0]) && limits.contains(&all[1]));
     }
 
     #[test]
-    fn controllers_are_enabled_together_and_only_if_they_are_not() {
+    fn disabled_controllers_are_enabled_in_one_write() {
         let fake = Fake::new("enable");
         fake.write("cgroup.subtree_control", "cpu memory pids");
         enable(&fake.dir(), &["memory", "cpu"]).unwrap();
@@ -457,7 +466,7 @@ mod tests {
         for name in &removed {
             std::fs::create_dir_all(fake.path(name).join("command")).unwrap();
         }
-        sweep(&fake.dir(), me);
+        remove_stale(&fake.dir(), me);
         for name in kept.into_iter().chain([&*used]) {
             assert!(fake.path(name).exists(), "{name}");
         }
@@ -466,8 +475,8 @@ mod tests {
         }
     }
 
-    /// On the kernel's own groups, where this process may make some; the limits need no controller
-    /// here, since there are none.
+    /// Uses real control groups, where this process may make some. No limit is set, so no
+    /// controller is needed.
     #[test]
     fn group_of_the_kernel_takes_a_process_and_ends_it_with_its_own_groups() {
         let Ok(Site { own, .. }) = Site::find() else {
@@ -481,16 +490,16 @@ mod tests {
         assert!(!group.is_populated());
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        group.entry().admit(pid).unwrap();
+        group.command_group().admit(pid).unwrap();
         assert!(group.is_populated());
         let found = std::fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
         let name = format!("openpath-{me}-view");
         assert!(found.contains(&format!("/{name}/command\n")), "{found}");
-        group.entry().0.make("deeper").unwrap();
+        group.command_group().0.make("deeper").unwrap();
         let own = group.parent.dir(".").unwrap();
         let twice = Group::in_parent(group.parent.dir(".").unwrap(), &[], me);
         assert!(twice.unwrap_err().contains("cannot be made"));
-        sweep(&own, 0);
+        remove_stale(&own, 0);
         assert!(group.is_populated());
         drop(group);
         let status = child.wait().unwrap();
@@ -500,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_is_believed_when_it_counts_a_kill() {
+    fn oom_kill_is_read_from_memory_events() {
         let fake = Fake::new("events");
         fake.write("memory.events", "oom 1\noom_kill 0\noom_group_kill 2\n");
         assert_eq!(has_killed(&fake.dir()), Ok(false));

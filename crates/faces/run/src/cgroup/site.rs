@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a group for a view can be made, and why not where it cannot. Nothing is changed here.
+//! Finds where a group for a view can be made, or why not. Nothing is changed here.
 //!
 //! # Rules
-//! R1. All ways need the controllers in the caller's own group, which must be writable.
-//! R2. A group beside the caller's own is outside the limits of that one, so it is made only where
+//! R1. Each placement needs the controllers in the caller's own group, which must be writable.
+//! R2. A group beside the caller's own escapes the limits of that group, so it is made only where
 //!     the own group has no limits.
-//! R3. Processes of others are never moved: the own group is cleared only if the caller is alone
-//!     in it.
+//! R3. Processes of others are never moved: the own group is cleared only if it contains no process
+//!     but the caller.
 
 use super::dir::Dir;
 use crate::mount_flags::unescaped;
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that limit a group; each reads `max` first, or nothing, where it does not.
+/// Files that limit a group. Each begins with `max`, or is empty, if it sets no limit.
 const LIMITING: [&str; 7] = [
     "memory.max",
     "memory.high",
@@ -30,23 +30,23 @@ const LIMITING: [&str; 7] = [
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) own: Dir,
-    /// None if the mount shows nothing above.
+    /// None if the mount shows nothing above the own group.
     pub(super) parent: Option<Dir>,
 }
 
-/// How a group for a view can be made.
+/// Where a group for a view is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Placement {
     /// In the caller's group.
     Within,
-    /// In the caller's group, once the caller has left it for another one in it.
+    /// In the caller's group, after the caller has moved into another group in it.
     Cleared,
     /// Beside the caller's group.
     Beside,
 }
 
 impl Site {
-    /// That of this process.
+    /// The site of this process.
     pub(super) fn find() -> Result<Site, String> {
         let read = |file: &str| std::fs::read(file).map_err(|why| format!("{file}: {why}"));
         let mounts = read("/proc/self/mountinfo")?;
@@ -71,14 +71,14 @@ impl Site {
         Ok(Site { own, parent })
     }
 
-    /// How the process `me` makes a group with these controllers here.
-    pub(super) fn way(&self, controllers: &[&str], me: u32) -> Result<Way, String> {
+    /// Where the process `me` can make a group with these controllers.
+    pub(super) fn placement(&self, controllers: &[&str], me: u32) -> Result<Placement, String> {
         let failed = |why: Errno| format!("the group of this process cannot be read ({why})");
         let own = &self.own;
         // R1
         let there = own.read("cgroup.controllers").map_err(failed)?;
         if let Some(missing) = controllers.iter().find(|one| !has(&there, one)) {
-            return Err(not_there(missing));
+            return Err(missing_controller(missing));
         }
         for file in [".", "cgroup.procs", "cgroup.subtree_control"] {
             own.may_write(file).map_err(|why| match why {
@@ -94,15 +94,15 @@ impl Site {
         let enabled = own.read("cgroup.subtree_control").map_err(failed)?;
         let is_top = own.read("cgroup.type") == Err(Errno::NOENT);
         if is_top || controllers.iter().all(|one| has(&enabled, one)) {
-            return Ok(Way::Within);
+            return Ok(Placement::Within);
         }
         // R3
         let members = own.read("cgroup.procs").map_err(failed)?;
         if members.split_whitespace().all(|pid| pid.parse() == Ok(me)) {
-            return Ok(Way::Cleared);
+            return Ok(Placement::Cleared);
         }
         match &self.parent {
-            Some(parent) if self.admits_beside(parent) => Ok(Way::Beside),
+            Some(parent) if self.admits_beside(parent) => Ok(Placement::Beside),
             _ => Err(format!(
                 "the control group of this process has other processes, so that it can have no \
                  groups with limits: {}",
@@ -124,13 +124,13 @@ impl Site {
     }
 }
 
-/// Whether a list in one line has this word.
+/// Whether a list on one line contains this word.
 fn has(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|other| other == word)
 }
 
-/// Why a controller is missing.
-fn not_there(controller: &str) -> String {
+/// The message for a missing controller.
+fn missing_controller(controller: &str) -> String {
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     if is_of_version_1(&groups, controller) {
         format!(
@@ -145,7 +145,7 @@ fn not_there(controller: &str) -> String {
     }
 }
 
-/// Whether a hierarchy of version 1 has the controller, as `/proc/self/cgroup` says.
+/// Whether a hierarchy of version 1 has the controller, according to `/proc/self/cgroup`.
 fn is_of_version_1(groups: &str, controller: &str) -> bool {
     let lists = groups.lines().filter_map(|line| line.split(':').nth(1));
     lists
@@ -153,7 +153,7 @@ fn is_of_version_1(groups: &str, controller: &str) -> bool {
         .any(|list| list.split(',').any(|one| one == controller))
 }
 
-/// The command that gives a run a group of its own.
+/// The command that starts a run in a group of its own.
 fn remedy() -> &'static str {
     if rustix::process::geteuid().is_root() {
         "`systemd-run --scope -p Delegate=yes openpath run ...`"
@@ -162,7 +162,7 @@ fn remedy() -> &'static str {
     }
 }
 
-/// The path of a process's group, as `/proc/PID/cgroup` says.
+/// The path of a process's group, from `/proc/PID/cgroup`.
 fn own_path(groups: &[u8]) -> Option<PathBuf> {
     let mut lines = groups.split(|byte| *byte == b'\n');
     let path = lines.find_map(|line| line.strip_prefix(b"0::"))?;
@@ -187,7 +187,7 @@ fn places(mounts: &[u8], own: &Path) -> Vec<(PathBuf, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::Fake;
-    use super::{Site, Way, is_of_version_1, own_path, places};
+    use super::{Placement, Site, is_of_version_1, own_path, places};
     use std::path::{Path, PathBuf};
 
     const MOUNTS: &[u8] = b"\
@@ -240,41 +240,44 @@ mod tests {
     }
 
     #[test]
-    fn own_group_takes_a_view_once_controllers_are_enabled_or_nobody_else_is_in_it() {
+    fn own_group_takes_a_view_if_controllers_are_enabled_or_it_is_cleared() {
         let (fake, site) = site("within", "7\n");
-        assert_eq!(site.way(&["memory"], 7), Ok(Way::Cleared));
+        assert_eq!(site.placement(&["memory"], 7), Ok(Placement::Cleared));
         fake.write("own/cgroup.subtree_control", "memory\n");
-        assert_eq!(site.way(&["memory"], 7), Ok(Way::Within));
-        assert_eq!(site.way(&["memory", "cpu"], 7), Ok(Way::Cleared));
+        assert_eq!(site.placement(&["memory"], 7), Ok(Placement::Within));
+        assert_eq!(
+            site.placement(&["memory", "cpu"], 7),
+            Ok(Placement::Cleared)
+        );
         // The top of the tree alone has no type, and may have members.
         std::fs::remove_file(fake.path("own/cgroup.type")).unwrap();
         fake.write("own/cgroup.procs", "1\n7\n");
-        assert_eq!(site.way(&["memory", "cpu"], 7), Ok(Way::Within));
+        assert_eq!(site.placement(&["memory", "cpu"], 7), Ok(Placement::Within));
     }
 
     #[test]
     fn group_with_other_processes_is_left_for_its_parent_unless_it_has_limits() {
         let (fake, mut site) = site("beside", "7\n8\n");
-        assert_eq!(site.way(&["memory"], 7), Ok(Way::Beside));
+        assert_eq!(site.placement(&["memory"], 7), Ok(Placement::Beside));
         for (file, limited, free) in [
             ("own/memory.max", "1048576\n", "max\n"),
             ("own/cpu.max", "5000 100000\n", "max 100000\n"),
             ("own/io.max", "8:0 rbps=1\n", ""),
         ] {
             fake.write(file, limited);
-            let why = site.way(&["memory"], 7).unwrap_err();
+            let why = site.placement(&["memory"], 7).unwrap_err();
             assert!(why.contains("has other processes"), "{why}");
             fake.write(file, free);
         }
         site.parent = None;
-        let why = site.way(&["memory"], 7).unwrap_err();
+        let why = site.placement(&["memory"], 7).unwrap_err();
         assert!(why.contains("-p Delegate=yes openpath run"), "{why}");
     }
 
     #[test]
     fn missing_controller_is_named_with_the_remedy() {
         let (_fake, site) = site("missing", "7\n");
-        let why = site.way(&["cpu", "rdma"], 7).unwrap_err();
+        let why = site.placement(&["cpu", "rdma"], 7).unwrap_err();
         assert!(why.contains("controller rdma is not delegated"), "{why}");
         assert!(why.contains("systemd-run"), "{why}");
     }

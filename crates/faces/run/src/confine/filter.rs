@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seccomp filters: programs that judge some calls, and allow all others.
+//! Seccomp filters: programs that judge some calls and allow all others.
 //!
 //! # Rules
-//! R1. A call has a number for each architecture whose programs the kernel runs. Each is judged.
-//! R2. Other calls are allowed by their number alone: the kernel then finds that out once, and not
-//!     at each call.
+//! R1. The kernel runs programs of several architectures, and a call has a number on each. Each
+//!     number is judged.
+//! R2. Other calls are allowed by their number alone, so that the kernel caches the answer and does
+//!     not run the filter for them.
 
 use openpath_sync::{BpfInstruction, install_seccomp_filter};
 use rustix::io::Errno;
 use std::io;
 
-/// Numbers of calls on each architecture (`AUDIT_ARCH_*`). All of these store the low half of an
-/// argument first.
+/// Numbers of calls on each architecture (`AUDIT_ARCH_*`). All these architectures store the low
+/// half of an argument first.
 pub(super) type Calls = &'static [(u32, &'static [u32])];
 
 /// x86-64 and x32, i386, AArch64, ARM, RISC-V of 64 bits.
@@ -23,7 +24,7 @@ pub(super) const RISCV64: u32 = 0xC000_00F3;
 /// `__X32_SYSCALL_BIT`
 pub(super) const X32: u32 = 0x4000_0000;
 
-/// Places in `struct seccomp_data`: number and architecture.
+/// Offsets in `struct seccomp_data`: number and architecture.
 const NR: u32 = 0;
 const ARCH: u32 = 4;
 
@@ -38,15 +39,15 @@ const FAILS: u32 = 0x0005_0000;
 /// Allows the call.
 pub(super) const ALLOW: BpfInstruction = (RETURN, 0, 0, ALLOWED);
 
-/// Has the call fail with this error.
+/// Fails the call with this error.
 pub(super) fn fail(errno: Errno) -> BpfInstruction {
     (RETURN, 0, 0, FAILS | errno.raw_os_error().cast_unsigned())
 }
 
-/// A filter that comes to `judgement` for these calls: a block for each architecture, what allows
-/// the rest, and the judgement.
+/// A filter that runs `judgement` for these calls: a block for each architecture, an instruction
+/// that allows the rest, and the judgement.
 pub(super) fn program(calls: Calls, judgement: &[BpfInstruction]) -> Vec<BpfInstruction> {
-    // Beside its numbers a block has three instructions.
+    // Besides its numbers a block has three instructions.
     let blocks: usize = calls.iter().map(|(_, numbers)| 3 + numbers.len()).sum();
     let judged = 1 + blocks + 1;
     let far = |from: usize, to: usize| u8::try_from(to - from - 1).expect("a short program");
@@ -75,7 +76,7 @@ pub(super) fn install(program: &[BpfInstruction]) -> io::Result<()> {
 pub(super) mod tests {
     use super::*;
 
-    /// What a filter answers, by interpreting it; `low` is the word at `place`.
+    /// The answer of a filter, by interpreting it; `low` is the word at `place`.
     pub(in crate::confine) fn answer(
         program: &[BpfInstruction],
         (arch, number): (u32, u32),

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No keys of the caller's: a new session keyring, and a seccomp filter that refuses add_key(2),
-//! request_key(2) and keyctl(2).
+//! Keeps the caller's keys from the command: a new session keyring, and a seccomp filter that
+//! refuses add_key(2), request_key(2) and keyctl(2).
 //!
 //! Kerberos tickets, keys of file systems and the like are in the session keyring, which processes
-//! inherit, and in the user's, which all processes of a user have. Neither belongs to a namespace
-//! in root's run. Keys are also named by number, and the owner of a keyring may link it into his
-//! own: a new session keyring alone protects nothing.
+//! inherit, and in the user's keyring, which all processes of a user share. Neither belongs to a
+//! namespace in a run by root. Keys can also be named by number, and the owner of a keyring may
+//! link it into another one: a new session keyring alone protects nothing.
 //!
 //! # Kernel analogue
-//! A kernel without CONFIG_KEYS, whose answer (`ENOSYS`) this is.
+//! A kernel without CONFIG_KEYS, which answers `ENOSYS` as well.
 //!
 //! # Rules
-//! R1. The session keyring is joined first, for what the kernel looks up on the command's behalf:
-//!     keys of network file systems, and keys by number for sockets of its crypto API.
-//! R2. Where keyctl(2) is refused already, by the kernel or by a filter around this program, there
-//!     is nothing to join and nothing to reach.
-//! R3. `/proc/keys` goes on listing names of keys. It is not covered by a mount, for the kernel
-//!     mounts no further `/proc` then, and a run inside this one could have none of its own.
+//! R1. The session keyring is joined first. The kernel itself looks keys up for the command: keys
+//!     of network file systems, and keys by number for sockets of its crypto API.
+//! R2. Where the kernel or an outer filter refuses keyctl(2) already, there is nothing to join and
+//!     nothing to reach.
+//! R3. `/proc/keys` still lists names of keys. It is not covered by a mount: the kernel would then
+//!     refuse a further `/proc`, and a run inside this one could have none of its own.
 
 use super::filter::{self, AARCH64, ARM, Calls, I386, RISCV64, X32, X86_64};
-use crate::plan::Go;
+use crate::plan::CommandStart;
 use crate::share::Share;
 use openpath_commit::Refusal;
 use openpath_sync::{BpfInstruction, join_new_session_keyring};
@@ -38,8 +38,8 @@ const CALLS: Calls = &[
 /// Confines the calling thread.
 ///
 /// # Errors
-/// There can be no new session keyring; the kernel has no seccomp filters.
-pub(super) fn apply(go: &Go) -> Result<(), Refusal> {
+/// No new session keyring can be made; the kernel has no seccomp filters.
+pub(super) fn apply(go: &CommandStart) -> Result<(), Refusal> {
     if go.share.contains(&Share::Keyring) {
         return Ok(());
     }
@@ -51,15 +51,15 @@ pub(super) fn apply(go: &Go) -> Result<(), Refusal> {
     })
 }
 
-/// Leaves the caller's session keyring for a new one, of a process that becomes another user.
+/// Replaces the caller's session keyring by a new one, for a process that becomes another user.
 ///
 /// # Errors
-/// There can be no new session keyring.
+/// No new session keyring can be made.
 pub(crate) fn leave() -> Result<(), Refusal> {
     join().map(drop).map_err(refusal)
 }
 
-/// Whether there was a keyring to join. R1, R2
+/// Whether a keyring could be joined. R1, R2
 fn join() -> io::Result<bool> {
     match join_new_session_keyring() {
         Ok(()) => Ok(true),
@@ -80,7 +80,7 @@ fn program() -> Vec<BpfInstruction> {
     filter::program(CALLS, &[filter::fail(Errno::NOSYS)])
 }
 
-/// What protects keys here, for `doctor`. Changes the session keyring of the calling thread.
+/// Says what protects keys here, for `doctor`. Changes the session keyring of the calling thread.
 pub(crate) fn check() -> Result<String, Refusal> {
     let text = match join().map_err(refusal)? {
         true => "a command has a session keyring of its own, and reads no keys",

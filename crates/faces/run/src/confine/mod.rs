@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a process gives up right before it becomes the command.
 //!
-//! Namespaces decide what the command can name. The modules here take away what it could reach
-//! without a namespace in between: the caller's terminal, the processes of the caller's group,
-//! abstract sockets, keys, and this program's own processes.
+//! Namespaces decide what the command can name. These modules take away what it could reach without
+//! a namespace in between: the caller's terminal, the processes of the caller's group, abstract
+//! sockets, keys, and this program's own processes.
 
 mod filter;
 mod keyring;
-mod own;
 mod scope;
+mod self_protection;
 mod terminal;
 
-use crate::plan::Go;
+use crate::plan::CommandStart;
 use openpath_commit::Refusal;
 use std::io;
 
 pub(crate) use keyring::{check as check_keyring, leave as leave_session_keyring};
-pub(crate) use own::{outlive_limits, protect};
 pub(crate) use scope::check as check_scope;
+pub(crate) use self_protection::{outlive_limits, protect};
 pub(crate) use terminal::check as check_terminal;
 
-/// Confines the calling process, which must have one thread, and all that it starts.
+/// Confines the calling process, which must have one thread, and all processes that it starts.
 ///
 /// # Errors
-/// The kernel cannot do one of the steps: the command must not run then.
-pub(crate) fn apply(go: &Go) -> Result<(), Refusal> {
+/// The kernel cannot do one of the steps, so the command must not run.
+pub(crate) fn apply(go: &CommandStart) -> Result<(), Refusal> {
     terminal::apply()?;
     keyring::apply(go)?;
     scope::apply(go)
 }
 
-/// Takes a step that needs `CAP_SYS_ADMIN` or `no_new_privs`, which is set only if the kernel asks
-/// for it: set-user-ID programs go on working in root's view.
+/// Takes a step that needs `CAP_SYS_ADMIN` or `no_new_privs`. The latter is set only if the kernel
+/// asks for it, so that set-user-ID programs keep working in root's view.
 fn with_privilege(step: impl Fn() -> io::Result<()>) -> io::Result<()> {
     match step() {
         Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A Landlock domain around the command: abstract UNIX sockets and processes outside it are out of
-//! reach.
+//! A Landlock domain around the command: it cannot reach abstract UNIX sockets and processes
+//! outside.
 //!
-//! Abstract sockets belong to the network namespace, which is the caller's by default. The caller's
-//! process group is the command's as well, so that job control works; `kill -9 0` would end the
-//! program that started the run.
+//! Abstract sockets belong to the network namespace, which is the caller's by default. The command
+//! is in the caller's process group, so that job control works; `kill -9 0` would end the program
+//! that started the run.
 //!
 //! # Kernel analogue
 //! landlock(7): `LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET` and `LANDLOCK_SCOPE_SIGNAL`, of Linux 6.12.
 //!
 //! # Rules
-//! R1. No access to files is handled, for a domain that handles one forbids all mounts.
-//! R2. A process enters no domain that another process made. Each command of `openpath exec` has
-//!     one of its own, in which only abstract sockets are scoped: it signals what runs in the view.
-//! R3. Processes outside a domain, as the front, signal and trace those inside it as ever.
-//! R4. A kernel without scopes runs the command without them; `openpath doctor` says so.
+//! R1. No access to files is handled, because a domain that handles one forbids all mounts.
+//! R2. A process cannot enter a domain that another process made. Each command of `openpath exec`
+//!     has a domain of its own that scopes abstract sockets only, so that it can signal the
+//!     processes of the view.
+//! R3. Processes outside a domain, such as the front, can signal and trace those inside as before.
+//! R4. A kernel without scopes runs the command without them, and `openpath doctor` says so.
 
-use crate::plan::Go;
+use crate::plan::CommandStart;
 use crate::share::Share;
 use openpath_commit::Refusal;
 use openpath_sync::{LandlockScope, enter_landlock_domain, landlock_version};
@@ -25,8 +26,8 @@ use rustix::io::Errno;
 /// The first version of Landlock that has scopes.
 const SCOPES: u32 = 6;
 
-/// What is out of reach for a command.
-fn scope_of(go: &Go) -> LandlockScope {
+/// What a command cannot reach.
+fn scope_of(go: &CommandStart) -> LandlockScope {
     LandlockScope {
         abstract_sockets: !go.share.contains(&Share::Abstract),
         // R2
@@ -37,8 +38,8 @@ fn scope_of(go: &Go) -> LandlockScope {
 /// Confines the calling thread.
 ///
 /// # Errors
-/// The kernel has scopes, and refuses the domain.
-pub(super) fn apply(go: &Go) -> Result<(), Refusal> {
+/// The kernel has scopes and refuses the domain.
+pub(super) fn apply(go: &CommandStart) -> Result<(), Refusal> {
     let scope = scope_of(go);
     // R4
     if scope == LandlockScope::default() || !has_scopes() {
@@ -59,10 +60,10 @@ fn has_scopes() -> bool {
     landlock_version().is_some_and(|version| version >= SCOPES)
 }
 
-/// What the kernel scopes here, for `doctor`.
+/// Says what the kernel scopes here, for `doctor`.
 ///
 /// # Errors
-/// What a command reaches because the kernel has no scopes.
+/// What a command can reach because the kernel has no scopes.
 pub(crate) fn check() -> Result<String, String> {
     match landlock_version() {
         Some(SCOPES..) => {
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn shared_resources_are_out_of_scope_and_signals_of_exec_too() {
         let scope = |share: &[Share], is_first| {
-            let scope = scope_of(&Go {
+            let scope = scope_of(&CommandStart {
                 cwd: Path::new("/").into(),
                 share: share.to_vec(),
                 is_first,

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No input into the caller's terminal: a seccomp filter refuses `TIOCSTI` and `TIOCLINUX`.
+//! Keeps the command from putting input into the caller's terminal: a seccomp filter refuses
+//! `TIOCSTI` and `TIOCLINUX`.
 //!
 //! The command shares the terminal of the shell that started it. `TIOCSTI` puts bytes into the
-//! input of a terminal, and `TIOCLINUX` pastes into a virtual console: what the shell reads next
-//! would be a command line of the guest's, run outside.
+//! input of a terminal, and `TIOCLINUX` pastes into a virtual console. The shell would read a
+//! command line of the guest and run it outside.
 //!
 //! # Kernel analogue
-//! The sysctl `dev.tty.legacy_tiocsti`, whose answer for `TIOCSTI` (`EIO`) this is.
+//! The sysctl `dev.tty.legacy_tiocsti`, which answers `EIO` to `TIOCSTI` as well.
 //!
 //! # Rules
-//! R1. The kernel takes the low 32 bits of the request, so these alone are compared.
+//! R1. The kernel reads only the low 32 bits of the request, so only these are compared.
 
 use super::filter::{self, AARCH64, ARM, Calls, EQUAL, I386, LOAD, RISCV64, X32, X86_64};
 use openpath_commit::Refusal;
 use openpath_sync::BpfInstruction;
 use rustix::io::Errno;
 
-/// ioctl(2). Older kernels take 514 on x86-64 without the bit of x32 as well.
+/// ioctl(2). On x86-64 older kernels accept 514 even without the bit of x32.
 const CALLS: Calls = &[
     (X86_64, &[16, 514, X32 | 16, X32 | 514]),
     (I386, &[54]),
@@ -24,7 +25,7 @@ const CALLS: Calls = &[
     (ARM, &[54]),
     (RISCV64, &[29]),
 ];
-/// Requests, and what they answer.
+/// Requests, and the error for each.
 const REQUESTS: [(u32, Errno); 2] = [(0x5412, Errno::IO), (0x541C, Errno::PERM)];
 
 /// The low half of the second argument, in `struct seccomp_data`.
@@ -52,7 +53,7 @@ fn program() -> Vec<BpfInstruction> {
     filter::program(CALLS, &judgement)
 }
 
-/// What protects terminals here, for `doctor`. Confines the calling thread.
+/// Says what protects terminals here, for `doctor`. Confines the calling thread.
 pub(crate) fn check() -> Result<String, Refusal> {
     apply()?;
     let setting = std::fs::read_to_string("/proc/sys/dev/tty/legacy_tiocsti").unwrap_or_default();
@@ -81,7 +82,7 @@ mod tests {
                 assert_eq!(answer((*arch, *number), 0x541C), Err(1));
                 assert_eq!(answer((*arch, *number), 0x5413), Ok(()));
             }
-            // write(2) of some, with the same number as second argument.
+            // Other calls with the same number as second argument, such as write(2).
             for other in [0, 1, 4, 15, 17, 53, 55, 64, 513, X32 | 1] {
                 assert_eq!(answer((*arch, other), 0x5412), Ok(()));
             }

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is locked in a mount or a view, and who waits for whom.
+//! The file locks in a mount or a view, with their waiters.
 
 use openpath_fuse::Handle;
 use openpath_vfs::{LockInfo, LockOwner, Vfs};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// As many as are told.
+/// The most locks that are listed.
 const LOCKS_MAX: usize = 10_000;
 
-/// What is locked.
+/// The locks of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Locks {
-    /// Whether the server answers for locks; else the kernel keeps them, and `/proc/locks` has
-    /// them.
+    /// Whether the server handles locks; otherwise the kernel does, and `/proc/locks` lists them.
     pub answered: bool,
-    /// File by file: each that is held, and after it those that wait for it first.
+    /// File by file: each held lock, followed by those that wait for it first.
     pub locks: Vec<Lock>,
-    /// How many more there are, which are not told.
+    /// How many more there are.
     pub left_out: usize,
 }
 
 /// How a lock is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LockSort {
     /// fcntl(2), for a descriptor table.
     Posix,
@@ -33,28 +34,30 @@ pub enum LockSort {
     Flock,
 }
 
-/// What a lock keeps others from.
+/// What a lock excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LockKind {
-    /// Only those that exclude.
+    /// Only write locks.
     Read,
-    /// All.
+    /// All other locks.
     Write,
 }
 
 /// A lock that is held or waited for. Prints as a line of `/proc/locks`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Lock {
-    /// Its number in the list; of one that waits, that of the one it waits for.
+    /// Its number in the list; a waiting lock has that of the lock it waits for.
     pub number: usize,
     /// Whether it waits.
     pub waits: bool,
     /// How it is set.
     pub sort: LockSort,
-    /// What it keeps others from.
+    /// What it excludes.
     pub kind: LockKind,
-    /// The process that set it, or asks for it; -1: an open file's.
+    /// The process that set or requests it; -1: an open file description.
     pub pid: i32,
     /// Device of the file.
     pub dev: u64,
@@ -62,7 +65,7 @@ pub struct Lock {
     pub ino: u64,
     /// The first byte.
     pub start: i64,
-    /// The last byte; none: the end, wherever that is.
+    /// The last byte; none: the end of the file, wherever that is.
     pub end: Option<i64>,
     /// The line without its number.
     #[serde(rename = "text")]
@@ -100,7 +103,7 @@ impl Lock {
 }
 
 impl Locks {
-    /// What there is now.
+    /// Reads the current locks.
     pub(super) fn read(handle: &Handle, vfs: &Vfs) -> Self {
         let answered = handle.answers_locks();
         let (all, mut left_out) = vfs.locks_up_to(LOCKS_MAX);

@@ -1,73 +1,75 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs now, and can be asked: a socket for each server, in a directory of its user.
+//! Servers that run now and can be queried: each has a socket in a directory of its user.
 //!
 //! # Map
 //! | module | what |
 //! |---|---|
-//! | `place` | the directories |
-//! | `beacon` | the side of the server |
-//! | `find` | the side of who asks |
-//! | `figures` | what is told, as JSON and for Prometheus |
-//! | `locks` | what is locked, and who waits for whom |
+//! | `socket_dir` | the directories |
+//! | `control_server` | the side of the server |
+//! | `find` | the client side |
+//! | `server_stats`, `prometheus` | the statistics, as JSON and for Prometheus |
+//! | `locks` | file locks and their waiters |
 //!
 //! # Protocol
-//! One question and one answer for each connection, as frames of the wire ([`VERSION`]). The answer
-//! to `Enter` is followed by a frame for each namespace, and for the control group if the view has
-//! one, with its descriptor.
+//! One request and one response for each connection, as frames of the wire ([`VERSION`]). The
+//! response to `Enter` is followed by a frame with a descriptor for each namespace, and for the
+//! control group if the view has one.
 //!
 //! # Rules
-//! R1. Only the same user and the superuser are answered: the directory is closed to others, and
-//!     each end has the kernel's word for who is at the other.
-//! R2. Who stands in a view is not answered by its server: a socket of the real tree cannot be
-//!     connected to through a view, and where it passes by `--pass`, the mounts of who asks are
-//!     looked at.
-//! R3. A server has one thread for this, and waits two seconds for who asks;
-//!     nobody's call waits for it.
-//! R4. What cannot be made is done without: a run nobody can ask is a run.
+//! R1. Only the same user and root are answered: the directory is closed to others, and each end
+//!     reads the credentials of its peer from the kernel.
+//! R2. A process in a view is not answered by the view's server. A socket of the real tree cannot
+//!     be connected to through a view; where it passes by `--pass`, the server looks at the mounts
+//!     of the client.
+//! R3. A server has one thread for this, which waits two seconds at most for a client. No file
+//!     system call waits for it.
+//! R4. If no socket can be made, the run or mount works without one.
 
-mod beacon;
-mod figures;
+mod control_server;
 mod find;
 mod locks;
-mod place;
 mod prometheus;
+mod server_stats;
+mod socket_dir;
 
-pub use beacon::{Beacon, Sources};
-pub use figures::{Cached, Copies, Figures, Label, LiveKind, Tenant};
-pub use find::Live;
-pub(crate) use find::WayIn;
+pub use control_server::{ControlServer, StatsSources};
+pub use find::LiveServer;
+pub(crate) use find::ViewEntry;
 pub use locks::{Lock, LockKind, LockSort, Locks};
 pub use prometheus::prometheus;
+pub use server_stats::{Cached, CopiedUp, Label, ServedKind, ServerStats, Tenant};
 
-pub(crate) use beacon::Inside;
-pub(crate) use place::own_dirs;
+pub(crate) use control_server::ViewAccess;
+pub(crate) use socket_dir::own_dirs;
 
+use crate::namespace_kind::NamespaceKind;
 use crate::share::Share;
-use crate::space::Space;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The version of what is told; a field that is new does not change it.
+/// The version of the responses; a new field does not change it.
 pub const VERSION: u32 = 1;
 
 /// How long one end waits for the other.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A question.
+/// A request.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Ask {
-    /// What was asked of the server and what it keeps.
-    Figures,
+pub(crate) enum Request {
+    /// The statistics of the server.
+    #[serde(rename = "Figures")]
+    Stats,
     /// The namespaces of the view.
     Enter,
-    /// What is locked.
+    /// The file locks.
     Locks,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    Figures(Box<Figures>),
+pub(crate) enum Response {
+    #[serde(rename = "Figures")]
+    Stats(Box<ServerStats>),
     Locks(Locks),
     /// Descriptors of the namespaces follow.
     Enter {
@@ -77,7 +79,7 @@ pub(crate) enum Answer {
         share: Vec<Share>,
     },
     /// One of them.
-    Namespace(Space),
+    Namespace(NamespaceKind),
     /// The control group that holds the view's limits, counted as a namespace.
     Group,
     Refused(String),

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures as Prometheus reads them: text, version 0.0.4.
+//! Writes statistics in the text format of Prometheus, version 0.0.4.
 
-use super::figures::{Figures, Tenant};
+use super::server_stats::{ServerStats, Tenant};
 use std::fmt::Write as _;
 
-/// A sample: its labels beside those of the server, and its value.
+/// A sample: its labels besides those of the server, and its value.
 type Sample = (Vec<(&'static str, String)>, u64);
 
-/// A metric: its name, its type, what it is, and its samples of a server.
+/// A metric: its name, its type, its help text, and its samples of a server.
 struct Metric {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
-    samples: fn(&Figures) -> Vec<Sample>,
+    samples: fn(&ServerStats) -> Vec<Sample>,
 }
 
 const COUNTER: &str = "counter";
@@ -25,9 +25,9 @@ macro_rules! of_tenants {
             name: $name,
             kind: $kind,
             help: $help,
-            samples: |figures| {
+            samples: |stats| {
                 let value: fn(&Tenant) -> u64 = $value;
-                let tenants = figures.tenants.iter();
+                let tenants = stats.tenants.iter();
                 let sample = |tenant: &Tenant| (of_tenant(tenant), value(tenant));
                 tenants.map(sample).collect()
             },
@@ -42,9 +42,9 @@ macro_rules! of_all {
             name: $name,
             kind: $kind,
             help: $help,
-            samples: |figures| {
-                let value: fn(&Figures) -> u64 = $value;
-                vec![(Vec::new(), value(figures))]
+            samples: |stats| {
+                let value: fn(&ServerStats) -> u64 = $value;
+                vec![(Vec::new(), value(stats))]
             },
         }
     };
@@ -55,8 +55,8 @@ const METRICS: &[Metric] = &[
         name: "openpath_info",
         kind: GAUGE,
         help: "What is served; always 1.",
-        samples: |figures| {
-            let label = &figures.label;
+        samples: |stats| {
+            let label = &stats.label;
             let directory = label.directory.clone().unwrap_or_default();
             let more = vec![("command", label.command.clone()), ("directory", directory)];
             vec![(more, 1)]
@@ -72,8 +72,8 @@ const METRICS: &[Metric] = &[
         name: "openpath_requests_total",
         kind: COUNTER,
         help: "Requests of the kernel, by kind.",
-        samples: |figures| {
-            let requests = figures.requests.iter();
+        samples: |stats| {
+            let requests = stats.requests.iter();
             let sample = |(kind, n): (&String, &u64)| (vec![("request", kind.clone())], *n);
             requests.map(sample).collect()
         },
@@ -114,7 +114,7 @@ const METRICS: &[Metric] = &[
         name: "openpath_tenant_cached_names",
         kind: GAUGE,
         help: "Cached names that a tenant's tasks entered, by whether they exist.",
-        samples: |figures| by_being(figures, |t| [t.positive, t.negative]),
+        samples: |stats| by_being(stats, |t| [t.positive, t.negative]),
     },
     of_tenants!(
         "openpath_tenant_cached_bytes",
@@ -126,7 +126,7 @@ const METRICS: &[Metric] = &[
         name: "openpath_tenant_evicted_names_total",
         kind: COUNTER,
         help: "Cached names that went to make room, by whether they existed.",
-        samples: |figures| by_being(figures, |t| [t.evicted_positive, t.evicted_negative]),
+        samples: |stats| by_being(stats, |t| [t.evicted_positive, t.evicted_negative]),
     },
     of_tenants!(
         "openpath_tenant_hits_total",
@@ -150,8 +150,8 @@ const METRICS: &[Metric] = &[
         name: "openpath_tenant_restarts_total",
         kind: COUNTER,
         help: "Walks that left the lock-free mode or started over, by reason.",
-        samples: |figures| {
-            let tenants = figures.tenants.iter();
+        samples: |stats| {
+            let tenants = stats.tenants.iter();
             let samples = tenants.flat_map(|tenant| {
                 let restarts = tenant.restarts.iter();
                 restarts.map(|(why, n)| {
@@ -181,9 +181,9 @@ fn of_tenant(tenant: &Tenant) -> Vec<(&'static str, String)> {
     vec![("tenant", tenant.tenant.to_string())]
 }
 
-/// Two samples for each tenant: of names that exist, and of names that do not.
-fn by_being(figures: &Figures, values: fn(&Tenant) -> [u64; 2]) -> Vec<Sample> {
-    let tenants = figures.tenants.iter();
+/// Two samples for each tenant: for names that exist, and for names that do not.
+fn by_being(stats: &ServerStats, values: fn(&Tenant) -> [u64; 2]) -> Vec<Sample> {
+    let tenants = stats.tenants.iter();
     let samples = tenants.flat_map(|tenant| {
         let words = ["yes", "no"].into_iter().zip(values(tenant));
         words.map(|(word, n)| {
@@ -195,18 +195,18 @@ fn by_being(figures: &Figures, values: fn(&Tenant) -> [u64; 2]) -> Vec<Sample> {
     samples.collect()
 }
 
-/// All figures as one exposition: each metric once, with the samples of all servers.
+/// All statistics as one exposition: each metric once, with the samples of all servers.
 #[must_use]
-pub fn prometheus(all: &[Figures]) -> String {
+pub fn prometheus(all: &[ServerStats]) -> String {
     let mut out = String::new();
     for metric in METRICS {
         let Metric {
             name, kind, help, ..
         } = metric;
         let mut lines = String::new();
-        for figures in all {
-            for (more, value) in (metric.samples)(figures) {
-                let label = &figures.label;
+        for stats in all {
+            for (more, value) in (metric.samples)(stats) {
+                let label = &stats.label;
                 let mut labels = vec![
                     ("pid", label.pid.to_string()),
                     ("name", label.name.clone().unwrap_or_default()),
@@ -216,7 +216,7 @@ pub fn prometheus(all: &[Figures]) -> String {
                     .iter()
                     .map(|(key, text)| format!("{key}=\"{}\"", escaped(text)));
                 let labels = labels.collect::<Vec<_>>().join(",");
-                // A string takes all that is written to it.
+                // Writing to a string cannot fail.
                 let _written = writeln!(lines, "{name}{{{labels}}} {value}");
             }
         }
@@ -227,7 +227,7 @@ pub fn prometheus(all: &[Figures]) -> String {
     out
 }
 
-/// The value of a label, between its quotation marks.
+/// The value of a label, without its quotation marks.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -243,15 +243,15 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Cached, Copies, Label, LiveKind, VERSION};
+    use super::super::{Cached, CopiedUp, Label, ServedKind, VERSION};
     use super::*;
     use std::collections::BTreeMap;
 
-    fn figures(command: &str) -> Figures {
-        let mut label = Label::new(LiveKind::Run, 7, command.to_owned());
+    fn stats(command: &str) -> ServerStats {
+        let mut label = Label::new(ServedKind::Run, 7, command.to_owned());
         label.name = Some("v".to_owned());
         label.begun = 12;
-        Figures {
+        ServerStats {
             version: VERSION,
             label,
             requests: BTreeMap::from([("lookup".to_owned(), 3)]),
@@ -259,14 +259,14 @@ mod tests {
             way: "by rings".to_owned(),
             nodes: 4,
             cached: Cached::default(),
-            copied_up: Copies { files: 1, bytes: 9 },
+            copied_up: CopiedUp { files: 1, bytes: 9 },
             tenants: Vec::new(),
         }
     }
 
     #[test]
-    fn the_text_is_what_the_format_says() {
-        let text = prometheus(&[figures("a\"b\\c\nd"), figures("e")]);
+    fn exposition_has_prometheus_format() {
+        let text = prometheus(&[stats("a\"b\\c\nd"), stats("e")]);
         let want = "# HELP openpath_info What is served; always 1.\n\
             # TYPE openpath_info gauge\n\
             openpath_info{pid=\"7\",name=\"v\",command=\"a\\\"b\\\\c\\nd\",directory=\"\"} 1\n\
@@ -275,7 +275,7 @@ mod tests {
         assert!(
             text.contains("\nopenpath_requests_total{pid=\"7\",name=\"v\",request=\"lookup\"} 3\n")
         );
-        // Metrics that nobody has a sample of are left out, and all others are there once.
+        // Metrics without a sample are left out, and all others are there once.
         assert!(!text.contains("openpath_tenant") && text.ends_with('\n'));
         let types: Vec<_> = text
             .lines()
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_called_so() {
+    fn counters_end_in_total() {
         for metric in METRICS {
             assert_eq!(
                 metric.kind == COUNTER,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits for an answer, and in which call: what `/proc` says of a thread that stands still.
+//! Finds the caller of a request and its system call, from what `/proc` says of the waiting thread.
 //!
 //! # Kernel analogue
 //! `/proc/TID/syscall`, `/proc/TID/mem`.
 //!
 //! # Rules
-//! R1. A thread that cannot be looked into, because it has made itself so or is gone, is in no call
-//!     that is known; neither is one in a call of another kind than those of x86-64 (`int 0x80`,
-//!     32-bit programs), where the same numbers mean other calls.
+//! R1. The call of a thread that cannot be read is unknown: it has protected itself, or is gone. So
+//!     is a call other than those of x86-64 (`int 0x80`, 32-bit programs), where the same numbers
+//!     mean other calls.
 //! R2. The path is only a claim: it is in memory that other threads of the program can write while
 //!     it is read. The arguments in registers are those of the call.
-//! R3. A thread that does not stand still holds up a thread of the server for [`LONG`] at most, and
-//!     no more than [`PATIENT_MAX`] at a time; any other only for [`SHORT`].
+//! R3. A thread that still runs holds up a thread of the server for [`LONG`] at most, and no more
+//!     than [`PATIENT_MAX`] at a time; others wait only for [`SHORT`].
 
 use openpath_abi::OFlags;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
@@ -28,17 +28,16 @@ use std::time::{Duration, Instant};
 
 /// The longest path.
 const PATH_MAX: usize = 4096;
-/// How much of a path is read at once: what does not go beyond a page.
+/// How much of a path is read at once: a read must not cross the end of a page.
 const PIECE: u64 = 256;
-/// How long a thread is looked at that does not stand still yet, for want of a processor, by the
-/// first few that look (R3).
+/// How long the first few callers wait for a thread that still runs, for want of a processor (R3).
 const LONG: Duration = Duration::from_secs(1);
 const PATIENT_MAX: u64 = 2;
-/// How long by others.
+/// How long the others wait.
 const SHORT: Duration = Duration::from_millis(10);
-/// The pause between two looks, from the first on.
+/// The first pause between two looks.
 const PAUSE: Duration = Duration::from_micros(10);
-/// The instruction that makes a call of x86-64.
+/// The instruction for a system call on x86-64.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Numbers of calls on x86-64.
@@ -51,7 +50,7 @@ mod number {
     pub(super) const OPENAT2: u64 = 437;
 }
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To open, with these flags.
@@ -61,7 +60,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// What it must be allowed: of `R_OK`, `W_OK` and `X_OK`.
+    /// The access that it needs: of `R_OK`, `W_OK` and `X_OK`.
     pub(super) fn access(self) -> u32 {
         let Self::Open(flags) = self else { return X_OK };
         if flags.contains(O_PATH) {
@@ -79,12 +78,12 @@ impl Purpose {
         }
     }
 
-    /// Whether it makes what is not there.
+    /// Whether it creates a missing file.
     pub(super) fn creates(self) -> bool {
         matches!(self, Self::Open(flags) if flags.contains(O_CREAT) && !flags.contains(O_PATH))
     }
 
-    /// In words.
+    /// Its text in the log.
     pub(super) fn words(self) -> String {
         let Self::Open(flags) = self else {
             return "execute".to_owned();
@@ -108,7 +107,7 @@ impl Purpose {
     }
 }
 
-/// A call that opens or executes.
+/// A call that opens or executes a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) purpose: Purpose,
@@ -116,17 +115,17 @@ pub(super) struct Call {
     pub(super) path: Vec<u8>,
 }
 
-/// How many look at threads that do not stand still (R3).
+/// How many server threads wait for a thread that still runs (R3).
 #[derive(Default)]
-pub(super) struct Patience {
+pub(super) struct LookBudget {
     looking: Word,
 }
 
 impl Call {
-    /// The call that a thread waits in; `None` if it is another one, or not to be known.
-    pub(super) fn of(thread: u32, patience: &Patience) -> Option<Call> {
-        let line = patience.standing(thread)?;
-        let (number, args, next) = words(&line)?;
+    /// The call that a thread waits in; `None` if it is another call, or unknown.
+    pub(super) fn of(thread: u32, look_budget: &LookBudget) -> Option<Call> {
+        let line = look_budget.syscall_line(thread)?;
+        let (number, args, next) = parse_syscall(&line)?;
         if !is_native(thread, next) {
             return None;
         }
@@ -160,14 +159,14 @@ impl Call {
             number::EXECVEAT => (args[0] as i32, args[1], Purpose::Execute),
             _ => return None,
         };
-        let path = whole(thread, dir, text(thread, path)?)?;
+        let path = absolute_path(thread, dir, read_string(thread, path)?)?;
         Some(Call { purpose, path })
     }
 }
 
-impl Patience {
-    /// What `/proc` says of the call of a thread, once it stands still.
-    fn standing(&self, thread: u32) -> Option<String> {
+impl LookBudget {
+    /// The line of `/proc` about the call of a thread, once the thread waits.
+    fn syscall_line(&self, thread: u32) -> Option<String> {
         let line = look(thread)?;
         if !is_running(&line) {
             return Some(line);
@@ -191,7 +190,7 @@ fn is_running(line: &str) -> bool {
     line.starts_with("running")
 }
 
-/// As [`look`], when the thread stands still; `None` if that takes longer than `most`.
+/// As [`look`], once the thread waits; `None` if that takes longer than `most`.
 fn await_still(thread: u32, most: Duration) -> Option<String> {
     let begun = Instant::now();
     let mut pause = PAUSE;
@@ -206,8 +205,8 @@ fn await_still(thread: u32, most: Duration) -> Option<String> {
     None
 }
 
-/// The number of a call, its arguments, and where the program goes on after it.
-fn words(line: &str) -> Option<(u64, [u64; 6], u64)> {
+/// The number of a call, its arguments, and the address at which the program continues.
+fn parse_syscall(line: &str) -> Option<(u64, [u64; 6], u64)> {
     let mut words = line.split_ascii_whitespace();
     let number = words.next()?.parse().ok()?;
     let mut values = [0; 8];
@@ -219,7 +218,7 @@ fn words(line: &str) -> Option<(u64, [u64; 6], u64)> {
     Some((number, args, next))
 }
 
-/// Whether a call that the program goes on from at `next` is one of x86-64 (R1).
+/// Whether the call before the address `next` is one of x86-64 (R1).
 fn is_native(thread: u32, next: u64) -> bool {
     let mut code = [0; SYSCALL.len()];
     let at = next.checked_sub(code.len() as u64);
@@ -232,7 +231,7 @@ fn memory(thread: u32) -> Option<File> {
 }
 
 /// A string in the memory of a thread.
-fn text(thread: u32, mut at: u64) -> Option<Vec<u8>> {
+fn read_string(thread: u32, mut at: u64) -> Option<Vec<u8>> {
     let memory = memory(thread)?;
     let mut text = Vec::new();
     while text.len() < PATH_MAX {
@@ -254,7 +253,7 @@ fn text(thread: u32, mut at: u64) -> Option<Vec<u8>> {
 }
 
 /// The path from the root of the view on.
-fn whole(thread: u32, dir: i32, path: Vec<u8>) -> Option<Vec<u8>> {
+fn absolute_path(thread: u32, dir: i32, path: Vec<u8>) -> Option<Vec<u8>> {
     let from = match path.first() {
         Some(b'/') => "root".to_owned(),
         _ if dir == AT_FDCWD => "cwd".to_owned(),
@@ -270,7 +269,7 @@ fn whole(thread: u32, dir: i32, path: Vec<u8>) -> Option<Vec<u8>> {
     Some([from, b"/", path].concat())
 }
 
-/// Who calls.
+/// The process and the credentials of a caller.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) pid: u32,
@@ -279,7 +278,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Whoever asks.
+    /// The caller of a request.
     pub(super) fn of(by: Requester) -> Caller {
         let status = std::fs::read_to_string(format!("/proc/{}/status", by.thread));
         let status = status.unwrap_or_default();
@@ -290,7 +289,7 @@ impl Caller {
         };
         let groups = field("Groups").split_ascii_whitespace();
         let groups: Vec<u32> = groups.filter_map(|group| group.parse().ok()).collect();
-        // Capabilities of another user namespace are none over these files.
+        // Capabilities in another user namespace do not apply to these files.
         let space = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/user")).ok();
         let ours = space(&by.thread.to_string()) == space("self");
         let caps = u64::from_str_radix(field("CapEff"), 16).ok();
@@ -312,13 +311,13 @@ mod tests {
     #[test]
     fn calls_are_read_as_the_kernel_writes_them() {
         let line = "257 0xffffff9c 0x7ffe5c 0x241 0x1b6 0x0 0x0 0x7ffe 0x7f2a\n";
-        let (number, args, next) = words(line).unwrap();
+        let (number, args, next) = parse_syscall(&line).unwrap();
         assert_eq!(
             (number, args[0] as i32, args[2], next),
             (number::OPENAT, AT_FDCWD, 0x241, 0x7f2a)
         );
-        assert_eq!(words("-1 0x7ffe 0x7f2a\n"), None);
-        assert_eq!(words("running\n"), None);
+        assert_eq!(parse_syscall("-1 0x7ffe 0x7f2a\n"), None);
+        assert_eq!(parse_syscall("running\n"), None);
         let open = Purpose::Open(OFlags::from_bits_retain(0x241));
         assert_eq!(
             (open.words().as_str(), open.access()),
@@ -343,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn running_thread_holds_few_lookers_for_long() {
+    fn running_thread_delays_few_callers_for_long() {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let (name, named) = std::sync::mpsc::channel();
         let spins = std::thread::spawn(move || {
@@ -354,18 +353,18 @@ mod tests {
             }
         });
         let thread = named.recv().unwrap().cast_unsigned();
-        let patience = Patience::default();
-        patience.looking.add(PATIENT_MAX);
-        // The first that finds it running gives up soon, however long that takes to be seen.
+        let look_budget = LookBudget::default();
+        look_budget.looking.add(PATIENT_MAX);
+        // A caller beyond the first few gives up soon, however late it sees that the thread runs.
         assert_eq!(await_still(thread, SHORT), None);
-        assert_eq!(patience.standing(thread), None);
-        assert_eq!(patience.looking.get(), PATIENT_MAX);
+        assert_eq!(look_budget.syscall_line(thread), None);
+        assert_eq!(look_budget.looking.get(), PATIENT_MAX);
         drop(stop);
         spins.join().unwrap();
     }
 
     #[test]
-    fn a_thread_of_our_own_is_known() {
+    fn own_thread_is_identified() {
         let here = rustix::process::getpid()
             .as_raw_nonzero()
             .get()
@@ -379,13 +378,13 @@ mod tests {
         assert_eq!((caller.pid, caller.cred.fsuid), (here, 7));
         assert!(!caller.program.is_empty());
         let cwd = std::env::current_dir().unwrap();
-        let whole = whole(here, AT_FDCWD, b"a/b".to_vec()).unwrap();
+        let whole = absolute_path(here, AT_FDCWD, b"a/b".to_vec()).unwrap();
         assert_eq!(whole, cwd.join("a/b").as_os_str().as_bytes());
         let word = Box::new(*b"in memory\0");
         assert_eq!(
-            text(here, word.as_ptr().addr() as u64).unwrap(),
+            read_string(here, word.as_ptr().addr() as u64).unwrap(),
             b"in memory"
         );
-        assert_eq!(text(here, 8), None);
+        assert_eq!(read_string(here, 8), None);
     }
 }

@@ -2,7 +2,7 @@
 //! A line of the log.
 
 use openpath_abi::Errno;
-use openpath_commit::text_of;
+use openpath_commit::printable;
 use serde::Serialize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,17 +10,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reason {
-    /// A path that is not there in the view (`--hide`).
+    /// The path is hidden (`--hide`).
     Hidden,
-    /// A pattern says that there is no such name (`--absent`).
+    /// A pattern hides the name (`--absent`).
     Absent,
-    /// Nothing is written below a place (`--ro`).
+    /// The path is read only (`--ro`).
     ReadOnly,
     /// Mode, owner and capabilities do not allow it.
     Permission,
-    /// The tree says no.
+    /// The tree refused it.
     Failed,
-    /// It went to what takes the changes.
+    /// It went to the upper tree.
     Upper,
     /// It went through to the disk (`--rw`).
     Disk,
@@ -50,18 +50,18 @@ pub(super) struct Line {
     pub(super) time: f64,
     pub(super) pid: u32,
     pub(super) program: String,
-    /// What was wanted: `read`, `write`, `create`, `execute`..
+    /// What was requested: `read`, `write`, `create`, `execute`..
     pub(super) wants: String,
-    /// Where the engine met it.
+    /// The path that the engine found.
     pub(super) path: String,
-    /// What the program seems to have asked for, if that is another path. It is read in memory that
+    /// The path that the program seems to have passed, if it differs. It is read from memory that
     /// the program can write meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) claimed: Option<String>,
     /// `ok`, or the name of an errno.
     pub(super) answer: &'static str,
     pub(super) reason: Reason,
-    /// Which name or place decided it, and how.
+    /// The name or path that decided it, and how.
     pub(super) because: String,
 }
 
@@ -69,14 +69,14 @@ impl Line {
     pub(super) fn now() -> f64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or(Duration::ZERO);
-        // Whole milliseconds, so that it is written with three digits at most.
+        // Whole milliseconds give three digits at most.
         now.as_millis() as f64 / 1000.0
     }
 
-    /// Its text, with the end of a line.
+    /// Its text, with a newline.
     pub(super) fn text(&self, json: bool) -> Vec<u8> {
         let mut text = if json {
-            // Nothing in it is without a form in JSON.
+            // Every field has a form in JSON.
             serde_json::to_vec(self).unwrap_or_default()
         } else {
             let Line {
@@ -91,7 +91,7 @@ impl Line {
                 ..
             } = self;
             let reason = self.reason.word();
-            let program = text_of(program.as_bytes());
+            let program = printable(program.as_bytes());
             let claimed = claimed.as_ref();
             let claimed = claimed.map_or_else(String::new, |path| format!(" (claimed: {path})"));
             let met = format!("{wants} {path}: {answer}, {reason}: {because}{claimed}");
@@ -102,7 +102,7 @@ impl Line {
     }
 }
 
-/// What a call was answered with.
+/// The answer to a call, as text.
 pub(super) fn answer(result: Result<(), Errno>) -> &'static str {
     result.map_or_else(Errno::name, |()| "ok")
 }

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A log of opens that were refused, and of those that went elsewhere than the program thinks.
+//! Logs opens that were refused, and opens that went elsewhere than the program expects.
 //!
 //! # How they come to be seen
-//! The kernel checks permissions and read-only mounts by itself, and goes on doing so: answers are
-//! the same with a log as without. It asks the server all the same, each time:
+//! The kernel checks permissions and read-only mounts by itself, with a log as without, so the
+//! answers are the same. It still sends a request to the server each time:
 //! | an open that | is seen by |
 //! |---|---|
-//! | is refused by permission | the attributes that the kernel makes sure of when it refuses |
-//! | meets a name that is hidden or absent | its lookup: the kernel may not keep the answer |
-//! | is refused since nothing is written there | the lookup of its last name, which is not kept |
-//! | is granted, or makes a file | itself ([`openpath_fuse::Opens::Each`]) |
+//! | is refused by permission | the request for attributes that the kernel sends before it refuses |
+//! | finds a hidden or absent name | its lookup, which the kernel may not cache |
+//! | is refused because the path is read only | the lookup of its last name, which is not cached |
+//! | is granted, or creates a file | its own request ([`openpath_fuse::Opens::Each`]) |
 //!
-//! The caller waits meanwhile, so `/proc` says which call it is in, with which path and flags
-//! (`caller`); what the call meets is explained by the engine. The path of a line is the engine's;
-//! that of the caller is told beside it as a claim, where it is another.
+//! The caller waits meanwhile, so `/proc` shows its system call, with path and flags (`caller`);
+//! the engine explains what the call finds. The path of a line is the engine's. If the caller's
+//! path differs, it is added as a claim.
 //!
 //! # Map
 //! | module | what |
 //! |---|---|
-//! | `caller` | who waits, and in which call |
-//! | `line` | what is written |
+//! | `caller` | the waiting thread, and its call |
+//! | `line` | the text of a line |
 //! | `sink` | a bounded queue, and the thread that writes |
 //!
 //! # Limits
-//! * What passes (`--pass`, `/proc`, `/sys`, `/dev`) does not come here.
-//! * Of a program that lets nobody look into it, and of opens by io_uring, only what was granted is
-//!   seen; so is what is refused by a rule of the kernel's own (`fs.protected_regular`), or through
-//!   `/proc/self/fd` where nothing is written.
-//! * What is refused in a directory that others change at that moment may be told twice: the kernel
-//!   asks for its attributes twice.
+//! * Opens in what passes (`--pass`, `/proc`, `/sys`, `/dev`) send no request.
+//! * Of a protected program, and of opens by io_uring, only granted opens are logged. The same
+//!   holds for opens that a rule of the kernel refuses (`fs.protected_regular`), and for opens
+//!   through `/proc/self/fd` of read-only files.
+//! * A refusal in a directory that others change at that moment may be logged twice, because the
+//!   kernel requests its attributes twice.
 
 mod caller;
 mod line;
 mod sink;
 
-pub(crate) use sink::Writing;
+pub(crate) use sink::LogWriter;
 
-use crate::plan::{Cover, Plan};
-use caller::{Call, Caller, Patience, Purpose};
+use crate::plan::{Plan, Protection};
+use caller::{Call, Caller, LookBudget, Purpose};
 use line::{Line, Reason, answer};
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::{
     AT_SYMLINK_NOFOLLOW, O_ACCMODE, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_TRUNC,
 };
 use openpath_abi::{AtFlags, Errno, OFlags, Statx, mode};
-use openpath_commit::{PathBytes, text_of};
+use openpath_commit::{PathBytes, printable};
 use openpath_fuse::{ObservedFile, Observer, OnOpened, Requester};
 use openpath_overlay::OverlayFs;
 use openpath_vfs::{Check, Explanation, Place, Step, SuperBlock, Would};
@@ -53,27 +53,36 @@ use sink::Sink;
 use std::io;
 use std::sync::Arc;
 
-/// Links that a path may lead through.
+/// The most links in a path.
 const LINKS_MAX: usize = 40;
 
-/// Where opens that were refused or redirected are told of.
+/// The file for the log of refused and redirected opens.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LogFile {
-    /// What is written to.
+    /// The file.
     pub file: OwnedFd,
-    /// A JSON object a line, and not text.
+    /// Lines are JSON objects instead of text.
     pub json: bool,
 }
 
-/// Looks on, and says what is to be said.
+impl LogFile {
+    /// A log in `file`, as JSON or as text.
+    #[must_use]
+    pub fn new(file: OwnedFd, json: bool) -> LogFile {
+        LogFile { file, json }
+    }
+}
+
+/// Observes requests, and writes the log.
 pub(crate) struct Log {
     sink: Sink,
-    patience: Patience,
+    look_budget: LookBudget,
     overlay: Arc<SuperBlock>,
     hidden: Vec<PathBytes>,
-    /// What is read only, and what can be changed in it, outer paths first.
-    covers: Vec<(PathBytes, Cover)>,
-    /// Mounts in the view, and what is written to them.
+    /// Read-only paths, and writable paths in them, outer paths first.
+    protections: Vec<(PathBytes, Protection)>,
+    /// Mounts in the view, and the reason that is logged for writes to them.
     mounts: Vec<(PathBytes, Reason)>,
 }
 
@@ -87,31 +96,31 @@ impl Log {
         overlay: &Arc<SuperBlock>,
         file: OwnedFd,
         json: bool,
-    ) -> io::Result<(Log, Writing)> {
-        let (sink, writing) = Sink::open(file, json)?;
+    ) -> io::Result<(Log, LogWriter)> {
+        let (sink, writer) = Sink::open(file, json)?;
         let through = plan.write_through.iter().map(|p| (p.clone(), Reason::Disk));
         let trees = plan.extra.iter().map(|e| (e.place.clone(), Reason::Tree));
         let mut mounts: Vec<_> = through.chain(trees).collect();
-        // The innermost of several is the one.
+        // The innermost mount comes first.
         mounts.sort_by_key(|(place, _)| std::cmp::Reverse(place.bytes().len()));
         let log = Log {
             sink,
-            patience: Patience::default(),
+            look_budget: LookBudget::default(),
             overlay: Arc::clone(overlay),
             hidden: plan.hidden.clone(),
-            covers: plan.covers(),
+            protections: plan.protections(),
             mounts,
         };
-        Ok((log, writing))
+        Ok((log, writer))
     }
 
     /// The call that a thread waits in, if it is known.
     fn call_of(&self, by: Requester) -> Option<Call> {
-        Call::of(by.thread, &self.patience)
+        Call::of(by.thread, &self.look_budget)
     }
 
-    /// Says how a call ended, and at which path.
-    fn say(
+    /// Logs how a call ended, and at which path.
+    fn report(
         &self,
         by: Requester,
         (call, path): (&Call, &[u8]),
@@ -120,27 +129,27 @@ impl Log {
     ) {
         let is_other = !parts(&call.path).eq(parts(path));
         let caller = Caller::of(by);
-        self.sink.say(Line {
+        self.sink.push(Line {
             time: Line::now(),
             pid: caller.pid,
             program: caller.program,
             wants: call.purpose.words(),
-            path: text_of(path),
-            claimed: is_other.then(|| text_of(&call.path)),
+            path: printable(path),
+            claimed: is_other.then(|| printable(&call.path)),
             answer: answer(result),
             reason: why.0,
             because: why.1,
         });
     }
 
-    /// The place below which nothing is written that a path is in.
+    /// The read-only path that contains `path`.
     fn read_only(&self, path: &[u8]) -> Option<&PathBytes> {
-        let mut covers = self.covers.iter().rev();
-        let (place, cover) = covers.find(|(place, _)| is_below(path, place))?;
-        (*cover == Cover::ReadOnly).then_some(place)
+        let mut protections = self.protections.iter().rev();
+        let (place, protection) = protections.find(|(place, _)| is_below(path, place))?;
+        (*protection == Protection::ReadOnly).then_some(place)
     }
 
-    /// Why a name is not there, though it may be.
+    /// Why a name is hidden.
     fn absence(&self, path: &[u8]) -> (Reason, String) {
         let is_hidden = self.hidden.iter().any(|hidden| is_below(path, hidden));
         let reason = if is_hidden {
@@ -148,14 +157,14 @@ impl Log {
         } else {
             Reason::Absent
         };
-        (reason, text_of(path))
+        (reason, printable(path))
     }
 
-    /// Where a write to `path` goes; before it is opened.
-    fn direction(&self, path: &[u8], makes: bool) -> (Reason, String) {
+    /// Where a write to `path` goes; called before the open.
+    fn destination(&self, path: &[u8], makes: bool) -> (Reason, String) {
         let mut mounts = self.mounts.iter();
         if let Some((place, reason)) = mounts.find(|(place, _)| is_below(path, place)) {
-            return (*reason, text_of(place.bytes()));
+            return (*reason, printable(place.bytes()));
         }
         let how = if makes {
             "new"
@@ -164,7 +173,7 @@ impl Log {
         } else {
             "copied up"
         };
-        (Reason::Upper, format!("{} {how}", text_of(path)))
+        (Reason::Upper, format!("{} {how}", printable(path)))
     }
 }
 
@@ -174,7 +183,7 @@ fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     parts.filter(|part| !part.is_empty() && *part != b".")
 }
 
-/// Whether a path is a place or below it.
+/// Whether a path is `place` or below it.
 fn is_below(path: &[u8], place: &PathBytes) -> bool {
     let place = place.bytes();
     let place = place.strip_suffix(b"/").unwrap_or(place);
@@ -182,7 +191,7 @@ fn is_below(path: &[u8], place: &PathBytes) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// What a path means in a directory.
+/// A path relative to a directory.
 fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"/") {
         return name.to_vec();
@@ -191,8 +200,8 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     [dir, b"/", name].concat()
 }
 
-/// By which permission it was refused, if it was by one.
-fn refusal(why: &Explanation) -> Option<String> {
+/// The permission that refused it, if one did.
+fn denied_permission(why: &Explanation) -> Option<String> {
     if !matches!(why.refused_by(), Some(Check::Permission | Check::Search)) {
         return None;
     }
@@ -205,7 +214,7 @@ fn refusal(why: &Explanation) -> Option<String> {
 }
 
 /// Where an explained path leads.
-fn end(why: &Explanation) -> Option<&Place> {
+fn final_place(why: &Explanation) -> Option<&Place> {
     why.steps.iter().rev().find_map(|step| match step {
         Step::End(place) => Some(place),
         _ => None,
@@ -233,7 +242,7 @@ impl Observer for Log {
                 {
                     self.write_refused(by, dir, (name, &path), place);
                 }
-                // What other mounts hang on stays.
+                // A name with a mount on it stays cached.
                 read_only.is_none() || is_place && is_dir
             }
             Err(Errno::ENOENT) => {
@@ -245,10 +254,10 @@ impl Observer for Log {
                 if let Some(call) = self.call_of(by) {
                     let makes = Self::made_in(dir, &call).is_some();
                     match read_only {
-                        // That it is not to be made is said when it is to be made, next.
+                        // A refused creation is logged when it is attempted, next.
                         _ if is_hidden && !makes => {
                             let why = self.absence(&path);
-                            self.say(by, (&call, &path), Err(Errno::ENOENT), why);
+                            self.report(by, (&call, &path), Err(Errno::ENOENT), why);
                         }
                         Some(place) if makes => self.refuse_write(by, (&call, &path), place),
                         _ => {}
@@ -270,12 +279,12 @@ impl Observer for Log {
         let cred = Caller::of(by).cred;
         let refused = |want: u32| {
             let why = at.access(b"", cred.clone(), want).ok()?;
-            refusal(&why)
+            denied_permission(&why)
         };
-        // A directory is walked through, or listed, or something is made in it.
+        // A directory is searched, listed, or gets a new name.
         let leads = |call: &[u8]| {
             at.find(call, AtFlags::empty())
-                .is_ok_and(|why| end(&why).is_some_and(|place| place.path == path))
+                .is_ok_and(|why| final_place(&why).is_some_and(|place| place.path == path))
         };
         let found = if !mode::is_dir(attr.mode.into()) {
             refused(call.purpose.access())
@@ -288,8 +297,8 @@ impl Observer for Log {
             })
         };
         if let Some(how) = found {
-            let why = (Reason::Permission, format!("{} {how}", text_of(&path)));
-            self.say(by, (&call, &path), Err(Errno::EACCES), why);
+            let why = (Reason::Permission, format!("{} {how}", printable(&path)));
+            self.report(by, (&call, &path), Err(Errno::EACCES), why);
         }
     }
 
@@ -303,35 +312,35 @@ impl Observer for Log {
         let path = at.path().ok()?;
         let path = name.map_or_else(|| path.clone(), |name| join(&path, name));
         let call = self.call_of(by);
-        // The flags that the server gets are what is left of those of the call.
+        // The server gets only part of the flags of the call.
         let purpose = call
             .as_ref()
             .map_or(Purpose::Open(flags), |call| call.purpose);
         let writes = flags & O_ACCMODE != O_RDONLY
             || name.is_some()
             || matches!(purpose, Purpose::Open(flags) if flags.contains(O_TRUNC));
-        let goes = writes.then(|| self.direction(&path, name.is_some()));
+        let goes = writes.then(|| self.destination(&path, name.is_some()));
         let call = call.unwrap_or_else(|| Call {
             purpose: Purpose::Open(flags | O_CREAT.only_if(name.is_some())),
             path: path.clone(),
         });
         Some(Box::new(move |result| match (result, goes) {
-            (Ok(()), Some(goes)) => self.say(by, (&call, &path), result, goes),
+            (Ok(()), Some(goes)) => self.report(by, (&call, &path), result, goes),
             (Ok(()), None) | (Err(Errno::ENOSYS), _) => {}
             (Err(Errno::EPERM), _) if name.is_some() => {
-                self.say(by, (&call, &path), result, self.absence(&path));
+                self.report(by, (&call, &path), result, self.absence(&path));
             }
             (Err(_), _) => {
-                let why = (Reason::Failed, text_of(&path));
-                self.say(by, (&call, &path), result, why);
+                let why = (Reason::Failed, printable(&path));
+                self.report(by, (&call, &path), result, why);
             }
         }))
     }
 }
 
 impl Log {
-    /// Says that an open of `name` is refused because nothing is written below `place`, if it is
-    /// one that writes, and not refused by something that comes first.
+    /// Logs that an open of `name` is refused because `place` is read only, if it is an open for
+    /// writing and nothing else refuses it first.
     fn write_refused(
         &self,
         by: Requester,
@@ -357,12 +366,12 @@ impl Log {
     }
 
     fn refuse_write(&self, by: Requester, call: (&Call, &[u8]), place: &PathBytes) {
-        let why = (Reason::ReadOnly, text_of(place.bytes()));
-        self.say(by, call, Err(Errno::EROFS), why);
+        let why = (Reason::ReadOnly, printable(place.bytes()));
+        self.report(by, call, Err(Errno::EROFS), why);
     }
 
-    /// The directory in which a call is about to make what its path leads to, if it is, and may
-    /// only be kept from it by rules of absent names.
+    /// The directory in which a call is about to create its file, if it is, and only rules of
+    /// absent names may refuse it.
     fn made_in(dir: &ObservedFile<'_>, call: &Call) -> Option<Vec<u8>> {
         let Purpose::Open(flags) = call.purpose else {
             return None;
@@ -378,12 +387,12 @@ impl Log {
         let mut path = call.path.clone();
         for _ in 0..LINKS_MAX {
             let slash = path.iter().rposition(|byte| *byte == b'/')?;
-            let parent = end(&dir.find(&path[..=slash], AtFlags::empty()).ok()?)?
+            let parent = final_place(&dir.find(&path[..=slash], AtFlags::empty()).ok()?)?
                 .path
                 .clone();
             let name = join(&parent, &path[slash + 1..]);
             let at = dir.find(&name, AT_SYMLINK_NOFOLLOW).ok()?;
-            if !end(&at).is_some_and(|place| mode::is_lnk(place.kind)) {
+            if !final_place(&at).is_some_and(|place| mode::is_lnk(place.kind)) {
                 return Some(parent);
             }
             let leads = dir.find(&name, AtFlags::empty()).ok()?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where lines of the log go: a bounded queue, and a thread that writes them to a file.
+//! Writes lines of the log to a file: a bounded queue, and a thread that writes.
 //!
 //! # Rules
-//! R1. Who has a line to say never waits: where there is no room, it is dropped and counted. The
-//!     log says how many were dropped before its next line.
-//! R2. The run does not wait for a slow file longer than it is told to.
+//! R1. A caller never waits: if the queue is full, the line is dropped and counted. The log says
+//!     how many were dropped before its next line.
+//! R2. The run does not wait for a slow file longer than its bound.
 
 use super::line::Line;
 use openpath_sync::Word;
@@ -16,84 +16,84 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-/// Lines that wait at most.
+/// The most lines in the queue.
 const LINES: usize = 8192;
 
-/// What was said, and what became of it.
+/// What became of the lines.
 #[derive(Default)]
 struct Counts {
-    said: Word,
-    /// Dropped, or refused by the file, and not told of yet.
+    sent: Word,
+    /// Dropped, or refused by the file, and not reported yet.
     dropped: Word,
     written: Word,
 }
 
-/// Where a line is said.
+/// The queue.
 pub(super) struct Sink {
     lines: SyncSender<Line>,
     counts: Arc<Counts>,
 }
 
 /// The thread that writes.
-pub(crate) struct Writing {
+pub(crate) struct LogWriter {
     ended: Receiver<()>,
     counts: Arc<Counts>,
 }
 
 impl Sink {
-    /// Writes to `file` from now on, until the sink is gone.
+    /// Starts to write to `file`, until the sink is dropped.
     ///
     /// # Errors
-    /// `EAGAIN`: no thread.
-    pub(super) fn open(file: OwnedFd, json: bool) -> io::Result<(Sink, Writing)> {
-        let (lines, told) = sync_channel(LINES);
+    /// `EAGAIN`: no thread can be started.
+    pub(super) fn open(file: OwnedFd, json: bool) -> io::Result<(Sink, LogWriter)> {
+        let (lines, queue) = sync_channel(LINES);
         let (over, ended) = channel();
         let counts = Arc::new(Counts::default());
         let ours = Arc::clone(&counts);
         let thread = std::thread::Builder::new().name("openpath-log".to_owned());
         thread.spawn(move || {
-            write(File::from(file), json, &told, &ours);
-            // Nobody may wait for it any more.
+            write(File::from(file), json, &queue, &ours);
+            // The receiver may be gone.
             over.send(()).ok();
         })?;
-        let writing = Writing {
+        let writer = LogWriter {
             ended,
             counts: Arc::clone(&counts),
         };
-        Ok((Sink { lines, counts }, writing))
+        Ok((Sink { lines, counts }, writer))
     }
 
-    /// Says a line (R1).
-    pub(super) fn say(&self, line: Line) {
-        self.counts.said.add(1);
+    /// Queues a line (R1).
+    pub(super) fn push(&self, line: Line) {
+        self.counts.sent.add(1);
         if self.lines.try_send(line).is_err() {
             self.counts.dropped.add(1);
         }
     }
 }
 
-impl Writing {
-    /// Waits until everything is written, but no longer than this; how many lines were not.
+impl LogWriter {
+    /// Waits until everything is written, but no longer than this; returns how many lines were not.
     pub(crate) fn end(self, longest: Duration) -> u64 {
-        // If it is late, the counts say so.
+        // If it is late, the counts show it.
         self.ended.recv_timeout(longest).ok();
         let written = self.counts.written.get();
-        self.counts.said.get().saturating_sub(written)
+        self.counts.sent.get().saturating_sub(written)
     }
 }
 
-fn write(mut file: File, json: bool, told: &Receiver<Line>, counts: &Counts) {
-    for line in told {
-        note(&mut file, json, counts);
+fn write(mut file: File, json: bool, queue: &Receiver<Line>, counts: &Counts) {
+    for line in queue {
+        write_dropped(&mut file, json, counts);
         if file.write_all(&line.text(json)).is_ok() {
             counts.written.add(1);
         }
     }
-    note(&mut file, json, counts);
+    write_dropped(&mut file, json, counts);
 }
 
-/// Writes how many lines were dropped since it was last told, if any were.
-fn note(file: &mut File, json: bool, counts: &Counts) {
+/// Writes how many lines were dropped since the last report, if any were.
+fn write_dropped(file: &mut File, json: bool, counts: &Counts) {
     let dropped = counts.dropped.get();
     if dropped == 0 {
         return;
@@ -130,42 +130,42 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_read_delays_nobody_and_what_was_dropped_is_said() {
-        const SAID: usize = 40_000;
+    fn unread_log_file_blocks_no_caller_and_reports_dropped_lines() {
+        const SENT: usize = 40_000;
         let (reader, writer) = io::pipe().unwrap();
-        let (sink, writing) = Sink::open(writer.into(), false).unwrap();
-        for number in 0..SAID {
-            sink.say(line(number));
+        let (sink, writer) = Sink::open(writer.into(), false).unwrap();
+        for number in 0..SENT {
+            sink.push(line(number));
         }
-        assert_eq!(sink.counts.said.get(), SAID as u64);
+        assert_eq!(sink.counts.sent.get(), SENT as u64);
         let read = std::thread::spawn(move || {
             let lines = BufReader::new(reader).lines();
             lines.map(Result::unwrap).collect::<Vec<_>>()
         });
         drop(sink);
-        let dropped = writing.end(Duration::from_secs(60));
+        let dropped = writer.end(Duration::from_secs(60));
         assert!(dropped > 0);
         let lines = read.join().unwrap();
-        let (notes, told): (Vec<_>, Vec<_>) = lines
+        let (notes, written): (Vec<_>, Vec<_>) = lines
             .into_iter()
             .partition(|line| line.ends_with("were dropped"));
-        assert_eq!(told.len() as u64, SAID as u64 - dropped);
+        assert_eq!(written.len() as u64, SENT as u64 - dropped);
         let noted = notes.iter().map(|note| note.split(' ').nth(1).unwrap());
         assert_eq!(
             noted.map(|n| n.parse::<u64>().unwrap()).sum::<u64>(),
             dropped
         );
-        assert_eq!(told[0], "12.000 7 cat read /0: ENOENT, hidden: /x");
+        assert_eq!(written[0], "12.000 7 cat read /0: ENOENT, hidden: /x");
     }
 
     #[test]
-    fn nobody_waits_longer_than_he_likes() {
+    fn end_of_log_waits_no_longer_than_asked() {
         let (_reader, writer) = io::pipe().unwrap();
-        let (sink, writing) = Sink::open(writer.into(), true).unwrap();
+        let (sink, writer) = Sink::open(writer.into(), true).unwrap();
         for number in 0..5_000 {
-            sink.say(line(number));
+            sink.push(line(number));
         }
         drop(sink);
-        assert!(writing.end(Duration::from_millis(20)) > 0);
+        assert!(writer.end(Duration::from_millis(20)) > 0);
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root commits into a directory of another user, who swaps names meanwhile.
+//! Commits by root into a directory of another user, while that user swaps names.
 
-use super::{Scene, Until, put};
-use openpath_commit::fault_injection::{after_each_copy, set_lacking, set_linkless};
-use openpath_commit::{Committed, Kept, Phase, abort, resume, undo};
+use super::{Scene, StopAfter, put};
+use openpath_commit::fault_injection::{after_each_copy, lack_hard_links, lack_rename_flags};
+use openpath_commit::{Committed, KeptView, Phase, abort, resume, undo};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
@@ -28,7 +28,7 @@ fn directory_of_another_user(name: &str) -> Option<Scene> {
     Some(scene)
 }
 
-/// The file of root's, wherever it is by now, is as it was.
+/// Whether the file of root's, wherever it is by now, is unchanged.
 fn secret_is_closed(dir: &Path) -> bool {
     let mut todo = vec![dir.to_owned()];
     while let Some(dir) = todo.pop() {
@@ -49,10 +49,10 @@ fn hidden(dir: &Path, name: &[u8]) -> PathBuf {
     dir.join(OsString::from_vec(name.to_vec()))
 }
 
-/// Ends what was interrupted, if it was.
-fn end(kept: &Kept) {
+/// Rolls an interrupted commit back, if there is one.
+fn end(kept: &KeptView) {
     if kept.committed().unwrap() == Committed::Interrupted {
-        abort(kept, false, &mut Until(u64::MAX)).unwrap();
+        abort(kept, false, &mut StopAfter(u64::MAX)).unwrap();
     }
 }
 
@@ -71,7 +71,7 @@ fn file_swapped_for_a_copy_gets_neither_its_owner_nor_its_name() {
     after_each_copy(Some(Box::new(move |name| {
         std::fs::rename(dir.join("secret"), hidden(&dir, name)).unwrap();
     })));
-    let refused = commit.carry_out(&mut Until(u64::MAX));
+    let refused = commit.carry_out(&mut StopAfter(u64::MAX));
     after_each_copy(None);
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("d/f was changed"), "{refused}");
@@ -109,7 +109,7 @@ fn directory_swapped_for_a_new_one_gets_no_files() {
         std::fs::create_dir(own.join(&made)).unwrap();
         chown(own.join(&made), Some(USER), Some(USER)).unwrap();
     })));
-    let refused = commit.carry_out(&mut Until(u64::MAX));
+    let refused = commit.carry_out(&mut StopAfter(u64::MAX));
     after_each_copy(None);
     assert!(refused.is_err());
     end(&scene.kept());
@@ -134,7 +134,7 @@ fn attributes_are_not_given_to_a_file_that_was_swapped_in() {
     scene.view(|task| task.chmod(&scene.at("d/mode"), 0o666).unwrap());
     let commit = scene.plan(&[]).unwrap();
     let swap = || std::fs::rename(scene.base("d/secret"), scene.base("d/mode")).unwrap();
-    let mut swap = super::Meanwhile(Phase::Exchanging, Some(swap));
+    let mut swap = super::ActAt(Phase::Exchanging, Some(swap));
     let refused = commit.carry_out(&mut swap).unwrap_err().to_string();
     assert!(refused.contains("was changed"), "{refused}");
     end(&scene.kept());
@@ -153,7 +153,7 @@ fn names_are_not_changed_in_a_directory_that_was_swapped_in() {
     std::fs::rename(scene.base("d/sub"), scene.base("d/away")).unwrap();
     std::fs::rename(scene.base("d/private"), scene.base("d/sub")).unwrap();
     let refused = commit
-        .carry_out(&mut Until(u64::MAX))
+        .carry_out(&mut StopAfter(u64::MAX))
         .unwrap_err()
         .to_string();
     assert!(refused.contains("d/sub was changed"), "{refused}");
@@ -169,11 +169,11 @@ fn file_swapped_for_what_an_undo_brings_back_is_not_installed() {
     scene.write("d/f", "before");
     scene.view(|task| put(task, &scene.at("d/f"), "after").unwrap());
     assert_eq!(scene.commit(&[]), []);
-    // The undo stops when what was kept waits under its hidden name.
+    // The undo stops when the backup waits under its hidden name.
     let stopped = (1..20).find(|steps| {
         let stopped = match scene.kept().committed().unwrap() {
-            Committed::Interrupted => resume(&scene.kept(), &mut Until(*steps)).err(),
-            _ => undo(&scene.kept(), false, &mut Until(*steps)).err(),
+            Committed::Interrupted => resume(&scene.kept(), &mut StopAfter(*steps)).err(),
+            _ => undo(&scene.kept(), false, &mut StopAfter(*steps)).err(),
         };
         let names = std::fs::read_dir(scene.base("d")).unwrap();
         let mut names = names.map(|entry| entry.unwrap().file_name());
@@ -186,7 +186,7 @@ fn file_swapped_for_what_an_undo_brings_back_is_not_installed() {
         .find(|path| path.to_string_lossy().contains(".openpath-"))
         .unwrap();
     std::fs::rename(scene.base("d/secret"), &waits).unwrap();
-    resume(&scene.kept(), &mut Until(u64::MAX)).unwrap_err();
+    resume(&scene.kept(), &mut StopAfter(u64::MAX)).unwrap_err();
     assert_eq!(std::fs::read(scene.base("d/f")).unwrap(), b"after");
     assert!(secret_is_closed(&scene.base("d")));
 }
@@ -237,7 +237,7 @@ fn another_user_who_races_a_commit_of_root_gets_nothing() {
         while !scene.base("d/ready").exists() {
             std::thread::yield_now();
         }
-        let _either = commit.carry_out(&mut Until(u64::MAX));
+        let _either = commit.carry_out(&mut StopAfter(u64::MAX));
         std::fs::write(scene.base("d/done"), "").unwrap();
         racer.wait().unwrap();
         end(&scene.kept());
@@ -249,17 +249,17 @@ fn another_user_who_races_a_commit_of_root_gets_nothing() {
 
 #[test]
 fn file_systems_without_flags_of_rename_commit_and_undo() {
-    set_lacking(true);
+    lack_rename_flags(true);
     let scene = Scene::new("lacking");
-    super::kinds::furnish(&scene);
+    super::kinds::populate(&scene);
     let before = scene.real();
     super::kinds::change(&scene);
     let wanted = scene.shown();
     assert_eq!(scene.commit(&[]), []);
     assert_eq!(scene.real(), wanted);
-    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    let undone = undo(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
     assert_eq!((undone.conflicts, scene.real()), (vec![], before));
-    set_lacking(false);
+    lack_rename_flags(false);
 }
 
 #[test]
@@ -271,17 +271,17 @@ fn file_system_without_flags_of_rename_and_without_links_is_refused_and_unchange
         put(task, &scene.at("file"), "view").unwrap();
         put(task, &scene.at("new"), "new").unwrap();
     });
-    set_lacking(true);
-    set_linkless(true);
+    lack_rename_flags(true);
+    lack_hard_links(true);
     let refused = scene.plan(&[]).unwrap();
-    let refused = refused.carry_out(&mut Until(u64::MAX)).unwrap_err();
+    let refused = refused.carry_out(&mut StopAfter(u64::MAX)).unwrap_err();
     let text = refused.to_string();
     assert!(
         text.contains("can neither rename without replacing nor make links"),
         "{text}"
     );
     end(&scene.kept());
-    set_lacking(false);
-    set_linkless(false);
+    lack_rename_flags(false);
+    lack_hard_links(false);
     assert_eq!(scene.real(), before);
 }

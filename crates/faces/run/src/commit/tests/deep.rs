@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Trees that are deeper than a path can be long, and than a stack would be.
 
-use super::{Scene, Until, put, remove};
+use super::{Scene, StopAfter, put, remove};
 use crate::inspect::Inspect;
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_PATH, O_WRONLY};
 use openpath_commit::{Committed, Side, discard, undo};
@@ -55,14 +55,14 @@ fn committed_and_discarded(name: &[u8], depth: usize) {
         .find(|change| change.path.bytes().ends_with(b"/file"));
     let last = last.unwrap();
     assert_eq!(last.size, 4);
-    let data = inspect.data(Side::Now, &last.path, 9).unwrap();
+    let data = inspect.data(Side::View, &last.path, 9).unwrap();
     assert_eq!(data.as_deref(), Some(&b"deep"[..]));
     drop(inspect);
     assert_eq!(scene.commit(&["realfile"]), []);
     assert!(dug(&top, name, depth).is_none());
     assert_eq!(scene.commit(&[]), []);
     assert!(dug(&top, name, depth).is_some());
-    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    let undone = undo(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
     assert_eq!(undone.conflicts, []);
     assert!(!top.exists());
     assert_eq!(scene.kept().committed().unwrap(), Committed::No);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each kind of change, chosen parts, and what others changed meanwhile.
 
-use super::{Scene, Until, put};
+use super::{Scene, StopAfter, put};
 use crate::inspect::Inspect;
 use openpath_abi::XattrFlags;
 use openpath_abi::mode;
-use openpath_commit::{Committed, Did, abort, discard, resume, undo};
+use openpath_commit::{Committed, ConflictKind, abort, discard, resume, undo};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 
 /// A tree with some of everything.
-pub(super) fn furnish(scene: &Scene) {
+pub(super) fn populate(scene: &Scene) {
     for dir in ["dir/deep", "gone/deep", "swap", "other", "replaced"] {
         std::fs::create_dir_all(scene.base(dir)).unwrap();
     }
@@ -78,7 +78,7 @@ pub(super) fn change(scene: &Scene) {
 #[test]
 fn all_kinds_of_changes_are_committed_and_undone() {
     let scene = Scene::new("kinds");
-    furnish(&scene);
+    populate(&scene);
     let before = scene.real();
     change(&scene);
     let wanted = scene.shown();
@@ -93,7 +93,7 @@ fn all_kinds_of_changes_are_committed_and_undone() {
     assert_eq!((scene.left(), scene.shown()), (0, wanted.clone()));
     assert_eq!(scene.kept().committed().unwrap(), Committed::Yes);
 
-    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    let undone = undo(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
     assert_eq!((undone.conflicts, scene.real()), (vec![], before));
     assert_eq!(
         (scene.shown(), scene.kept().committed().unwrap()),
@@ -106,9 +106,9 @@ fn all_kinds_of_changes_are_committed_and_undone() {
 }
 
 #[test]
-fn a_commit_of_nothing_leaves_the_one_before_to_be_undone() {
+fn empty_commit_leaves_the_previous_one_undoable() {
     let scene = Scene::new("nothing");
-    furnish(&scene);
+    populate(&scene);
     let before = scene.real();
     change(&scene);
     assert_eq!(scene.commit(&[]), []);
@@ -118,13 +118,13 @@ fn a_commit_of_nothing_leaves_the_one_before_to_be_undone() {
     let refused = scene.plan(&["nowhere"]).err().unwrap().to_string();
     assert!(refused.contains("nowhere"), "{refused}");
     assert_eq!(scene.real(), real);
-    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    let undone = undo(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
     assert!(undone.changes.len() > 10, "{undone:?}");
     assert_eq!(scene.real(), before);
 }
 
 #[test]
-fn a_part_takes_what_it_needs() {
+fn partial_commit_takes_new_parent_directories() {
     let scene = Scene::new("part");
     scene.write("file", "base");
     scene.view(|task| {
@@ -152,9 +152,9 @@ fn a_part_takes_what_it_needs() {
 }
 
 #[test]
-fn halves_are_refused_and_the_other_half_is_named() {
+fn half_of_a_rename_or_link_is_refused_and_the_other_is_named() {
     let scene = Scene::new("halves");
-    furnish(&scene);
+    populate(&scene);
     let before = scene.real();
     change(&scene);
     for (only, missing) in [
@@ -174,9 +174,9 @@ fn halves_are_refused_and_the_other_half_is_named() {
 }
 
 #[test]
-fn what_others_changed_is_a_conflict() {
+fn change_by_others_is_a_conflict() {
     let scene = Scene::new("conflicts");
-    furnish(&scene);
+    populate(&scene);
     change(&scene);
     scene.view(|task| put(task, &scene.at("mine"), "view").unwrap());
     // The clock of files has ticks.
@@ -192,16 +192,16 @@ fn what_others_changed_is_a_conflict() {
     let said: Vec<_> = scene
         .commit(&[])
         .iter()
-        .map(|conflict| (conflict.path.path().to_owned(), conflict.did))
+        .map(|conflict| (conflict.path.path().to_owned(), conflict.kind))
         .collect();
     let want = [
-        ("file", Did::Changed),
-        ("gone/deep/y", Did::Changed),
-        ("gone/z", Did::Made),
-        ("mine", Did::Made),
-        ("other", Did::Removed),
+        ("file", ConflictKind::Changed),
+        ("gone/deep/y", ConflictKind::Changed),
+        ("gone/z", ConflictKind::Made),
+        ("mine", ConflictKind::Made),
+        ("other", ConflictKind::Removed),
     ];
-    let want: Vec<_> = want.map(|(path, did)| (scene.base(path), did)).to_vec();
+    let want: Vec<_> = want.map(|(path, kind)| (scene.base(path), kind)).to_vec();
     assert_eq!(said, want);
     assert_eq!(scene.real(), before);
     // The rest of it can go, and all of it with force, once nothing is in the way that the view
@@ -212,15 +212,15 @@ fn what_others_changed_is_a_conflict() {
     assert!(refused.to_string().contains("never saw"), "{refused}");
     std::fs::rename(scene.base("gone/z"), scene.base("z")).unwrap();
     let commit = super::Commit::plan(&scene.kept(), &[], true).unwrap();
-    commit.carry_out(&mut Until(u64::MAX)).unwrap();
+    commit.carry_out(&mut StopAfter(u64::MAX)).unwrap();
     let real = scene.real();
     assert!(!real.contains_key("gone") && real["file"].contains("view file"));
 }
 
 #[test]
-fn what_changed_since_is_not_undone() {
+fn undo_keeps_changes_made_since_the_commit() {
     let scene = Scene::new("since");
-    furnish(&scene);
+    populate(&scene);
     let before = scene.real();
     change(&scene);
     assert_eq!(scene.commit(&[]), []);
@@ -228,14 +228,14 @@ fn what_changed_since_is_not_undone() {
     scene.write("file", "theirs");
     scene.write("gone", "theirs");
     scene.view(|task| put(task, &scene.at("two"), "newer").unwrap());
-    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    let undone = undo(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
     let said: Vec<_> = undone
         .conflicts
         .iter()
         .map(|c| c.path.path().to_owned())
         .collect();
     assert_eq!(said, ["file", "gone", "two"].map(|path| scene.base(path)));
-    undo(&scene.kept(), true, &mut Until(u64::MAX)).unwrap();
+    undo(&scene.kept(), true, &mut StopAfter(u64::MAX)).unwrap();
     assert_eq!(scene.real(), before);
     let shown = scene.shown();
     assert!(
@@ -245,22 +245,24 @@ fn what_changed_since_is_not_undone() {
 }
 
 #[test]
-fn what_was_interrupted_is_said() {
+fn interrupted_commit_blocks_the_view_and_names_the_remedy() {
     let scene = Scene::new("said");
-    furnish(&scene);
+    populate(&scene);
     change(&scene);
     let kept = scene.kept();
-    assert!(resume(&kept, &mut Until(9)).is_err() && undo(&kept, false, &mut Until(9)).is_err());
+    assert!(
+        resume(&kept, &mut StopAfter(9)).is_err() && undo(&kept, false, &mut StopAfter(9)).is_err()
+    );
     let stopped = scene
         .plan(&[])
         .unwrap()
-        .carry_out(&mut Until(20))
+        .carry_out(&mut StopAfter(20))
         .unwrap_err();
     assert!(stopped.to_string().contains("--continue"), "{stopped}");
     assert_eq!(kept.committed().unwrap(), Committed::Interrupted);
     let said = Inspect::open(&kept).err().unwrap().to_string();
     assert!(said.contains("--abort"), "{said}");
     assert!(scene.plan(&[]).is_err() && discard(&scene.kept().name).is_err());
-    abort(&kept, false, &mut Until(u64::MAX)).unwrap();
+    abort(&kept, false, &mut StopAfter(u64::MAX)).unwrap();
     assert_eq!(kept.committed().unwrap(), Committed::No);
 }

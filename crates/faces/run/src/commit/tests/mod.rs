@@ -2,22 +2,22 @@
 //! Views that are changed by calls of the engine, committed, and compared with what they showed.
 
 mod attack;
+mod attributes;
+mod concurrent_changes;
 mod deep;
-mod disks;
+mod foreign_names;
+mod interruption;
 mod kinds;
-mod meanwhile;
-mod notes;
 mod random;
-mod steps;
-mod touch;
-mod unseen;
+mod records;
+mod sync_failure;
 
 use crate::commit::Commit;
 use crate::plan::Plan;
 use crate::view::View;
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Stat, mode};
-use openpath_commit::{Conflict, Kept, PathBytes, Phase, Refusal, Watch};
+use openpath_commit::{CommitObserver, Conflict, KeptView, PathBytes, Phase, Refusal};
 use openpath_vfs::Task;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -56,8 +56,8 @@ impl Scene {
         scene
     }
 
-    /// Has no file with two names if the view is on another file system, where each is kept as a
-    /// file of its own.
+    /// Leaves no file with two names if the view is on another file system, where an undo keeps
+    /// each name as a file of its own.
     pub(super) fn keep_apart(&self) {
         if !self.view.starts_with(&self.top) {
             std::fs::remove_file(self.base("dir/linked")).unwrap();
@@ -81,15 +81,15 @@ impl Scene {
         std::fs::write(self.base(path), data).unwrap();
     }
 
-    pub(super) fn kept(&self) -> Kept {
-        Kept::make(&self.view.display().to_string(), &[]).unwrap()
+    pub(super) fn kept(&self) -> KeptView {
+        KeptView::make(&self.view.display().to_string(), &[]).unwrap()
     }
 
     /// Does something in the view.
     pub(super) fn view<R>(&self, run: impl FnOnce(&Task) -> R) -> R {
         let mut plan = Plan::default();
-        plan.keep(&self.kept());
-        let view = View::build(&plan, &crate::view::How::default()).unwrap();
+        plan.keep_changes_in(&self.kept());
+        let view = View::build(&plan, &crate::view::ViewOptions::default()).unwrap();
         run(view.task())
     }
 
@@ -98,12 +98,12 @@ impl Scene {
         Commit::plan(&self.kept(), &only, false)
     }
 
-    /// Commits what there is no conflict about.
+    /// Commits if there is no conflict; returns the conflicts.
     pub(super) fn commit(&self, only: &[&str]) -> Vec<Conflict> {
         let commit = self.plan(only).unwrap();
         let conflicts = commit.conflicts().to_vec();
         if conflicts.is_empty() {
-            commit.carry_out(&mut Until(u64::MAX)).unwrap();
+            commit.carry_out(&mut StopAfter(u64::MAX)).unwrap();
         }
         conflicts
     }
@@ -205,7 +205,7 @@ impl Drop for Scene {
 
 /// Removes a name of a directory, and all that is in it.
 pub(super) fn remove(dir: &Path, name: &OsStr) -> std::io::Result<()> {
-    openpath_commit::remove_in(std::fs::File::open(dir)?, name)
+    openpath_commit::remove_tree_in(std::fs::File::open(dir)?, name)
 }
 
 fn body_of(body: &[u8], value: &[u8]) -> String {
@@ -217,7 +217,7 @@ fn body_of(body: &[u8], value: &[u8]) -> String {
     )
 }
 
-/// Names of one file are told by the first of them. A further one may be in what an undo keeps.
+/// Names of one file are listed with the first of them. A further one may be in a backup.
 fn named(all: Vec<(String, Stat, String)>) -> Shown {
     let mut first: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for (path, stat, _) in all.iter().filter(|(_, stat, _)| !mode::is_dir(stat.mode)) {
@@ -269,8 +269,8 @@ pub(super) fn put(task: &Task, path: &[u8], data: &str) -> Result<(), openpath_a
     task.close(fd)
 }
 
-/// Whether root runs the tests. Without root a line says which test did not run; it goes past the
-/// capture of output, which would drop it.
+/// Whether root runs the tests. Otherwise a line says which test was skipped, past the capture of
+/// output.
 pub(super) fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -282,22 +282,22 @@ pub(super) fn is_root() -> bool {
     is_root
 }
 
-/// Goes on for so many steps.
-pub(super) struct Until(pub(super) u64);
+/// Stops after so many steps.
+pub(super) struct StopAfter(pub(super) u64);
 
-impl Watch for Until {
+impl CommitObserver for StopAfter {
     fn step(&mut self, _phase: Phase, done: u64, of: u64) -> bool {
         assert!(done <= of, "{done} of {of}");
-        let goes_on = self.0 > 0;
+        let continues = self.0 > 0;
         self.0 = self.0.saturating_sub(1);
-        goes_on
+        continues
     }
 }
 
 /// Does something once, at the first step of a phase, and goes on.
-pub(super) struct Meanwhile<F: FnOnce()>(pub(super) Phase, pub(super) Option<F>);
+pub(super) struct ActAt<F: FnOnce()>(pub(super) Phase, pub(super) Option<F>);
 
-impl<F: FnOnce()> Watch for Meanwhile<F> {
+impl<F: FnOnce()> CommitObserver for ActAt<F> {
     fn step(&mut self, phase: Phase, _done: u64, _of: u64) -> bool {
         if let Some(something) = self.1.take_if(|_| phase == self.0) {
             something();
@@ -306,10 +306,10 @@ impl<F: FnOnce()> Watch for Meanwhile<F> {
     }
 }
 
-/// Ends at the first step of a phase.
-pub(super) struct Before(pub(super) Phase);
+/// Stops at the first step of a phase.
+pub(super) struct StopBefore(pub(super) Phase);
 
-impl Watch for Before {
+impl CommitObserver for StopBefore {
     fn step(&mut self, phase: Phase, _done: u64, _of: u64) -> bool {
         phase != self.0
     }

@@ -2,7 +2,7 @@
 //! Random trees changed at random: committed, the real tree is what the view showed; undone, it is
 //! what it was.
 
-use super::{Scene, Until, put};
+use super::{Scene, StopAfter, put};
 use openpath_abi::XattrFlags;
 use openpath_abi::mode;
 use openpath_abi::{fcntl::AT_FDCWD, rename::RENAME_EXCHANGE};
@@ -29,7 +29,7 @@ impl Rng {
     }
 }
 
-fn furnish(scene: &Scene, rng: &mut Rng) {
+fn populate(scene: &Scene, rng: &mut Rng) {
     for number in 0..30 {
         let path = scene.base(&rng.path());
         match rng.below(5) {
@@ -69,7 +69,7 @@ fn call(scene: &Scene, task: &Task, rng: &mut Rng, number: usize) {
 fn case(seed: u64) {
     let scene = Scene::new(&format!("random-{seed}"));
     let mut rng = Rng(seed);
-    furnish(&scene, &mut rng);
+    populate(&scene, &mut rng);
     let before = scene.real();
     for _ in 0..1 + rng.below(2) {
         let calls = 1 + rng.below(40);
@@ -84,15 +84,15 @@ fn case(seed: u64) {
     let stop = rng.below(60) as u64;
     let commit = scene.plan(&[]).unwrap();
     assert_eq!(commit.conflicts(), [], "seed {seed}");
-    if let Err(why) = commit.carry_out(&mut Until(stop)) {
+    if let Err(why) = commit.carry_out(&mut StopAfter(stop)) {
         assert!(why.to_string().contains("stopped"), "seed {seed}: {why}");
         if rng.below(3) == 0 {
-            abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+            abort(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
             assert_eq!(scene.real(), before, "seed {seed}, back from step {stop}");
             assert_eq!(scene.shown(), wanted, "seed {seed}, back from step {stop}");
             assert_eq!(scene.commit(&[]), [], "seed {seed}");
         } else {
-            resume(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+            resume(&scene.kept(), &mut StopAfter(u64::MAX)).unwrap();
         }
     }
     assert_eq!(scene.real(), wanted, "seed {seed}");
@@ -105,7 +105,7 @@ fn case(seed: u64) {
         assert_eq!(wanted, before, "seed {seed}: there was nothing to commit");
         return;
     }
-    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    let undone = undo(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
     assert_eq!(undone.conflicts, [], "seed {seed}");
     assert_eq!(scene.real(), before, "seed {seed}, undone");
     assert_eq!(scene.shown(), wanted, "seed {seed}, undone");

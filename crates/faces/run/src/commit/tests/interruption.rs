@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A commit or an undo, stopped before each of its steps, then resumed or rolled back.
+
+use super::kinds::{change, populate};
+use super::{Scene, StopAfter};
+use openpath_commit::{Committed, abort, resume, undo};
+
+/// More steps than there are.
+const MANY: u64 = 1000;
+
+/// A view beside its tree, or on another file system.
+type Make = fn(&str) -> Scene;
+
+#[test]
+fn interrupted_commit_resumes_from_every_step() {
+    resumes(Scene::new);
+}
+
+#[test]
+fn interrupted_commit_resumes_from_every_step_across_file_systems() {
+    resumes(Scene::across);
+}
+
+#[test]
+fn interrupted_commit_rolls_back_from_every_step() {
+    rolls_back(Scene::new);
+}
+
+#[test]
+fn interrupted_commit_rolls_back_from_every_step_across_file_systems() {
+    rolls_back(Scene::across);
+}
+
+#[test]
+fn interrupted_undo_resumes_from_every_step() {
+    undo_resumes(Scene::new);
+}
+
+#[test]
+fn interrupted_undo_resumes_from_every_step_across_file_systems() {
+    undo_resumes(Scene::across);
+}
+
+fn resumes(make: Make) {
+    let mut steps = 0;
+    for stop in 0..MANY {
+        let scene = make("on");
+        populate(&scene);
+        change(&scene);
+        let wanted = scene.shown();
+        let commit = scene.plan(&[]).unwrap();
+        if commit.carry_out(&mut StopAfter(stop)).is_ok() {
+            steps = stop;
+            break;
+        }
+        // Once more in the middle of what is left.
+        let again = resume(&scene.kept(), &mut StopAfter(3));
+        if again.is_err() {
+            resume(&scene.kept(), &mut StopAfter(u64::MAX)).unwrap();
+        }
+        assert_eq!(scene.real(), wanted, "stopped before step {stop}");
+        assert_eq!(scene.shown(), wanted, "stopped before step {stop}");
+        assert_eq!(
+            (scene.left(), scene.kept().committed().unwrap()),
+            (0, Committed::Yes)
+        );
+    }
+    assert!(steps > 40, "{steps} steps");
+}
+
+fn rolls_back(make: Make) {
+    for stop in 0..MANY {
+        let scene = make("back");
+        populate(&scene);
+        scene.keep_apart();
+        let before = scene.real();
+        change(&scene);
+        let wanted = scene.shown();
+        if scene
+            .plan(&[])
+            .unwrap()
+            .carry_out(&mut StopAfter(stop))
+            .is_ok()
+        {
+            assert!(stop > 40, "{stop} steps");
+            return;
+        }
+        if abort(&scene.kept(), false, &mut StopAfter(stop % 7)).is_err() {
+            abort(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
+        }
+        assert_eq!(scene.real(), before, "stopped before step {stop}");
+        assert_eq!(scene.shown(), wanted, "stopped before step {stop}");
+        assert_eq!(scene.commit(&[]), []);
+        assert_eq!(scene.real(), wanted);
+    }
+    panic!("there are more steps than {MANY}");
+}
+
+fn undo_resumes(make: Make) {
+    for stop in 0..MANY {
+        let scene = make("undo");
+        populate(&scene);
+        scene.keep_apart();
+        let before = scene.real();
+        change(&scene);
+        let wanted = scene.shown();
+        assert_eq!(scene.commit(&[]), []);
+        if undo(&scene.kept(), false, &mut StopAfter(stop)).is_ok() {
+            assert!(stop > 20, "{stop} steps");
+            return;
+        }
+        if resume(&scene.kept(), &mut StopAfter(2)).is_err() {
+            resume(&scene.kept(), &mut StopAfter(u64::MAX)).unwrap();
+        }
+        assert_eq!(scene.real(), before, "stopped before step {stop}");
+        assert_eq!(scene.shown(), wanted, "stopped before step {stop}");
+    }
+    panic!("there are more steps than {MANY}");
+}

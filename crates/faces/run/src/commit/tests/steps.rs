@@ -11,39 +11,63 @@ const MANY: u64 = 1000;
 /// A view beside its tree, or on another file system.
 type Make = fn(&str) -> Scene;
 
+/// Every fifth step, for the default suite.
+const SOME: usize = 5;
+
 #[test]
+fn a_commit_goes_on_from_a_fifth_of_its_steps() {
+    goes_on(Scene::new, SOME);
+}
+
+#[test]
+fn a_commit_goes_back_from_a_fifth_of_its_steps() {
+    goes_back(Scene::across, SOME);
+}
+
+#[test]
+fn undoing_goes_on_from_a_fifth_of_its_steps() {
+    undoing_goes_on(Scene::new, SOME);
+}
+
+#[test]
+#[ignore = "slow: 5 s"]
 fn a_commit_goes_on_from_every_step() {
-    goes_on(Scene::new);
+    goes_on(Scene::new, 1);
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn a_commit_goes_on_from_every_step_across() {
-    goes_on(Scene::across);
+    goes_on(Scene::across, 1);
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn a_commit_goes_back_from_every_step() {
-    goes_back(Scene::new);
+    goes_back(Scene::new, 1);
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn a_commit_goes_back_from_every_step_across() {
-    goes_back(Scene::across);
+    goes_back(Scene::across, 1);
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn undoing_goes_on_from_every_step() {
-    undoing_goes_on(Scene::new);
+    undoing_goes_on(Scene::new, 1);
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn undoing_goes_on_from_every_step_across() {
-    undoing_goes_on(Scene::across);
+    undoing_goes_on(Scene::across, 1);
 }
 
-fn goes_on(make: Make) {
+fn goes_on(make: Make, each: usize) {
     let mut steps = 0;
-    for stop in 0..MANY {
+    for stop in (0..MANY).step_by(each) {
         let scene = make("on");
         furnish(&scene);
         change(&scene);
@@ -68,8 +92,8 @@ fn goes_on(make: Make) {
     assert!(steps > 40, "{steps} steps");
 }
 
-fn goes_back(make: Make) {
-    for stop in 0..MANY {
+fn goes_back(make: Make, each: usize) {
+    for stop in (0..MANY).step_by(each) {
         let scene = make("back");
         furnish(&scene);
         scene.keep_apart();
@@ -91,8 +115,8 @@ fn goes_back(make: Make) {
     panic!("there are more steps than {MANY}");
 }
 
-fn undoing_goes_on(make: Make) {
-    for stop in 0..MANY {
+fn undoing_goes_on(make: Make, each: usize) {
+    for stop in (0..MANY).step_by(each) {
         let scene = make("undo");
         furnish(&scene);
         scene.keep_apart();

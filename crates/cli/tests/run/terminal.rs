@@ -190,7 +190,7 @@ if pid == 0:
 while b"begun" not in os.read(master, 1000):
     pass
 os.close(master)
-for _ in range(500):
+for _ in range(6000):
     ended, status = os.waitpid(pid, os.WNOHANG)
     if ended:
         sys.exit(f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "exit")

@@ -21,13 +21,23 @@
 //! The path of `hide` is the root of a mount.
 
 use openpath_abi::mode::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFMT, S_IFSOCK};
-use openpath_abi::{Errno, stat};
+use openpath_abi::{Errno, Timespec, stat};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{AbsentRules, Cred, MountFlags, Task, Vfs};
+use openpath_vfs::{AbsentRules, Clock, Cred, MountFlags, SystemClock, Task, Vfs};
 
 /// The file system of a scene.
 pub(crate) struct Scene {
     vfs: Vfs,
+}
+
+/// A clock that stands still: whether a link's access time would move does not depend on how long
+/// the scene took to build.
+struct StoppedClock(Timespec);
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timespec {
+        self.0
+    }
 }
 
 /// What takes effect after all entries are made, with the paths of the mounts.
@@ -55,7 +65,9 @@ impl Scene {
             mode: 0o755,
             ..MemOptions::default()
         });
-        let vfs = Vfs::builder().build(root).map_err(named)?;
+        let clock = StoppedClock(SystemClock.now());
+        let vfs = Vfs::builder().clock(Box::new(clock));
+        let vfs = vfs.build(root).map_err(named)?;
         let task = vfs.task(Cred::root()).map_err(named)?;
         task.umask(0);
         let mut later = Later::default();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the exit statuses, the help and the manual pages of `openpath`.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn openpath(args: &[&str]) -> Output {
@@ -57,12 +57,20 @@ fn unknown_verb_ends_with_2() {
     assert_eq!(status(&["walk"]), 2);
 }
 
+/// Runs a line in a directory. A program that this process writes itself could not be started while
+/// a child of another thread, which has not run its own program yet, has the file open for writing.
+fn shell(dir: &Path, line: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", line, env!("CARGO_BIN_EXE_openpath")]);
+    assert!(shell.current_dir(dir).status().unwrap().success());
+}
+
 #[test]
 fn bench_runs_the_program_beside_this_one_or_says_how_to_run_it() {
     let dir = std::env::temp_dir().join(format!("openpath-beside-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let openpath = dir.join("openpath");
-    std::fs::copy(env!("CARGO_BIN_EXE_openpath"), &openpath).unwrap();
+    shell(&dir, "cp \"$0\" openpath");
     let bench = |args: &[&str]| {
         let mut command = Command::new(&openpath);
         command.arg("bench").args(args).output().unwrap()
@@ -74,9 +82,9 @@ fn bench_runs_the_program_beside_this_one_or_says_how_to_run_it() {
         said.lines().count() == 1 && said.contains("-p openpath-bench"),
         "{said}"
     );
-    let beside = dir.join("openpath-bench");
-    std::fs::write(&beside, "#!/bin/sh\necho \"$*\"; exit 7\n").unwrap();
-    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = "'#!/bin/sh\necho \"$*\"; exit 7'";
+    let line = format!("echo {program} > openpath-bench; chmod 755 openpath-bench");
+    shell(&dir, &line);
     for args in [&["--help"][..], &["walk", "--check", "--", "-h"], &[]] {
         let passed = bench(args);
         assert_eq!(passed.status.code(), Some(7), "{args:?}");

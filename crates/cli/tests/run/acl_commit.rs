@@ -6,11 +6,10 @@
 //! R1. The expected lists are those of another directory, where the same line ran without a view.
 
 use crate::acl::{ACCESS, DEFAULT, GROUP_OBJ, MASK, NAMED_USER, OTHER, USER_OBJ, give};
-use crate::place::{Place, Who, err, out};
+use crate::place::{Place, Who, err, out, until};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 fn verb(place: &Place, verb: &str, rest: &[&str]) -> Output {
     let args = [verb, "view"].into_iter().chain(rest.iter().copied());
@@ -230,20 +229,17 @@ fn list_set_outside_while_a_view_runs_is_seen_inside() {
             "--",
             "sh",
             "-c",
+            // The change is seen a moment after it, which is not that of the file in `bell`.
             "stat -c %a f; [ -r f ] && echo reads; touch bell/looked; \
             until [ -e bell/listed ]; do sleep 0.02; done; \
+            until [ $(stat -c %a f) != 600 ]; do sleep 0.02; done; \
             stat -c %a f; [ -r f ] && echo reads; true",
         ]);
         run.stdin(std::process::Stdio::null());
         run.stdout(std::process::Stdio::piped());
         let run = run.spawn().unwrap();
         let bell = place.dir.join("bell");
-        for _ in 0..1000 {
-            if bell.join("looked").exists() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the command has looked", || bell.join("looked").exists());
         let list = [(USER_OBJ, 6), (GROUP_OBJ, 4), (MASK, 7), (OTHER, 1)];
         give(&place.dir.join("f"), ACCESS, &list);
         std::fs::write(bell.join("listed"), "").unwrap();

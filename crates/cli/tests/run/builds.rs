@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
+#[ignore = "slow: 8 s"]
 fn pip_installs_a_wheel() {
     let wheel = "import zipfile
 parts = {
@@ -44,6 +45,7 @@ with zipfile.ZipFile('demo-1.0-py3-none-any.whl', 'w') as wheel:
 }
 
 #[test]
+#[ignore = "slow: 3 s"]
 fn cargo_builds_a_crate_without_a_network() {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot = Command::new(rustc).args(["--print", "sysroot"]).output();
@@ -83,6 +85,7 @@ fn zstd() -> Option<PathBuf> {
 }
 
 #[test]
+#[ignore = "slow: 20 s"]
 fn make_builds_zstd_with_several_jobs() {
     let Some(lib) = zstd() else {
         eprintln!(

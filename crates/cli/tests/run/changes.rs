@@ -141,16 +141,16 @@ fn change_of_a_files_type_is_listed() {
 #[test]
 fn names_of_a_deleted_tree_are_counted() {
     for place in with_source("deleted-tree") {
-        let line = "mkdir -p big/sub; touch $(seq -f big/sub/%g 1500) one; mkdir few; touch few/1";
+        let line = "mkdir -p big/sub; touch $(seq -f big/sub/%g 1000) one; mkdir few; touch few/1";
         assert!(place.plain(line).status.success());
         let said = summary(&place, "rm -r big few one; mkdir new; touch new/1");
-        let want = "openpath: 4 changes\n  D  big/  1,501 names\n  D  few/  1 name\n  \
+        let want = "openpath: 4 changes\n  D  big/  1,001 names\n  D  few/  1 name\n  \
             A  new/  1 name, 0 B\n  D  one  0 B\n";
         assert_eq!(said, want);
-        assert_eq!(data(&place, "big")["names"], 1501);
+        assert_eq!(data(&place, "big")["names"], 1001);
         let diff = verb(&place, &["diff", "v"]);
         assert!(
-            diff.contains("deleted directory mode 0755, 1,501 names\n"),
+            diff.contains("deleted directory mode 0755, 1,001 names\n"),
             "{diff}"
         );
         let dry = verb(&place, &["commit", "v", "--dry-run"]);
@@ -159,7 +159,7 @@ fn names_of_a_deleted_tree_are_counted() {
             "{dry}"
         );
         let done = verb(&place, &["commit", "v"]);
-        assert!(done.contains("  D  big/  1,501 names\n"), "{done}");
+        assert!(done.contains("  D  big/  1,001 names\n"), "{done}");
     }
 }
 
@@ -280,6 +280,7 @@ const MEASURE: &str = "import resource, subprocess, sys\n\
     print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n";
 
 #[test]
+#[ignore = "slow: 12 s"]
 fn diff_prints_a_change_before_it_reads_the_next() {
     for place in Place::all("streamed") {
         // 40 files of 4 MB, of which `diff` holds one at a time.
@@ -302,6 +303,7 @@ fn diff_prints_a_change_before_it_reads_the_next() {
 }
 
 #[test]
+#[ignore = "slow: 4 s"]
 fn tree_of_two_thousand_levels_is_listed() {
     const DEEP: &str = "import os, sys\n\
         for _ in range(2300):\n    os.mkdir('d' * 250); os.chdir('d' * 250)\n";

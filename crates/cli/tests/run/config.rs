@@ -52,7 +52,7 @@ fn upper_and_name_exclude_each_other_in_file_and_options() {
 fn rules_of_the_command_line_add_to_the_file_and_net_replaces_it() {
     for place in Place::all("file-adds") {
         place.write("secret", "");
-        let text = "net = \"none\"\nabsent = [\"*.pem\"]\nlimit = [\"time=1s\"]\n";
+        let text = "net = \"none\"\nabsent = [\"*.pem\"]\nlimit = [\"time=100ms\"]\n";
         place.write("run.toml", text);
         let options = [
             "--config",

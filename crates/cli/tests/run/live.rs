@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that only their user and root can find, query and enter running views.
 
-use crate::place::{OPENPATH, Place, Who, err, out};
+use crate::place::{OPENPATH, PATIENCE, Place, Who, err, out, until};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -132,11 +132,7 @@ fn entered_commands_end_with_the_first_command() {
         let (code, said) = run.end();
         assert_eq!(code, Some(3));
         assert!(said.contains("3 processes were left"), "{said}");
-        assert!(
-            begun.elapsed() < Duration::from_secs(9),
-            "{:?}",
-            begun.elapsed()
-        );
+        assert!(begun.elapsed() < Duration::from_secs(30));
         for (mut child, _) in [asked, deaf, apart] {
             assert!(!child.wait().unwrap().success());
         }
@@ -282,6 +278,7 @@ fn root_enters_as_the_views_user_and_others_do_not() {
 /// Two directories of one user with sockets that never answer; at one with a full backlog even
 /// connect(2) does not return.
 #[test]
+#[ignore = "slow: 12 s"]
 fn silent_sockets_of_another_user_do_not_delay_root() {
     let Some(place) = Place::new("silent", Who::Caller) else {
         return;
@@ -313,7 +310,7 @@ server.connect(paths[0])
 server.send((10000).to_bytes(4, "little"))
 print("begun", flush=True)
 try:
-    for _ in range(400):
+    for _ in range(1200):
         server.send(b" ")
         time.sleep(0.1)
 except OSError:
@@ -333,7 +330,7 @@ fn request_sent_byte_by_byte_does_not_delay_the_end_of_a_view() {
         assert_eq!(said, "begun\n");
         let begun = Instant::now();
         assert_eq!(run.end().0, Some(3));
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(begun.elapsed() < PATIENCE / 2);
         drip.kill().unwrap();
         drip.wait().unwrap();
     }
@@ -357,16 +354,13 @@ fn locks_in_a_view_are_listed() {
     for place in Place::all("locks") {
         let line = "exec 9> lock; flock 9; flock lock true 9>&- & true";
         let run = Running::start(&place, &["--locks"], line);
-        let begun = Instant::now();
-        let lines = loop {
+        let mut lines = Vec::new();
+        until("two locks", || {
             let told = call(&place, &["locks", &run.pid()]);
             assert!(told.status.success(), "{}", err(&told));
-            let lines: Vec<_> = out(&told).lines().map(str::to_owned).collect();
-            if lines.len() == 2 {
-                break lines;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "{lines:?}");
-        };
+            lines = out(&told).lines().map(str::to_owned).collect();
+            lines.len() == 2
+        });
         assert!(
             lines[0].starts_with("1: FLOCK  ADVISORY  WRITE "),
             "{lines:?}"

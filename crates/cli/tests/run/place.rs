@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// An ordinary user, with or without an account on the machine.
 const USER: u32 = 1000;
@@ -14,6 +15,21 @@ pub(crate) const GROUP: u32 = 2000;
 
 /// The command under test.
 pub(crate) const OPENPATH: &str = env!("CARGO_BIN_EXE_openpath");
+
+/// What has not happened after this time never does, even on a machine with much else to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until something holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "not within {PATIENCE:?}: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// The user that runs the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -155,8 +155,8 @@ fn rules_hold_for_exec() {
         let inner = "cat .keys/t a/k.pem; mkdir .keys; touch a/n.pem w/new && echo LOST; \
             echo disk > w/ro/new; echo judged";
         let line = format!(
-            "timeout 60 {0} run -q {options} -- sh -c 'until [ -e stop ]; do sleep 0.05; done' & \
-            for n in $(seq 600); do {0} stats entered-rules > /dev/null 2>&1 && break; \
+            "timeout 120 {0} run -q {options} -- sh -c 'until [ -e stop ]; do sleep 0.05; done' & \
+            for n in $(seq 2400); do {0} stats entered-rules > /dev/null 2>&1 && break; \
             sleep 0.05; done; \
             {0} exec entered-rules -- sh -c '{inner}'; {0} exec entered-rules -- touch stop; wait",
             crate::place::OPENPATH

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests a command under `run` in a terminal, which a shell interrupts, stops and continues.
 
-use crate::place::{OPENPATH, Place, err};
+use crate::place::{OPENPATH, PATIENCE, Place, err};
+use crate::process::{long, number_of};
 use rustix::pty::OpenptFlags;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 /// A shell in its own terminal.
 pub(crate) struct Shell {
@@ -78,7 +78,7 @@ impl Shell {
             if let Some(at) = self.said.find(text) {
                 return self.said.drain(..at + text.len()).collect();
             }
-            match self.heard.recv_timeout(Duration::from_secs(60)) {
+            match self.heard.recv_timeout(PATIENCE) {
                 Ok(more) => self.said += &String::from_utf8_lossy(&more),
                 Err(why) => panic!("no `{text}` ({why}) in {:?}", self.said),
             }
@@ -164,9 +164,9 @@ fn shell_inside_has_its_own_jobs() {
         };
         shell.send("run env PS1='WITH''IN ' bash --norc --noprofile -i\n");
         shell.expect("WITHIN ");
-        shell.send("sleep 100\n");
-        shell.expect("sleep 100");
-        std::thread::sleep(Duration::from_millis(300));
+        let time = long(&place, 1006);
+        shell.send(&format!("sleep {time}\n"));
+        number_of(&time);
         shell.send("\x1a");
         shell.expect("Stopped");
         shell.send("kill -9 %1; disown -a; suspend\n");
@@ -190,7 +190,7 @@ if pid == 0:
 while b"begun" not in os.read(master, 1000):
     pass
 os.close(master)
-for _ in range(500):
+for _ in range(6000):
     ended, status = os.waitpid(pid, os.WNOHANG)
     if ended:
         sys.exit(f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "exit")

@@ -5,7 +5,7 @@
 
 use crate::place::{Place, err, out};
 
-/// Makes two changes 200 times; prints for each pair how often the second has the earlier time,
+/// Makes two changes 70 times; prints for each pair how often the second has the earlier time,
 /// which must not happen. With an argument the kernel's floor of fine stamps is raised in between.
 const PAIRS: &str = r#"
 import os, sys
@@ -24,7 +24,7 @@ def mtime(path):
     return os.stat(path).st_mtime_ns
 
 older = [0] * 5
-for i in range(200):
+for i in range(70):
     made, data, then = (name + "%d-%d" % (len(sys.argv), i) for name in "abd")
     open(made, "w").close()
     write(data)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use test_mount::{end, lacks_fuse};
 
 /// How long a machine under load may take for one event.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits until it is so.
 fn eventually(what: &str, is: impl Fn() -> bool) {

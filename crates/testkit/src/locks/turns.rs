@@ -12,7 +12,8 @@
 //! # Rules
 //! R1. A thread that makes a call holds no lock meanwhile: a call may wait.
 //! R2. `begun` is set before the first call, `over` after the last one; in a batch of one thread
-//!     nothing between them sleeps but a call.
+//!     nothing between them sleeps but a call. So no memory is allocated or freed there: a thread
+//!     may sleep until another one leaves the allocator.
 
 use super::{Answer, Look, Op, Step, Told};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +40,6 @@ pub(super) trait Caller {
     }
 }
 
-#[derive(Default)]
 struct Turn {
     /// How many calls are done.
     done: usize,
@@ -97,13 +97,15 @@ impl Batch {
                 continue;
             }
             drop(turn);
+            let mut answers = Vec::with_capacity(rest.len());
             self.begun.store(true, Ordering::Release);
+            // R2
             let own = rest.iter().take_while(|step| step.thread == me);
-            let answers: Vec<Answer> = own.map(|step| caller.act(&step.op)).collect();
+            answers.extend(own.map(|step| caller.act(&step.op)));
             let next = rest.get(answers.len());
             let mut turn = self.turn();
             turn.done += answers.len();
-            turn.answers.extend(answers);
+            turn.answers.append(&mut answers);
             drop(turn);
             if let Some(next) = next {
                 self.group[next.thread].unpark();
@@ -145,11 +147,15 @@ impl ThreadGroup {
 
     /// Sends a batch to all threads that take part in it.
     pub(super) fn begin(&self, steps: Vec<Step>) -> Arc<Batch> {
+        let turn = Turn {
+            done: 0,
+            answers: Vec::with_capacity(steps.len()),
+        };
         let batch = Arc::new(Batch {
             begun: AtomicBool::new(false),
             over: AtomicBool::new(steps.is_empty()),
             steps,
-            turn: Mutex::default(),
+            turn: Mutex::new(turn),
             group: Arc::clone(&self.threads),
             starter: std::thread::current(),
         });

@@ -2,9 +2,7 @@
 //! Runs a scene on the kernel's ring, in a thread with its own table and working directory.
 
 use super::sys::{KernelRing, SHIFT};
-use super::{
-    Act, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, PATIENCE, SLOTS, Scene, Step, Trace, flag, paths,
-};
+use super::{Act, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, SLOTS, Scene, Step, Trace, flag, paths};
 use crate::scratch::Scratch;
 use crate::sys;
 use openpath_abi::Errno;
@@ -12,7 +10,7 @@ use openpath_abi::fcntl::{F_GETFD, F_GETFL, O_RDWR, SEEK_CUR};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const CLONE_FS: u32 = 0x200;
 const CLONE_FILES: u32 = 0x400;
@@ -24,10 +22,10 @@ fn must<T>(what: &str, done: Result<T, Errno>) -> Result<T, String> {
     done.map_err(|errno| format!("{what} on the host: {errno}"))
 }
 
-/// Runs a scene that should give this many completions.
-pub(super) fn run(scene: &Scene, expected: usize) -> Result<Trace, String> {
+/// Runs a scene that should give this many completions, with so long for each.
+pub(super) fn run(scene: &Scene, expected: usize, patience: Duration) -> Result<Trace, String> {
     let place = Scratch::new("uring").map_err(|e| e.to_string())?;
-    let inside = || inside(place.path(), scene, expected);
+    let inside = || inside(place.path(), scene, expected, patience);
     let mut trace = std::thread::scope(|scope| {
         let thread = scope.spawn(inside);
         thread
@@ -81,7 +79,7 @@ fn set_up() -> Result<(), String> {
     Ok(())
 }
 
-fn inside(dir: &Path, scene: &Scene, expected: usize) -> Result<Trace, String> {
+fn inside(dir: &Path, scene: &Scene, expected: usize, patience: Duration) -> Result<Trace, String> {
     must("unshare", sys::unshare(CLONE_FS | CLONE_FILES))?;
     must("chdir", sys::chdir(dir.as_os_str().as_bytes()))?;
     must("umask", sys::umask(0o022))?;
@@ -92,6 +90,7 @@ fn inside(dir: &Path, scene: &Scene, expected: usize) -> Result<Trace, String> {
     let mut side = Side {
         ring,
         trace: Trace::default(),
+        patience,
     };
     for step in &scene.0 {
         side.step(step)?;
@@ -118,6 +117,8 @@ fn descriptor(fd: i32) -> Option<Desc> {
 struct Side {
     ring: KernelRing,
     trace: Trace,
+    /// The time for a completion to come.
+    patience: Duration,
 }
 
 impl Side {
@@ -144,7 +145,7 @@ impl Side {
                 .take(100)
                 .map_err(|e| format!("io_uring_enter: {e}"))?;
             self.trace.answers.extend(came);
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > self.patience {
                 let answers = &self.trace.answers;
                 return Err(format!(
                     "the kernel gave {} of {count} completions: {answers:?}; under way: {:?}",

@@ -207,7 +207,7 @@ const NAMES: [&str; 4] = ["f", "a", "b", "d"];
 /// How many descriptors are compared.
 const FDS: i32 = 24;
 /// How long to wait for an expected completion.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All paths that a scene may make.
 fn paths() -> impl Iterator<Item = String> {
@@ -227,7 +227,19 @@ pub fn available() -> std::io::Result<()> {
 /// # Errors
 /// The difference as text.
 pub fn check(scene: &Scene, back: Back) -> Result<Vec<&'static str>, String> {
+    check_within(scene, back, PATIENCE)
+}
+
+/// The same, where the kernel has so long for each completion.
+///
+/// # Errors
+/// The difference as text.
+pub fn check_within(
+    scene: &Scene,
+    back: Back,
+    patience: Duration,
+) -> Result<Vec<&'static str>, String> {
     let ours = ours::run(scene, back)?;
-    let theirs = kernel::run(scene, ours.answers.len())?;
+    let theirs = kernel::run(scene, ours.answers.len(), patience)?;
     compare::compare(scene, &theirs, &ours)
 }

@@ -231,7 +231,7 @@ fn end_all_waits(
     let begun = Instant::now();
     while busy.contains(&true) {
         assert!(
-            begun.elapsed() < Duration::from_secs(20),
+            begun.elapsed() < Duration::from_secs(120),
             "an actor waits for ever"
         );
         end.open(O_RDWR | O_NONBLOCK).expect("an end");
@@ -278,7 +278,7 @@ fn waits_at_a_fifo_end_as_in_the_kernel() {
             }
             patience *= 4;
             assert!(
-                patience < Duration::from_secs(1),
+                patience < Duration::from_secs(5),
                 "script {seed}: the kernel {theirs:#?}, ours {own:#?}"
             );
         }

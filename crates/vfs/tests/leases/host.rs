@@ -3,14 +3,17 @@
 //! files. Each step must agree in its answer, the calls that wait or go on, the signals and the
 //! leases that are held.
 //!
-//! `OPENPATH_LOCKS_SCRIPTS` sets the number of scripts, 40 by default.
+//! `OPENPATH_LOCKS_SCRIPTS` sets the number of scripts of the slow test, 40 by default.
 
 use crate::processes::{Agents, ask, host, next, one_of, ours, settle};
 use openpath_vfs::Tuning;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::ops::Range;
 
 const PROCESSES: &str = "abc";
+/// How often a script that differs is tried: `/proc/locks` is read in pieces while other programs
+/// lock files.
+const TRIES: u32 = 4;
 
 fn scripts() -> u64 {
     let wanted = std::env::var("OPENPATH_LOCKS_SCRIPTS");
@@ -62,7 +65,7 @@ fn prepared(step: &str) -> Vec<String> {
 }
 
 /// Runs a script; returns the results and the leases after each step.
-fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
+fn play(agents: &mut dyn Agents, seed: u64) -> Vec<String> {
     assert_eq!(ask(agents, "a1", "link f h"), "0");
     assert_eq!(ask(agents, "a1", "open x f r"), "0");
     let (mut seed, mut waiting, mut told) = (seed, BTreeSet::new(), Vec::new());
@@ -70,7 +73,7 @@ fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
         let who = format!("{}1", one_of(&mut seed, &["a", "b", "c"]));
         if next(&mut seed).is_multiple_of(4) && !waiting.contains("a1") {
             // Otherwise, few leases would make calls wait.
-            let (said, others) = settle(agents, &mut waiting, "a1", "setlease x w", patience);
+            let (said, others) = settle(agents, &mut waiting, "a1", "setlease x w");
             told.push(format!("a1 setlease x w = {said} {others:?}"));
         }
         let (waits, interrupts) = (
@@ -83,13 +86,13 @@ fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
                 (true, false) => continue,
                 (false, _) => step,
             };
-            let (said, others) = settle(agents, &mut waiting, &who, &step, patience);
+            let (said, others) = settle(agents, &mut waiting, &who, &step);
             let mut line = format!("{who} {step} = {said} {others:?}");
             // One of these is always free to list the leases.
             for looker in ["a1", "b1", "c1"] {
                 if !waiting.contains(looker) {
                     for what in ["signals", "locks"] {
-                        let (seen, late) = settle(agents, &mut waiting, looker, what, patience);
+                        let (seen, late) = settle(agents, &mut waiting, looker, what);
                         line += &format!("\n    {looker} {what}: {seen} {late:?}");
                     }
                 }
@@ -102,27 +105,35 @@ fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
 
 #[test]
 fn leases_answer_wait_and_signal_as_in_the_kernel() {
+    compare(0..10);
+}
+
+#[test]
+#[ignore = "slow: 10 s"]
+fn leases_of_many_scripts_answer_wait_and_signal_as_in_the_kernel() {
+    compare(10..scripts());
+}
+
+fn compare(scripts: Range<u64>) {
     let (mut steps, mut waits) = (0, 0);
-    for script in 0..scripts() {
+    for script in scripts {
         let seed = script * 15_485_863 + 1;
         let mut tuning = Tuning::default();
         tuning.lock_context_flag = script % 2 == 0;
-        let mut patience = Duration::from_millis(10);
-        loop {
+        for tried in 1.. {
             let mut kernel = host::Host::new(PROCESSES);
-            let theirs = play(&mut kernel, seed, patience);
+            let theirs = play(&mut kernel, seed);
             drop(kernel);
             let mut agents = ours::Ours::new(PROCESSES, 1, tuning);
-            let own = play(&mut agents, seed, patience);
+            let own = play(&mut agents, seed);
             agents.end();
             if theirs == own {
                 steps += own.len();
                 waits += own.iter().filter(|told| told.contains("= waits")).count();
                 break;
             }
-            patience *= 4;
             assert!(
-                patience < Duration::from_secs(1),
+                tried < TRIES,
                 "script {script}, the kernel {theirs:#?}\nours {own:#?}"
             );
         }

@@ -21,6 +21,8 @@ const TAIL: usize = 40;
 const WIDTH: usize = 300;
 /// The file in `target` with the time of each binary.
 const TIMES: &str = "test-times.json";
+/// The environment variable with the number of tests that a binary runs at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
 /// The package whose ignored tests need root, and have a command of their own.
 const CONFORMANCE: &str = "openpath-conformance";
 
@@ -78,9 +80,8 @@ pub(crate) fn run(options: &Options) -> Done {
     fs::create_dir_all(&folder)?;
     let queue = Mutex::new(binaries.iter().collect::<VecDeque<_>>());
     let outcomes = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..workers {
+        for _ in 0..processors() {
             scope.spawn(|| {
                 while let Some(binary) = lock(&queue).pop_front() {
                     let outcome = test(binary, options.slow, &folder);
@@ -110,6 +111,10 @@ pub(crate) fn run(options: &Options) -> Done {
         passed &= code == ExitCode::SUCCESS;
     }
     Ok(ExitCode::from(u8::from(!passed)))
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// How long each binary took when it last ran, in milliseconds; empty before the first run.
@@ -184,6 +189,10 @@ fn test(binary: &Binary, slow: Slow, folder: &Path) -> io::Result<Outcome> {
     let mut command = Command::new(&binary.executable);
     command.current_dir(&binary.folder).arg("--quiet");
     command.env("CARGO_MANIFEST_DIR", &binary.folder);
+    if std::env::var_os(THREADS).is_none() {
+        // Many tests wait for other processes most of the time.
+        command.env(THREADS, (2 * processors()).to_string());
+    }
     match slow {
         _ if binary.package == CONFORMANCE => {}
         Slow::Without => {}

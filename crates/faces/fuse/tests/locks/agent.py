@@ -82,9 +82,6 @@ def do(words):
             return "ok"
         if name == "dup":
             return str(os.dup(int(rest[0])))
-        if name == "alarm":
-            signal.setitimer(signal.ITIMER_REAL, float(rest[0]))
-            return "ok"
         if name == "flock":
             return flock(*rest)
         if name == "fork":

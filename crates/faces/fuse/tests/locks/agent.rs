@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that lock files on command.
 
+use libc::{SYS_fcntl, SYS_flock};
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A command without an answer by then waits.
-pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_millis(300);
+/// How long a command that waits is left to wait on.
+const WAIT_TIMEOUT: Duration = Duration::from_millis(50);
 /// A command without an answer by then hangs.
-const HANG_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 
 const SCRIPT: &str = include_str!("agent.py");
 
@@ -74,10 +76,28 @@ impl Agent {
         self.answer()
     }
 
-    /// Starts a command that waits until something else is done.
-    pub(crate) fn waits(&mut self, what: &str) {
-        self.begin(what);
-        assert_eq!(self.now(), None, "{what}");
+    /// Ends the wait of a command.
+    pub(crate) fn interrupt(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::ALARM).expect("a signal");
+    }
+
+    /// Whether the process, or its child, sleeps in fcntl(2) or flock(2).
+    pub(crate) fn sleeps_in_call(&self) -> bool {
+        let pid = self.pid();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        let pid = children.split(' ').next().filter(|pid| !pid.is_empty());
+        let pid = pid.map_or_else(|| self.pid().to_string(), str::to_owned);
+        // The number of the call; a process that runs has none.
+        let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        let number = call
+            .split(' ')
+            .next()
+            .and_then(|number| number.parse().ok());
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().unwrap_or_default();
+        state.starts_with('S') && number.is_some_and(|n| [SYS_fcntl, SYS_flock].contains(&n))
     }
 
     pub(crate) fn kill(&mut self) {

@@ -12,6 +12,7 @@ use openpath_abi::fcntl::O_RDONLY;
 use openpath_abi::lock::{LOCK_EX, LOCK_NB};
 use openpath_fuse::Options;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use test_mount::TestMount;
 
 /// With locks, and few threads.
@@ -28,16 +29,52 @@ fn locking() -> Option<TestMount> {
     TestMount::new(options())
 }
 
+/// A directory, in a mount or on the host.
+struct Place<'a> {
+    dir: &'a Path,
+    mount: Option<&'a TestMount>,
+}
+
+impl Place<'_> {
+    fn agent(&self) -> Agent {
+        Agent::new(self.dir)
+    }
+
+    /// Starts a command that waits until something else is done.
+    fn waits(&self, agent: &mut Agent, what: &str) {
+        let before = self.mount.map(|mount| shared::waiting(&mount.task));
+        agent.begin(what);
+        let began = Instant::now();
+        let waits = || match (self.mount, before) {
+            (Some(mount), Some(before)) => shared::waiting(&mount.task) > before,
+            _ => agent.sleeps_in_call(),
+        };
+        while !waits() {
+            assert!(
+                began.elapsed() < agent::HANG_TIMEOUT,
+                "{what} does not wait"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 /// Runs a test on a mount and on the host.
-fn both(test: impl Fn(&Path)) {
+fn both(test: impl Fn(&Place<'_>)) {
     let Some(mount) = locking() else { return };
     let name = format!("openpath-locks-{}", std::process::id());
     let thread = format!("{:?}", std::thread::current().id());
     let beside = std::env::temp_dir().join(name + &thread);
     std::fs::create_dir_all(&beside).expect("a directory");
-    test(&beside);
+    test(&Place {
+        dir: &beside,
+        mount: None,
+    });
     let _gone = std::fs::remove_dir_all(&beside);
-    test(mount.dir());
+    test(&Place {
+        dir: mount.dir(),
+        mount: Some(&mount),
+    });
     assert_eq!(
         mount.task.locks_of_all(),
         0,
@@ -76,8 +113,8 @@ fn two(dir: &Path) -> [Agent; 2] {
 
 #[test]
 fn a_conflicting_lock_is_reported() {
-    both(|dir| {
-        let [mut a, mut b] = two(dir);
+    both(|place| {
+        let [mut a, mut b] = two(place.dir);
         assert_eq!(a.does("setlk 3 w 10 10"), "ok");
         assert_eq!(b.does("getlk 3 r 0 11"), "w 10 10 pid");
         assert_eq!(b.does("getlk 3 w 20 0"), "free");
@@ -90,7 +127,7 @@ fn a_conflicting_lock_is_reported() {
         assert_eq!(a.does("setlk 3 r 10 2"), "ok");
         assert_eq!(b.does("setlk 3 r 10 2"), "ok");
         assert_eq!(a.does("setlk 3 w 10 2"), "EAGAIN");
-        let (mut read, mut write) = (Agent::new(dir), Agent::new(dir));
+        let (mut read, mut write) = (place.agent(), place.agent());
         assert_eq!(read.does("open f r"), "3");
         assert_eq!(write.does("open f w"), "3");
         assert_eq!(read.does("setlk 3 w 100 1"), "EBADF");
@@ -100,15 +137,15 @@ fn a_conflicting_lock_is_reported() {
 
 #[test]
 fn a_waiting_lock_is_granted_when_no_conflict_is_left() {
-    both(|dir| {
-        let [mut a, mut b] = two(dir);
+    both(|place| {
+        let [mut a, mut b] = two(place.dir);
         assert_eq!(a.does("setlk 3 w 0 10"), "ok");
-        b.waits("setlkw 3 r 5 1");
+        place.waits(&mut b, "setlkw 3 r 5 1");
         assert_eq!(a.does("setlk 3 u 0 5"), "ok");
         assert_eq!(b.now(), None);
         assert_eq!(a.does("setlk 3 r 0 10"), "ok", "it lets readers in");
         assert_eq!(b.answer(), "ok");
-        a.waits("setlkw 3 w 0 10");
+        place.waits(&mut a, "setlkw 3 w 0 10");
         assert_eq!(b.does("close 3"), "ok");
         assert_eq!(a.answer(), "ok");
     });
@@ -116,11 +153,11 @@ fn a_waiting_lock_is_granted_when_no_conflict_is_left() {
 
 #[test]
 fn a_deadlock_is_refused() {
-    both(|dir| {
-        let [mut a, mut b] = two(dir);
+    both(|place| {
+        let [mut a, mut b] = two(place.dir);
         assert_eq!(a.does("setlk 3 w 0 1"), "ok");
         assert_eq!(b.does("setlk 3 w 1 1"), "ok");
-        b.waits("setlkw 3 w 0 1");
+        place.waits(&mut b, "setlkw 3 w 0 1");
         assert_eq!(a.does("setlkw 3 w 1 1"), "EDEADLK");
         assert_eq!(a.does("setlk 3 u 0 1"), "ok");
         assert_eq!(b.answer(), "ok");
@@ -129,8 +166,8 @@ fn a_deadlock_is_refused() {
 
 #[test]
 fn a_signal_ends_a_wait_and_leaves_nothing() {
-    both(|dir| {
-        let [mut a, mut b] = two(dir);
+    both(|place| {
+        let [mut a, mut b] = two(place.dir);
         for (held, wanted, free) in [
             ("setlk 3 w 0 0", "setlkw 3 w 0 0", "setlk 3 u 0 0"),
             (
@@ -141,8 +178,9 @@ fn a_signal_ends_a_wait_and_leaves_nothing() {
             ("flock 3 ex", "flock 3 ex", "flock 3 un"),
         ] {
             assert_eq!(a.does(held), "ok");
-            assert_eq!(b.does("alarm 0.2"), "ok");
-            assert_eq!(b.does(wanted), "interrupted");
+            place.waits(&mut b, wanted);
+            b.interrupt();
+            assert_eq!(b.answer(), "interrupted");
             assert_eq!(a.does(free), "ok");
             assert_eq!(a.does(held), "ok", "nobody has it");
             assert_eq!(a.does(free), "ok");
@@ -152,18 +190,18 @@ fn a_signal_ends_a_wait_and_leaves_nothing() {
 
 #[test]
 fn a_killed_process_releases_its_locks() {
-    both(|dir| {
+    both(|place| {
         for (held, wanted) in [
             ("setlk 3 w 0 0", "setlkw 3 w 0 0"),
             ("ofd_setlk 3 w 0 0", "ofd_setlkw 3 w 0 0"),
             ("flock 3 ex", "flock 3 ex"),
         ] {
-            let [mut a, mut b] = two(dir);
-            let mut c = Agent::new(dir);
+            let [mut a, mut b] = two(place.dir);
+            let mut c = place.agent();
             assert_eq!(c.does("open f rw"), "3");
             assert_eq!(a.does(held), "ok");
-            b.waits(wanted);
-            c.waits(wanted);
+            place.waits(&mut b, wanted);
+            place.waits(&mut c, wanted);
             // A process that waits and is killed waits no more, and one that holds the lock and is
             // killed releases it.
             b.kill();
@@ -175,8 +213,8 @@ fn a_killed_process_releases_its_locks() {
 
 #[test]
 fn any_close_ends_what_a_table_has_locked_and_no_child_has_any() {
-    both(|dir| {
-        let [mut a, mut b] = two(dir);
+    both(|place| {
+        let [mut a, mut b] = two(place.dir);
         assert_eq!(a.does("setlk 3 w 0 0"), "ok");
         assert_eq!(a.does("fork setlk 3 w 0 0"), "EAGAIN");
         assert_eq!(a.does("fork close 3"), "ok");
@@ -194,8 +232,8 @@ fn any_close_ends_what_a_table_has_locked_and_no_child_has_any() {
 
 #[test]
 fn a_lock_of_an_open_file_lives_as_long_as_the_file() {
-    both(|dir| {
-        let [mut a, mut b] = two(dir);
+    both(|place| {
+        let [mut a, mut b] = two(place.dir);
         for (lock, wanted) in [
             ("ofd_setlk 3 w 0 0", "ofd_setlk 3 w 0 0"),
             ("flock 3 ex", "flock 3 ex nb"),
@@ -213,7 +251,10 @@ fn a_lock_of_an_open_file_lives_as_long_as_the_file() {
             assert_eq!(a.does("dup 4"), "5");
             assert_eq!(a.does("close 4"), "ok");
             assert_eq!(b.does(wanted), "EAGAIN");
-            b.waits(&wanted.replace("setlk", "setlkw").replace(" nb", ""));
+            place.waits(
+                &mut b,
+                &wanted.replace("setlk", "setlkw").replace(" nb", ""),
+            );
             assert_eq!(a.does("close 5"), "ok");
             assert_eq!(b.answer(), "ok");
             assert_eq!(b.does("ofd_setlk 3 u 0 0"), "ok");
@@ -224,17 +265,17 @@ fn a_lock_of_an_open_file_lives_as_long_as_the_file() {
 
 #[test]
 fn a_lock_granted_after_an_unlock_of_all_ends_with_its_open_file() {
-    both(|dir| {
-        let [mut a, mut b] = two(dir);
+    both(|place| {
+        let [mut a, mut b] = two(place.dir);
         assert_eq!(a.does("ofd_setlk 3 w 0 1"), "ok");
         assert_eq!(b.does("ofd_setlk 3 w 1 1"), "ok");
-        assert_eq!(a.does("begin ofd_setlkw 3 w 1 1"), "ok");
-        std::thread::sleep(agent::WAIT_TIMEOUT);
+        place.waits(&mut a, "begin ofd_setlkw 3 w 1 1");
+        assert_eq!(a.answer(), "ok");
         assert_eq!(a.does("ofd_setlk 3 u 0 1"), "ok");
         assert_eq!(b.does("ofd_setlk 3 u 1 1"), "ok");
         assert_eq!(a.does("end"), "ok");
         assert_eq!(b.does("ofd_setlk 3 w 1 1"), "EAGAIN");
-        b.waits("ofd_setlkw 3 w 1 1");
+        place.waits(&mut b, "ofd_setlkw 3 w 1 1");
         assert_eq!(a.does("close 3"), "ok");
         assert_eq!(b.answer(), "ok");
     });
@@ -242,8 +283,8 @@ fn a_lock_granted_after_an_unlock_of_all_ends_with_its_open_file() {
 
 #[test]
 fn a_file_table_and_its_open_file_are_two_owners() {
-    both(|dir| {
-        let [mut a, _b] = two(dir);
+    both(|place| {
+        let [mut a, _b] = two(place.dir);
         assert_eq!(a.does("setlk 3 w 0 1"), "ok");
         assert_eq!(a.does("ofd_setlk 3 w 0 1"), "EAGAIN");
         assert_eq!(a.does("ofd_setlk 3 w 1 1"), "ok");
@@ -254,15 +295,15 @@ fn a_file_table_and_its_open_file_are_two_owners() {
 
 #[test]
 fn flock_is_shared_upgraded_and_downgraded() {
-    both(|dir| {
-        let [mut a, mut b] = two(dir);
+    both(|place| {
+        let [mut a, mut b] = two(place.dir);
         assert_eq!(a.does("flock 3 sh"), "ok");
         assert_eq!(b.does("flock 3 sh nb"), "ok");
-        a.waits("flock 3 ex");
+        place.waits(&mut a, "flock 3 ex");
         assert_eq!(b.does("flock 3 un"), "ok");
         assert_eq!(a.answer(), "ok");
         assert_eq!(b.does("flock 3 sh nb"), "EAGAIN");
-        b.waits("flock 3 sh");
+        place.waits(&mut b, "flock 3 sh");
         assert_eq!(a.does("flock 3 sh"), "ok");
         assert_eq!(b.answer(), "ok");
         // An upgrade that would wait and may not loses the lock.
@@ -274,11 +315,15 @@ fn flock_is_shared_upgraded_and_downgraded() {
 #[test]
 fn the_kernel_does_not_say_which_locks_are_of_open_files() {
     let Some(mount) = locking() else { return };
+    let place = Place {
+        dir: mount.dir(),
+        mount: Some(&mount),
+    };
     let [mut a, mut b] = two(mount.dir());
     assert_eq!(a.does("ofd_setlk 3 w 0 1"), "ok");
     assert_eq!(b.does("getlk 3 w 0 0"), "w 0 1 pid");
     assert_eq!(b.does("ofd_setlk 3 w 1 1"), "ok");
-    b.waits("ofd_setlkw 3 w 0 1");
+    place.waits(&mut b, "ofd_setlkw 3 w 0 1");
     // On another file system both would wait for ever.
     assert_eq!(a.does("ofd_setlkw 3 w 1 1"), "EDEADLK");
     let listed = shared::locks(&mount.task);

@@ -2,7 +2,7 @@
 //! Locks of one tree by several mounts, by tasks beside them, and by very many
 //! waiting requests.
 
-use super::agent::Agent;
+use super::agent::{Agent, HANG_TIMEOUT};
 use super::test_mount::TestMount;
 use super::{locking, options};
 use openpath_abi::fcntl::O_RDWR;
@@ -28,15 +28,16 @@ pub(crate) fn locks(task: &Task) -> Vec<LockInfo> {
     locks
 }
 
+/// How many locks of `f` are waited for.
+pub(crate) fn waiting(task: &Task) -> usize {
+    locks(task).iter().filter(|lock| lock.waits).count()
+}
+
 /// Waits until so many locks of `f` are waited for.
 fn until_waiting(task: &Task, count: usize) {
     let begun = Instant::now();
-    while locks(task).iter().filter(|lock| lock.waits).count() != count {
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "{:?}",
-            locks(task)
-        );
+    while waiting(task) != count {
+        assert!(begun.elapsed() < HANG_TIMEOUT, "{:?}", locks(task));
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -59,7 +60,8 @@ fn mounts_of_one_tree_and_its_tasks_see_each_other() {
     let seen = task.fcntl_getlk(fd, &ALL).expect("a look");
     assert_eq!(seen.pid, a.pid(), "who set it");
     assert_eq!(task.fcntl_setlk(fd, &ALL), Err(Errno::EAGAIN));
-    b.waits("setlkw 3 w 0 10");
+    b.begin("setlkw 3 w 0 10");
+    until_waiting(&second.task, 1);
     let list: Vec<_> = locks(task).iter().map(ToString::to_string).collect();
     assert!(list[0].starts_with("POSIX  ADVISORY  WRITE ") && list[1].starts_with("-> POSIX"));
     assert_eq!(a.does("close 3"), "ok");
@@ -71,10 +73,12 @@ fn mounts_of_one_tree_and_its_tasks_see_each_other() {
     task.flock(fd, LOCK_EX).expect("a lock");
     assert!(b.does("getlk 3 w 0 0").starts_with("w 0 0"));
     assert_eq!(b.does("flock 3 sh nb"), "EAGAIN");
-    b.waits("setlkw 3 w 0 0");
+    b.begin("setlkw 3 w 0 0");
+    until_waiting(&second.task, 1);
     task.fcntl_setlk(fd, &FREE).expect("freed");
     assert_eq!(b.answer(), "ok");
-    b.waits("flock 3 ex");
+    b.begin("flock 3 ex");
+    until_waiting(&second.task, 1);
     task.flock(fd, LOCK_UN).expect("freed");
     assert_eq!(b.answer(), "ok");
     assert_eq!(task.flock(fd, LOCK_EX | LOCK_NB), Err(Errno::EAGAIN));
@@ -151,11 +155,13 @@ fn waiting_requests_are_bounded() {
         panic!("four")
     };
     assert_eq!(holder.does("setlk 3 w 0 0"), "ok");
-    first.waits("setlkw 3 w 0 0");
-    assert_eq!(second.does("alarm 2"), "ok");
-    second.waits("setlkw 3 w 0 0");
+    for (count, agent) in [(1, &mut *first), (2, &mut *second)] {
+        agent.begin("setlkw 3 w 0 0");
+        until_waiting(&mount.task, count);
+    }
     assert_eq!(third.does("setlkw 3 w 0 0"), "ENOLCK");
     assert_eq!(third.does("setlkw 3 w 0 0"), "ENOLCK");
+    second.interrupt();
     assert_eq!(second.answer(), "interrupted");
     third.begin("setlkw 3 w 0 0");
     until_waiting(&mount.task, 2);
@@ -187,7 +193,8 @@ fn an_aborted_mount_releases_all_its_locks() {
     }
     assert_eq!(a.does("setlk 3 w 0 0"), "ok");
     assert_eq!(a.does("flock 3 ex"), "ok");
-    b.waits("setlkw 3 w 0 0");
+    b.begin("setlkw 3 w 0 0");
+    until_waiting(&mount.task, 1);
     c.begin("setlkw 3 w 0 0");
     until_waiting(&mount.task, 2);
     let device = fs::metadata(mount.dir()).expect("there").dev();

@@ -52,7 +52,7 @@ impl Drop for Offer {
 }
 
 /// How long an unused mount may seem to be in use.
-const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(20);
+const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A mount of a tree in memory, unmounted on drop.
 pub(crate) struct TestMount {

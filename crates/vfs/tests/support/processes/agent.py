@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Processes that make the calls of the tests of locks and leases on the running kernel.
 
-A line on standard input is a command to a thread of a process: `a1 setlk x w 0 0 10`. Its answer is
+A line `begin DIRECTORY abc` on standard input starts processes, and `end` ends them; that they have
+ended is said by `- end`. Between both, a line is a command to a thread of a process: `a1 setlk x w 0 0 10`. Its answer is
 a line on standard output: `a1 0`. Process numbers are shown as `<123>`. Each process says its
-number when it begins: `a hello <123>`.
+number when it begins: `a hello <123>`, and each thread before its first answer: `a1 thread 124`.
+An interrupt is confirmed when the signal is sent: `a1 signalled`.
 """
 import ctypes
 import errno
 import fcntl
+import io
 import os
 import queue
 import signal
 import socket
 import struct
-import sys
 import threading
 
 NAMES = "abcdefgh"
@@ -27,9 +29,11 @@ MODES = {
     "dir": os.O_DIRECTORY,
 }
 SETLEASE, GETLEASE, SETSIG, GETSIG = 1024, 1025, 10, 11
+SUBREAPER = 36
+INPUT = io.FileIO(0)
 BREAKS = {signal.SIGIO: "IO", 40: "40"}
 LAYOUT = "hhxxxxqqixxxx"
-PAIRS = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for name in NAMES}
+PAIRS = {}
 
 
 def call(number, *args):
@@ -119,6 +123,7 @@ class Agent:
                 os._exit(0)
             elif words[0] == "interrupt":
                 signal.pthread_kill(self.workers[thread][0].ident, signal.SIGUSR1)
+                self.say(self.name + thread, "signalled")
             elif words[0] == "setlease":
                 # A later thread gets the signal, but F_GETOWN does not return it.
                 self.say(self.name + thread, self.do(*words))
@@ -136,6 +141,7 @@ class Agent:
             todo = queue.Queue()
 
             def work():
+                self.say(self.name + thread, f"thread {threading.get_native_id()}")
                 while True:
                     self.say(self.name + thread, self.do(*todo.get()))
 
@@ -207,20 +213,41 @@ class Agent:
         return "0"
 
 
-def main():
-    os.chdir(sys.argv[1])
+def commands():
+    """The lines of standard input until `end`; no other process misses what follows."""
+    while line := INPUT.readline().decode():
+        if line == "end\n":
+            return
+        yield line.rstrip("\n")
+
+
+def serve(folder, names):
+    """Starts processes, sends them their commands, and ends them."""
+    os.setpgrp()
+    LIBC.prctl(SUBREAPER, 1)
+    os.chdir(folder)
+    for name in NAMES:
+        PAIRS[name] = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     signal.signal(signal.SIGUSR1, lambda *_: None)
     signal.siginterrupt(signal.SIGUSR1, True)
     signal.pthread_sigmask(signal.SIG_BLOCK, BREAKS)
-    for name in sys.argv[2]:
+    for name in names:
         if os.fork() == 0:
             Agent(name).run()
-    for line in sys.stdin:
-        who, command = line.rstrip("\n").split(" ", 1)
+    for line in commands():
+        who, command = line.split(" ", 1)
         PAIRS[who[0]][0].send(f"{who[1:]} {command}".encode())
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        os._exit(0)
 
 
-os.setpgrp()
-main()
+for line in commands():
+    if (child := os.fork()) == 0:
+        serve(*line.split(" ")[1:])
+    os.waitpid(child, 0)
+    os.write(1, b"- end\n")

@@ -12,8 +12,8 @@ pub(crate) mod host;
 pub(crate) mod ours;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
 
 /// The files, of a hundred bytes each.
 pub(crate) const FILES: [&str; 2] = ["f", "g"];
@@ -24,18 +24,22 @@ pub(crate) type Said = (String, String);
 
 /// Processes that make calls on command.
 pub(crate) trait Agents {
-    /// Sends a command to a thread.
+    /// Sends a command to a thread; returns when an interrupt is delivered.
     fn tell(&mut self, who: &str, what: &str);
     /// The answers of all threads.
     fn heard(&self) -> &Receiver<Said>;
+    /// Whether each of these threads sleeps in its call or has ended, and every exit is complete.
+    fn rest(&self, inside: &BTreeSet<String>) -> bool;
     /// Replaces the numbers of processes by their names.
     fn named(&self, what: String) -> String {
         what
     }
 }
 
-/// Long enough for any call that does not wait.
-const SOON: Duration = Duration::from_secs(20);
+/// More time than any call takes that does not wait, on a machine with much else to do.
+const SOON: Duration = Duration::from_secs(120);
+/// The pause between two looks at threads that work.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// Makes a call that cannot wait; returns its answer.
 pub(crate) fn ask(agents: &mut dyn Agents, who: &str, what: &str) -> String {
@@ -46,39 +50,54 @@ pub(crate) fn ask(agents: &mut dyn Agents, who: &str, what: &str) -> String {
     agents.named(said)
 }
 
-/// Makes a call, and collects answers until none comes for a while, if any call waits. Returns the
-/// answer of `who`, or `waits`, and those of others. `waiting` has the threads whose calls wait.
+/// Makes a call, and collects answers until all threads without one sleep in their calls. Returns
+/// the answer of `who`, or `waits`, and those of others. `waiting` has the threads whose calls
+/// wait.
 pub(crate) fn settle(
     agents: &mut dyn Agents,
     waiting: &mut BTreeSet<String>,
     who: &str,
     what: &str,
-    patience: Duration,
 ) -> (String, BTreeMap<String, String>) {
     agents.tell(who, what);
-    let mut all = BTreeMap::new();
     let waits = ["openw ", "truncatew "];
-    let may_wait = what.contains("lkw ")
+    let may_wait = what == "interrupt"
+        || what.contains("lkw ")
         || is_waiting_flock(what)
         || waits.iter().any(|call| what.starts_with(call));
-    if what != "interrupt" && !may_wait {
-        let heard = agents.heard().recv_timeout(SOON);
-        let (other, said) = heard.unwrap_or_else(|_| panic!("{who} does not answer {what}"));
-        all.insert(other, said);
+    waiting.insert(who.to_owned());
+    let mut all = BTreeMap::new();
+    let begun = Instant::now();
+    loop {
+        let rests = agents.rest(waiting);
+        let mut heard = agents.heard().try_recv();
+        // A thread that answered may have woken others, so all are looked at again.
+        let is_quiet = heard.is_err();
+        assert_ne!(heard, Err(TryRecvError::Disconnected), "{who} {what}");
+        while let Ok((other, said)) = heard {
+            waiting.remove(&other);
+            all.insert(other, said);
+            heard = agents.heard().try_recv();
+        }
+        if is_quiet && rests && (may_wait || all.contains_key(who)) {
+            break;
+        }
+        assert!(
+            begun.elapsed() < SOON,
+            "after {who} {what}, {waiting:?} neither answer nor sleep in a call"
+        );
+        if is_quiet {
+            std::thread::sleep(LOOK);
+        }
     }
-    let goes_on = may_wait || what == "interrupt" || what == "exit" || !waiting.is_empty();
-    while goes_on && let Ok((other, said)) = agents.heard().recv_timeout(patience) {
-        all.insert(other, said);
+    if what == "exit" {
+        waiting.retain(|other| other[..1] != who[..1]);
     }
     let mut all: BTreeMap<String, String> = all
         .into_iter()
         .map(|(who, said)| (who, agents.named(said)))
         .collect();
     let own = all.remove(who);
-    if own.is_none() {
-        waiting.insert(who.to_owned());
-    }
-    waiting.retain(|other| !all.contains_key(other) && (other != who || own.is_none()));
     (own.unwrap_or_else(|| "waits".to_owned()), all)
 }
 

@@ -13,19 +13,57 @@ use openpath_vfs::{
     Cred, Fd, Interrupter, LeaseBreaks, LeaseFlavor, LeaseInfo, LockInfo, LockKind, LockOwner,
     Task, Tuning, Vfs,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Descriptors of a process by their names.
 type Names = Arc<Mutex<HashMap<String, Fd>>>;
 
+/// How many steps a thread has got, begun and done.
+#[derive(Default)]
+struct Progress {
+    told: AtomicUsize,
+    begun: AtomicUsize,
+    done: AtomicUsize,
+    /// Its directory in `/proc`.
+    thread: OnceLock<PathBuf>,
+}
+
+impl Progress {
+    /// Whether the thread has nothing to do, or sleeps in a call. It may sleep there for a lock
+    /// that is held for a moment too: a difference that follows from that is not seen again.
+    fn rests(&self) -> bool {
+        let [told, begun, done] =
+            [&self.told, &self.begun, &self.done].map(|count| count.load(Ordering::SeqCst));
+        done == told || (begun > done && self.sleeps())
+    }
+
+    fn sleeps(&self) -> bool {
+        let thread = self.thread.get().expect("a thread that has begun");
+        let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next();
+        state.is_some_and(|state| state.starts_with('S'))
+    }
+}
+
 struct Worker {
     steps: Sender<String>,
+    progress: Arc<Progress>,
     interrupter: Interrupter,
     thread: JoinHandle<()>,
+}
+
+impl Worker {
+    fn tell(&self, step: &str) {
+        self.progress.told.fetch_add(1, Ordering::SeqCst);
+        self.steps.send(step.to_owned()).expect("a thread");
+    }
 }
 
 pub(crate) struct Ours {
@@ -104,19 +142,28 @@ impl Ours {
             signals: Arc::clone(&self.signals),
         };
         let said = self.said.clone();
+        let progress = Arc::<Progress>::default();
+        let counts = Arc::clone(&progress);
         let thread = thread::spawn(move || {
+            let own = fs::read_link("/proc/thread-self").expect("a thread");
+            counts
+                .thread
+                .get_or_init(|| PathBuf::from("/proc").join(own));
             for step in told {
+                counts.begun.fetch_add(1, Ordering::SeqCst);
                 if step == "leave" {
                     agent.task = None;
-                    continue;
+                } else {
+                    let done = agent.run(&step).unwrap_or_else(|errno| errno.to_string());
+                    // The test may have ended.
+                    let _heard = said.send((agent.who.clone(), done));
                 }
-                let done = agent.run(&step).unwrap_or_else(|errno| errno.to_string());
-                // The test may have ended.
-                let _heard = said.send((agent.who.clone(), done));
+                counts.done.fetch_add(1, Ordering::SeqCst);
             }
         });
         let worker = Worker {
             steps,
+            progress,
             interrupter,
             thread,
         };
@@ -147,7 +194,7 @@ impl Agents for Ours {
             // All of its threads end; only the one that got the command answers.
             for (other, worker) in &self.workers {
                 if other != who && other.starts_with(&who[..1]) {
-                    worker.steps.send("leave".to_owned()).expect("a thread");
+                    worker.tell("leave");
                 }
             }
         }
@@ -155,12 +202,17 @@ impl Agents for Ours {
         if what == "interrupt" {
             worker.interrupter.interrupt();
         } else {
-            worker.steps.send(what.to_owned()).expect("a thread");
+            worker.tell(what);
         }
     }
 
     fn heard(&self) -> &Receiver<Said> {
         &self.heard
+    }
+
+    fn rest(&self, _inside: &BTreeSet<String>) -> bool {
+        let mut workers = self.workers.values();
+        workers.all(|worker| worker.progress.rests())
     }
 }
 

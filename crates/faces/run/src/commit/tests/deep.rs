@@ -76,6 +76,12 @@ fn deep_view_longer_than_path_max_is_committed_undone_and_discarded() {
 }
 
 #[test]
+fn deep_view_is_committed_undone_and_discarded() {
+    committed_and_discarded(b"d", 300);
+}
+
+#[test]
+#[ignore = "slow: 4 s"]
 fn very_deep_view_is_committed_undone_and_discarded() {
     committed_and_discarded(b"d", 2000);
 }

@@ -112,6 +112,12 @@ fn case(seed: u64) {
 }
 
 #[test]
+fn some_random_views_are_committed_and_undone() {
+    (1..=10).for_each(case);
+}
+
+#[test]
+#[ignore = "slow: 5 s"]
 fn random_views_are_committed_and_undone() {
     let (first, count) = match std::env::var("OPENPATH_COMMIT_SEEDS") {
         Ok(text) => {

@@ -23,10 +23,7 @@ const FILE: &std::ffi::CStr = c"/tmp/same-file.data";
 const FLAGS: [(&str, u32); 3] = [
     ("O_RDONLY", O_RDONLY.bits()),
     ("O_RDWR", O_RDWR.bits()),
-    (
-        "O_CREAT.bits()|O_RDWR.bits()",
-        (O_CREAT.bits() | O_RDWR.bits()),
-    ),
+    ("O_CREAT|O_RDWR", O_CREAT.bits() | O_RDWR.bits()),
 ];
 const FLOOR: &str = "same-file nothing shared, 2T over 1T";
 

@@ -20,7 +20,6 @@ use crate::error::Error;
 use crate::harness::Plan;
 use crate::host::Host;
 use crate::ours;
-use crate::page::Page;
 use crate::row::Row;
 use crate::scene::{Scene, Tree, over_one};
 use crate::threads::counts;
@@ -53,11 +52,6 @@ fn instance((_, forgets, looks): (&str, bool, bool)) -> Result<Vfs, Error> {
         tuning.root_reset_before_unlazy = forgets;
         tuning.create_looks_first = looks;
     })
-}
-
-pub(crate) fn page() -> Page {
-    let about = include_str!("pages/create-existing.md");
-    Page::new("Create in many mounts", about, "create-existing")
 }
 
 /// Runs every wanted row.

@@ -5,7 +5,7 @@
 //! that is the file system under test. tmpfs keeps no negative dentries, so a failed open is also
 //! measured against ext4, which does.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -14,8 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use openpath_abi::fcntl::{O_CREAT, O_RDWR};
-
+use crate::calls::{Calls, Kernel};
 use crate::error::Error;
 use crate::paths::Chain;
 use crate::{harness, sys};
@@ -112,19 +111,7 @@ impl Root {
     /// Creates the directories and files of `chains`; the caller must be outside any root.
     pub(crate) fn grow(&self, chains: &[Chain]) -> Result<(), Error> {
         self.enter()?;
-        for chain in chains {
-            for dir in chain.dirs() {
-                fs::create_dir(OsStr::from_bytes(dir))
-                    .or_else(exists_is_fine)
-                    .map_err(grown)?;
-            }
-            let fd = sys::open(&chain.file, (O_RDWR | O_CREAT).bits(), 0o644);
-            if fd < 0 {
-                return Err(grown(io::Error::from_raw_os_error(-fd)));
-            }
-            sys::close(fd);
-        }
-        Ok(())
+        Kernel.grow(chains)
     }
 
     /// Removes everything below, by a fresh mount if it is a mount.
@@ -135,18 +122,6 @@ impl Root {
         self.dir = again.map_err(|e| Error::host("mount tmpfs anew", e))?;
         Ok(())
     }
-}
-
-fn exists_is_fine(why: io::Error) -> io::Result<()> {
-    if why.kind() == io::ErrorKind::AlreadyExists {
-        Ok(())
-    } else {
-        Err(why)
-    }
-}
-
-fn grown(why: io::Error) -> Error {
-    Error::host("create the tree on the host", why)
 }
 
 fn c_path(path: &Path) -> CString {

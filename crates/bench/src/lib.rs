@@ -8,6 +8,7 @@
 
 mod bars;
 mod cached;
+mod calls;
 mod chart;
 mod cmd;
 mod counts;

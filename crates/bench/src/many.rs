@@ -13,7 +13,6 @@ mod tasks;
 use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::host::Host;
-use crate::page::Page;
 use crate::row::{Peer, Row};
 use clock::{Clock, Times};
 
@@ -28,10 +27,6 @@ pub(crate) struct Options {
     /// Tasks with 64 descriptors each.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = at_least_one)]
     tasks: usize,
-}
-
-pub(crate) fn page() -> Page {
-    Page::new("Many descriptors", include_str!("pages/many.md"), "many")
 }
 
 /// The longest time that growth or scan may add to an operation.

@@ -8,25 +8,57 @@ use std::path::Path;
 use crate::row::{Row, write_table};
 use crate::sys;
 
+/// The arguments that write each page (before ` -- `, those of cargo), its title, and what is
+/// measured and how to read it.
+const PAGES: [(&str, &str, &str); 11] = [
+    ("walk", "Walks", include_str!("pages/walk.md")),
+    (
+        "failed-open",
+        "Opens that fail",
+        include_str!("pages/failed-open.md"),
+    ),
+    (
+        "same-file",
+        "The same file",
+        include_str!("pages/same-file.md"),
+    ),
+    (
+        "same-file --locks",
+        "Locks of files",
+        include_str!("pages/locks.md"),
+    ),
+    (
+        "create-existing",
+        "Create in many mounts",
+        include_str!("pages/create-existing.md"),
+    ),
+    (
+        "cached",
+        "Opens that must not wait",
+        include_str!("pages/cached.md"),
+    ),
+    ("shapes", "Shapes", include_str!("pages/shapes.md")),
+    ("fd", "Descriptors", include_str!("pages/fd.md")),
+    ("run", "Programs", include_str!("pages/run.md")),
+    ("many", "Many descriptors", include_str!("pages/many.md")),
+    (
+        "--features wasi -- wasi",
+        "Guests in process",
+        include_str!("pages/wasi.md"),
+    ),
+];
+
 /// The parts of a page besides its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
-    /// Its heading.
-    pub(crate) title: &'static str,
+    title: &'static str,
     /// What is measured and how to read it.
     pub(crate) about: String,
-    /// The arguments that write it; before ` -- ` options of cargo.
-    pub(crate) command: &'static str,
+    command: &'static str,
     /// Further text, made from the rows.
     pub(crate) more: fn(&[Row]) -> String,
     /// Whether the table has a row.
     pub(crate) shows: fn(&Row) -> bool,
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self::new("", "", "")
-    }
 }
 
 /// The load averages of the last one, five and fifteen minutes.
@@ -37,8 +69,10 @@ pub(crate) fn load() -> String {
 }
 
 impl Page {
-    /// A page with all rows in its table.
-    pub(crate) fn new(title: &'static str, about: &str, command: &'static str) -> Self {
+    /// The page of a command, with all rows in its table.
+    pub(crate) fn of(command: &str) -> Self {
+        let of = PAGES.iter().find(|(all, ..)| *all == command);
+        let &(command, title, about) = of.unwrap_or(&("", "", ""));
         Self {
             title,
             about: about.trim_end().to_owned(),
@@ -90,12 +124,12 @@ mod tests {
     #[test]
     fn page_has_command_and_rows() {
         let file = std::env::temp_dir().join(format!("openpath-page-{}", std::process::id()));
-        let page = Page::new("Title", "About.\n", "that");
+        let page = Page::of("shapes");
         let rows = [Row::count("a row", "ns", 7.0)];
         page.write(&file, "0.00 0.00 0.00", &rows).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         fs::remove_file(file).unwrap();
-        assert!(text.starts_with("# Title\n\nAbout.\n\n"));
-        assert!(text.contains("-- that\n") && text.contains("a row  7 ns"));
+        assert!(text.starts_with("# Shapes\n\nThe shapes of will-it-scale"));
+        assert!(text.contains("-- shapes\n") && text.contains("a row  7 ns"));
     }
 }

@@ -96,11 +96,12 @@ fn requests() -> String {
 
 impl Options {
     pub(crate) fn page(&self) -> Page {
-        let (about, requests) = (include_str!("pages/run.md").trim_end(), requests());
-        let shown = self
-            .picture
-            .shown("How many times the bare system's time each took");
-        Page::new("Programs", &format!("{about} {requests}{shown}"), "run")
+        let (mut page, shown) = (
+            Page::of("run"),
+            "How many times the bare system's time each took",
+        );
+        page.about += &format!(" {}{}", requests(), self.picture.shown(shown));
+        page
     }
 }
 

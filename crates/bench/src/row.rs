@@ -20,7 +20,7 @@ pub(crate) enum Verdict {
     Goal,
     /// The bar is reached.
     Ok,
-    /// The contract has it, and this run could not measure it.
+    /// The bar is missed.
     Short,
     /// The contract asks for it, and this run could not measure it.
     NotMeasured,
@@ -259,12 +259,8 @@ impl Row {
 }
 
 /// The rows that make a check fail.
-pub(crate) fn shortfalls(rows: &[Row], allow_missing: bool) -> Vec<&Row> {
-    let fails = |row: &&Row| match row.verdict {
-        Verdict::Short => true,
-        Verdict::NotMeasured => !allow_missing,
-        Verdict::Goal | Verdict::Ok | Verdict::Info => false,
-    };
+pub(crate) fn shortfalls(rows: &[Row]) -> Vec<&Row> {
+    let fails = |row: &&Row| matches!(row.verdict, Verdict::Short | Verdict::NotMeasured);
     rows.iter().filter(fails).collect()
 }
 

@@ -6,24 +6,27 @@
 //! the lock context found by a flag and by reading the field; the host beside it. With `--locks`,
 //! the cost of the lock check and of locks (`locked`).
 
+use std::ffi::CStr;
+
 use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 
+use crate::calls::{Calls, wrong_of};
 use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::Plan;
 use crate::host::Host;
-use crate::page::Page;
+use crate::ops::Op;
 use crate::row::Row;
-use crate::scene::{Action, Scene, Tables, Tree, over_one, threads_max};
+use crate::scene::{Scene, Tables, Tree, over_one, threads_max};
 use crate::threads::{Make, counts, ready};
 use crate::{locked, ours};
 
-const FILE: &std::ffi::CStr = c"/tmp/same-file.data";
-const FLAGS: [(&str, u32); 3] = [
-    ("O_RDONLY", O_RDONLY.bits()),
-    ("O_RDWR", O_RDWR.bits()),
-    ("O_CREAT|O_RDWR", O_CREAT.bits() | O_RDWR.bits()),
+const FILE: &CStr = c"/tmp/same-file.data";
+const FLAGS: [(&str, OFlags); 3] = [
+    ("O_RDONLY", O_RDONLY),
+    ("O_RDWR", O_RDWR),
+    ("O_CREAT|O_RDWR", O_CREAT.union(O_RDWR)),
 ];
 const FLOOR: &str = "same-file nothing shared, 2T over 1T";
 
@@ -34,20 +37,7 @@ pub(crate) struct Options {
     pub(crate) ask: Ask,
     /// Time the lock check of opens, by the offset of inodes, and locks themselves.
     #[arg(long)]
-    locks: bool,
-}
-
-impl Options {
-    pub(crate) fn page(&self) -> Page {
-        match self.locks {
-            true => locked::page(),
-            false => Page::new(
-                "The same file",
-                include_str!("pages/same-file.md"),
-                "same-file",
-            ),
-        }
-    }
+    pub(crate) locks: bool,
 }
 
 /// Runs every wanted row.
@@ -112,19 +102,17 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
 /// Opens and closes a file of a `Vfs` of its own.
 fn apart() -> Result<Make<'static>, Error> {
     let task = ours::task(&ours::instance()?)?;
-    let path = b"/same-file.data";
-    ours::touch(&task, path)?;
+    task.make_file(b"/same-file.data", b"")?;
+    let path = c"/same-file.data";
     Ok(ready(move |ops| {
-        let wrong =
-            |_: &u64| !ours::open_close(&task, path, OFlags::from_bits_retain(O_RDONLY.bits()));
-        (0..ops).filter(wrong).count() as u64
+        wrong_of(ops, || task.open_close(path, O_RDONLY))
     }))
 }
 
-fn scene((name, flags): (&str, u32), tables: Tables) -> Scene {
+fn scene((name, flags): (&str, OFlags), tables: Tables) -> Scene {
     Scene {
         name: format!("same-file {name}, {}", tables.name()),
-        action: Action::OpenClose(flags),
+        op: Op::Open(flags),
         tables,
         paths: vec![vec![FILE.to_owned()]; threads_max()],
     }

@@ -12,12 +12,12 @@ mod writers;
 
 use openpath_vfs::Task;
 
+use crate::calls::Calls;
 use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::harness::Plan;
 use crate::host::Host;
 use crate::ops::Op;
-use crate::page::Page;
 use crate::paths::{Ring, chains, rotation};
 use crate::row::Row;
 use crate::threads::ready;
@@ -31,12 +31,6 @@ pub(crate) struct Options {
     /// Dentries of the cold and the big trees.
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one)]
     dentries: usize,
-}
-
-const ABOUT: &str = "Walks by path against the host kernel: cached at several depths, and cold.";
-
-pub(crate) fn page() -> Page {
-    Page::new("Walks", ABOUT, "walk")
 }
 
 /// Runs every wanted row.
@@ -62,13 +56,13 @@ fn two_threads(ask: &Ask) -> Result<Vec<Row>, Error> {
     let tree = chains(1, DEPTH, SEED);
     let (vfs, apart) = (ours::instance()?, ours::instance()?);
     for vfs in [&vfs, &apart] {
-        ours::grow(&ours::task(vfs)?, &tree)?;
+        ours::task(vfs)?.grow(&tree)?;
     }
     let paths = rotation(&tree, false);
     let make = |task: Task, repeats: u64| {
         let mut ring = Ring::new(&paths, 0);
         ready(move |ops| {
-            let once = |_| Op::OpenClose.ours(&task, ops, &mut ring);
+            let once = |_| Op::OpenClose.burst(&task, ops, &mut ring);
             (0..repeats).map(once).sum()
         })
     };

@@ -53,12 +53,12 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn page(&self) -> Page {
-        let about = include_str!("pages/wasi.md").trim_end();
-        let shown = self
-            .picture
-            .shown("How many times what openpath takes each call took");
-        let command = "--features wasi -- wasi";
-        Page::new("Guests in process", &format!("{about}{shown}"), command)
+        let (mut page, shown) = (
+            Page::of("--features wasi -- wasi"),
+            "How many times what openpath takes each call took",
+        );
+        page.about += &self.picture.shown(shown);
+        page
     }
 }
 

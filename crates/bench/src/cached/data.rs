@@ -7,22 +7,22 @@
 //! R2. Before a window that is not cached, the file's pages are dropped, untimed. The window reads
 //!     every page at most once.
 
-use openpath_abi::OFlags;
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Instant;
 
+use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_NOATIME, O_RDONLY};
-use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_ring::{Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{Task, Vfs};
 
+use super::host_dir;
 use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::{Id, Plan};
 use crate::row::Row;
-use crate::{ours as instance, sys};
+use crate::{ours, sys};
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 32 << 10;
@@ -122,15 +122,7 @@ fn fill(path: &Path) -> std::io::Result<()> {
 
 /// The directory, with so many places in the kernel's ring.
 fn tree(dir: &Path, kernel_ring: u32) -> Result<Vfs, Error> {
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        kernel_ring,
-        ..HostOptions::default()
-    };
-    let tree = HostFs::open(dir, options).map_err(|e| Error::setup("open the directory", e))?;
-    Vfs::builder()
-        .build(tree)
-        .map_err(|e| Error::setup("build an instance", e))
+    ours::build(Vfs::builder(), host_dir(dir, kernel_ring)?)
 }
 
 impl Reader {
@@ -141,7 +133,7 @@ impl Reader {
     }
 
     fn call(vfs: &Vfs) -> Result<Self, Error> {
-        let task = instance::task(vfs)?;
+        let task = ours::task(vfs)?;
         Ok(Self {
             fd: Self::open(&task)?,
             method: Method::Call(Box::new(task)),
@@ -149,7 +141,7 @@ impl Reader {
     }
 
     fn ring(vfs: &Vfs, pool: &Pool, depth: usize) -> Result<Self, Error> {
-        let task = instance::task(vfs)?;
+        let task = ours::task(vfs)?;
         let fd = Self::open(&task)?;
         let ring = Ring::new(task, pool, RingOptions::default());
         let ring = ring.map_err(|e| Error::setup("make a ring", e))?;

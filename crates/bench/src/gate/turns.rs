@@ -18,7 +18,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Task, Vfs};
 
 use super::case::{Case, task};
@@ -125,7 +124,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let mut rng = Rng::new(options.seed);
     let _padding = padding(&mut rng);
     let secret = [rng.below(usize::MAX) as u64, options.seed];
-    let vfs = ours::keyed(MemFs::new(MemOptions::default()), secret)?;
+    let vfs = ours::keyed(ours::memory(), secret)?;
     let maker = ours::task(&vfs)?;
     let laid = lay(&maker, &pairs, &mut rng)?;
     let living: Result<Vec<Task>, Error> = (0..options.tasks).map(|_| ours::task(&vfs)).collect();

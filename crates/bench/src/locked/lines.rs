@@ -4,12 +4,13 @@
 //! Another thread builds the instance in an arena; then two tasks open and close the file in turns,
 //! and every access to the arena and to the instance's regions is logged.
 
-use openpath_abi::OFlags;
 use std::collections::BTreeSet;
 
 use openpath_abi::fcntl::O_RDONLY;
+use openpath_vfs::Task;
 
-use super::opens::{Laid, SETTINGS};
+use super::{Laid, SETTINGS};
+use crate::calls::Calls;
 use crate::cmd::Ask;
 use crate::create::sys::{Access, traced};
 use crate::error::Error;
@@ -44,9 +45,9 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
 }
 
 fn watch(laid: &Laid) -> Result<Lines, Error> {
-    let path = laid.any_path().to_vec();
+    let path = laid.any_path();
     let tasks = [ours::task(&laid.vfs)?, ours::task(&laid.vfs)?];
-    let once = |task| ours::open_close(task, &path, OFlags::from_bits_retain(O_RDONLY.bits()));
+    let once = |task: &Task| task.open_close(path, O_RDONLY);
     let mut wrong = 0;
     for task in tasks.iter().cycle().take(2 * HEAT) {
         wrong += usize::from(!once(task));

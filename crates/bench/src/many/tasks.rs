@@ -6,6 +6,7 @@ use openpath_vfs::{Fd, Task, Vfs};
 
 use super::clock::{Clock, Times};
 use super::latency;
+use crate::calls::Calls;
 use crate::error::Error;
 use crate::memory::Resident;
 use crate::ours;
@@ -45,10 +46,10 @@ struct Timed {
 pub(super) fn rows(count: usize, clock: &Clock) -> Result<Vec<Row>, Error> {
     let vfs = ours::instance()?;
     let maker = ours::task(&vfs)?;
-    ours::mkdir(&maker, b"/many")?;
+    maker.make_dir(b"/many")?;
     let files: Vec<Vec<u8>> = (0..EACH).map(|i| format!("/many/file{i}").into()).collect();
     for file in &files {
-        ours::touch(&maker, file)?;
+        maker.make_file(file, b"")?;
     }
     let mut timed = Timed {
         made: Pair::new(count),

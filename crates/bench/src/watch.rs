@@ -5,8 +5,8 @@
 //! arena, and the arena, the regions of the instance and the program's variables are watched. The
 //! task's own memory is not.
 
-use openpath_abi::OFlags;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::CString;
 
 use openpath_vfs::Vfs;
 
@@ -14,7 +14,8 @@ use super::scene::grow_ours;
 use super::sys::logged;
 use crate::error::Error;
 use crate::gate::sys::{Span, shared};
-use crate::scene::{Action, Scene, create_unlink};
+use crate::paths::Ring;
+use crate::scene::Scene;
 use crate::{gate, ours};
 
 /// Stores per operation, as the mean over one operation in each mount.
@@ -60,14 +61,13 @@ pub(super) fn count(
 fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
     let task = ours::task(vfs)?;
     let paths: Vec<_> = scene.paths.iter().flatten().collect();
-    let once = |path: &[u8]| match scene.action {
-        Action::CreateUnlink(flags) => create_unlink(&task, path, flags),
-        Action::OpenClose(flags) => ours::open_close(&task, path, OFlags::from_bits_retain(flags)),
-        Action::Stat | Action::Dup => false,
+    let once = |path: &CString| {
+        let mut ring = Ring::new(std::slice::from_ref(path), 0);
+        scene.op.burst(&task, 1, &mut ring)
     };
     let mut wrong = 0;
     for _ in 0..HEAT {
-        wrong += paths.iter().filter(|path| !once(path.to_bytes())).count();
+        wrong += paths.iter().map(|path| once(path)).sum::<u64>();
     }
     let spans = shared(gate::spans(vfs));
     let names = spans.clone();
@@ -75,7 +75,7 @@ fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
         let mut seen = Vec::with_capacity(ROUNDS * paths.len());
         for (mount, path) in (0..ROUNDS).flat_map(|_| paths.iter().enumerate()) {
             let first = log.count();
-            wrong += usize::from(!once(path.to_bytes()));
+            wrong += once(path);
             seen.push((mount, log.since(first)));
         }
         seen

@@ -18,11 +18,11 @@ use crate::cmd::Common;
 use crate::error::Error;
 use crate::gate::Plant;
 use crate::gate::case::Case;
-use crate::gate::sys::STORE_SEEN;
 use crate::memory;
 use crate::one::One;
 use crate::row::Row;
 use crate::sys::{self, Steps};
+use crate::watch::sys::STORE_SEEN;
 
 /// Rows beyond the contract: the count, its operations and their circumstances.
 const EXTRA: &[(&str, &[&str], &[&str])] = &[

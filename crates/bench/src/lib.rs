@@ -39,6 +39,7 @@ mod threads;
 mod walk;
 #[cfg(feature = "wasi")]
 mod wasi;
+mod watch;
 
 pub use cmd::main;
 

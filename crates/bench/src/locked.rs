@@ -5,15 +5,14 @@
 //!   a flag in ->i_opflags"). The inodes begin at each offset of a line, because the value of the
 //!   flag depends on it there. It runs with the flag and with the field read instead, on files
 //!   without a lock and on locked ones. Before that, the lines of memory that two tasks share are
-//!   counted, as an open reads and writes them (`lines`).
+//!   counted, as an open reads and writes them.
 //! * `locks`: a lock and its unlock, of one thread without contention, and of several that wait for
 //!   each other, beside the host kernel.
 
-mod lines;
 mod locks;
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 use openpath_abi::Flock;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
@@ -23,17 +22,49 @@ use openpath_vfs::{Task, Vfs};
 use crate::calls::{Calls, wrong_of};
 use crate::cmd::Ask;
 use crate::error::Error;
+use crate::gate;
 use crate::harness::Plan;
 use crate::ours;
 use crate::row::Row;
 use crate::scene::threads_max;
 use crate::threads::{Make, counts, ready};
+use crate::watch::observe;
+use crate::watch::sys::Kind;
 
 /// Runs every wanted row.
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
-    let mut rows = lines::rows(ask)?;
+    let mut rows = lines(ask)?;
     rows.extend(opens(ask)?);
     rows.extend(locks::rows(ask)?);
+    Ok(rows)
+}
+
+/// How often each task opens the file before shared lines are counted, and again during it.
+const OPENS: [usize; 2] = [8, 8];
+
+/// Counts the lines of memory that two tasks share when they open and close one file in turns. The
+/// instance is built by another thread in an arena.
+fn lines(ask: &Ask) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    for setting @ (flag, locked) in SETTINGS {
+        let of = if locked { "a locked file" } else { "a file" };
+        let by = if flag { "" } else { ", flag off" };
+        let names = ["read", "written"].map(|how| format!("opens of {of}{by}, lines {how}"));
+        if ask.wants_any(&names) {
+            let lines = gate::apart(
+                || Laid::new(setting),
+                |laid| {
+                    let tasks = [ours::task(&laid.vfs)?, ours::task(&laid.vfs)?];
+                    let path = laid.paths.values().next().map_or(c"", |path| path);
+                    let step = |task: usize| tasks[task].open_close(path, O_RDONLY);
+                    let seen = observe(&laid.vfs, Kind::Accesses, tasks.len(), OPENS, step)?;
+                    Ok(seen.shared_lines())
+                },
+            )?;
+            let counts = names.iter().zip(lines);
+            rows.extend(counts.map(|(name, count)| Row::count(name, "per op", count)));
+        }
+    }
     Ok(rows)
 }
 
@@ -81,11 +112,6 @@ impl Laid {
             paths,
             _holder: holder,
         })
-    }
-
-    /// Any one of the paths.
-    fn any_path(&self) -> &CStr {
-        self.paths.values().next().map_or(c"", |path| path)
     }
 
     fn makes(&self, at: usize) -> Result<Vec<Make<'_>>, Error> {

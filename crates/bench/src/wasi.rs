@@ -15,7 +15,6 @@
 mod calls;
 mod guests;
 mod inside;
-mod meeting;
 mod ours;
 mod peer;
 mod program;

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts the stores to shared memory of one operation, by address.
+//! Counts the accesses to shared memory of one operation, by address.
 //!
 //! Memory that existed before the measured task may be shared: another thread builds the tree in an
 //! arena, and the arena, the regions of the instance and the program's variables are watched. The
 //! task's own memory is not.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ffi::CString;
+pub(crate) mod sys;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use openpath_vfs::Vfs;
 
-use super::scene::grow_ours;
-use super::sys::logged;
 use crate::error::Error;
+use crate::gate;
 use crate::gate::sys::{Span, shared};
-use crate::paths::Ring;
-use crate::scene::Scene;
-use crate::{gate, ours};
+use sys::{Access, Kind, watched};
 
-/// Stores per operation, as the mean over one operation in each mount.
+const LINE: usize = 64;
+
+/// Stores per operation, as the mean over all operations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stores {
     /// To the root directory's entry.
-    pub(super) root: f64,
-    /// To lines that operations in other mounts store to as well.
+    pub(crate) root: f64,
+    /// To lines that operations of other groups store to as well.
     pub(crate) common: f64,
     /// All.
     pub(crate) all: f64,
@@ -31,102 +31,99 @@ pub(crate) struct Stores {
     pub(crate) places: Vec<(String, f64)>,
 }
 
-impl Stores {
-    /// The counts as text.
-    pub(super) fn words(&self) -> String {
-        let (root, common, all) = (self.root, self.common, self.all);
-        format!("stores: root {root:.1}, common {common:.1}, all {all:.1}")
-    }
+/// The accesses of operations, each with the number of its group: its mount or its task.
+pub(crate) struct Seen {
+    spans: Vec<Span>,
+    accesses: Vec<(usize, Vec<Access>)>,
 }
 
-/// How often every path is walked before the count, and again during it.
-const HEAT: usize = 4;
-const ROUNDS: usize = 2;
-const LINE: usize = 64;
-
-/// Counts what `scene` does on an instance made by `make`.
-pub(super) fn count(
-    scene: &Scene,
-    mounts: usize,
-    make: impl FnOnce() -> Result<Vfs, Error> + Send,
-) -> Result<Stores, Error> {
-    let build = || {
-        let vfs = make()?;
-        let maker = grow_ours(mounts, &vfs)?;
-        Ok((vfs, maker))
-    };
-    gate::apart(build, |(vfs, _maker)| watch(scene, &vfs))
-}
-
-fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
-    let task = ours::task(vfs)?;
-    let paths: Vec<_> = scene.paths.iter().flatten().collect();
-    let once = |path: &CString| {
-        let mut ring = Ring::new(std::slice::from_ref(path), 0);
-        scene.op.burst(&task, 1, &mut ring)
-    };
-    let mut wrong = 0;
-    for _ in 0..HEAT {
-        wrong += paths.iter().map(|path| once(path)).sum::<u64>();
+/// Runs the operation of each of `groups` in turn, `heat` times unwatched and `rounds` times
+/// watched. `step` returns whether its result was right.
+pub(crate) fn observe(
+    vfs: &Vfs,
+    kind: Kind,
+    groups: usize,
+    [heat, rounds]: [usize; 2],
+    mut step: impl FnMut(usize) -> bool,
+) -> Result<Seen, Error> {
+    let mut wrong = (0..heat * groups).filter(|i| !step(i % groups)).count();
+    let mut spans = shared(gate::spans(vfs));
+    if kind == Kind::Accesses {
+        // The memory that the handlers read stays open.
+        spans.retain(|span| span.name != "variables");
     }
-    let spans = shared(gate::spans(vfs));
-    let names = spans.clone();
-    let seen = logged(spans, |log| {
-        let mut seen = Vec::with_capacity(ROUNDS * paths.len());
-        for (mount, path) in (0..ROUNDS).flat_map(|_| paths.iter().enumerate()) {
+    let accesses = watched(spans.clone(), kind, |log| {
+        let mut seen = Vec::with_capacity(rounds * groups);
+        for group in (0..rounds * groups).map(|i| i % groups) {
             let first = log.count();
-            wrong += once(path);
-            seen.push((mount, log.since(first)));
+            wrong += usize::from(!step(group));
+            seen.push((group, log.accesses(first)));
         }
         seen
     });
-    let seen = seen.map_err(|e| Error::host("watch the shared memory", e))?;
-    if wrong != 0 {
-        return Err(Error::Wrong(format!("{}: {wrong} operations", scene.name)));
+    let accesses = accesses.map_err(|e| Error::host("watch the shared memory", e))?;
+    match wrong {
+        0 => Ok(Seen { spans, accesses }),
+        _ => Err(Error::Wrong(format!("{wrong} watched operations"))),
     }
-    let root = task.root_spans();
-    let is_root = |at| {
-        let inside = |&(start, bytes): &(usize, usize)| (start..start + bytes).contains(&at);
-        root.iter().any(inside)
-    };
-    Ok(sum(&seen, is_root, |at| name_of(&names, at)))
 }
 
-/// The name of the memory at an address.
-pub(crate) fn name_of(spans: &[Span], at: usize) -> &str {
-    let span = spans.iter().find(|span| span.place(at).is_some());
-    span.map_or("", |span| &span.name)
-}
-
-/// Sums stores by the mount, or other group, that made them.
-pub(crate) fn sum<'n>(
-    seen: &[(usize, Vec<usize>)],
-    is_root: impl Fn(usize) -> bool,
-    name: impl Fn(usize) -> &'n str,
-) -> Stores {
-    // The only mount with operations that store to a line; none if there are several.
-    let mut owner: HashMap<usize, Option<usize>> = HashMap::new();
-    for (mount, stores) in seen {
-        for at in stores {
-            let line = owner.entry(at / LINE).or_insert(Some(*mount));
-            *line = line.filter(|known| known == mount);
+impl Seen {
+    /// Sums stores by group; `root` is the memory of the root directory's entry.
+    pub(crate) fn stores(&self, root: &[(usize, usize)]) -> Stores {
+        // The only group with operations that store to a line; none if there are several.
+        let mut owner: HashMap<usize, Option<usize>> = HashMap::new();
+        for (group, stores) in &self.accesses {
+            for Access { at, .. } in stores {
+                let line = owner.entry(at / LINE).or_insert(Some(*group));
+                *line = line.filter(|known| known == group);
+            }
+        }
+        let all = || {
+            self.accesses
+                .iter()
+                .flat_map(|(_, all)| all.iter().map(|one| one.at))
+        };
+        let common = || all().filter(|at| owner[&(at / LINE)].is_none());
+        let is_root = |at: &usize| {
+            let inside = |&(start, bytes): &(usize, usize)| (start..start + bytes).contains(at);
+            root.iter().any(inside)
+        };
+        let each = |count: usize| count as f64 / self.accesses.len().max(1) as f64;
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        for at in common() {
+            let span = self.spans.iter().find(|span| span.place(at).is_some());
+            *places
+                .entry(span.map_or("", |span| &span.name))
+                .or_default() += 1;
+        }
+        let mut places: Vec<(&str, usize)> = places.into_iter().collect();
+        places.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        let place = |(name, count): (&str, usize)| (name.to_owned(), each(count));
+        Stores {
+            root: each(all().filter(is_root).count()),
+            common: each(common().count()),
+            all: each(all().count()),
+            places: places.into_iter().map(place).collect(),
         }
     }
-    let all = || seen.iter().flat_map(|(_, stores)| stores);
-    let common = || all().filter(|&at| owner[&(at / LINE)].is_none());
-    let each = |count: usize| count as f64 / seen.len().max(1) as f64;
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for &at in common() {
-        *places.entry(name(at)).or_default() += 1;
-    }
-    let mut places: Vec<(&str, usize)> = places.into_iter().collect();
-    places.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    let place = |(name, count): (&str, usize)| (name.to_owned(), each(count));
-    Stores {
-        root: each(all().filter(|&&at| is_root(at)).count()),
-        common: each(common().count()),
-        all: each(all().count()),
-        places: places.into_iter().map(place).collect(),
+
+    /// Lines that both of two groups access, read and written, in one operation.
+    pub(crate) fn shared_lines(&self) -> [f64; 2] {
+        let touched = |group: usize| -> BTreeSet<usize> {
+            let own = self.accesses.iter().filter(|(of, _)| *of == group);
+            own.flat_map(|(_, all)| all.iter().map(|one| one.at / LINE))
+                .collect()
+        };
+        let met: BTreeSet<usize> = touched(0).intersection(&touched(1)).copied().collect();
+        [false, true].map(|store| {
+            let lines = self.accesses.iter().map(|(_, all)| {
+                let of = all.iter().filter(|one| one.store == store);
+                let of: BTreeSet<usize> = of.map(|one| one.at / LINE).collect();
+                of.intersection(&met).count()
+            });
+            lines.sum::<usize>() as f64 / self.accesses.len().max(1) as f64
+        })
     }
 }
 
@@ -134,14 +131,38 @@ pub(crate) fn sum<'n>(
 mod tests {
     use super::*;
 
+    fn seen(accesses: Vec<(usize, Vec<Access>)>) -> Seen {
+        let spans = vec![Span::new("low", 0, 64), Span::new("high", 64, 10_000)];
+        Seen { spans, accesses }
+    }
+
+    fn access(at: usize, store: bool) -> Access {
+        Access { at, store }
+    }
+
     #[test]
     fn line_of_two_mounts_is_common() {
-        let seen = vec![(0, vec![0, 8, 640]), (1, vec![16]), (0, vec![640, 704])];
-        let name = |at| if at < 64 { "low" } else { "high" };
-        let stores = sum(&seen, |at| at == 8, name);
+        let stores = |all: &[usize]| all.iter().map(|&at| access(at, true)).collect();
+        let seen = seen(vec![
+            (0, stores(&[0, 8, 640])),
+            (1, stores(&[16])),
+            (0, stores(&[640, 704])),
+        ]);
+        let stores = seen.stores(&[(8, 8)]);
         let third = |n: f64| n / 3.0;
         assert_eq!(stores.root, third(1.0));
         assert_eq!((stores.common, stores.all), (third(3.0), third(6.0)));
         assert_eq!(stores.places, [("low".to_owned(), third(3.0))]);
+    }
+
+    #[test]
+    fn shared_lines_are_counted_by_kind_of_access() {
+        let (read, written) = (|at| access(at, false), |at| access(at, true));
+        // Line 0 twice; line 1 by both, read by one and written by the other; line 9 by one alone.
+        let one = (0, vec![read(0), read(8), read(64), written(9 * 64)]);
+        let other = (1, vec![read(0), written(64), written(72)]);
+        assert_eq!(seen(vec![one.clone(), other]).shared_lines(), [1.5, 0.5]);
+        assert_eq!(seen(vec![one]).shared_lines()[0], 0.0, "no other task");
+        assert_eq!(seen(vec![]).shared_lines()[1], 0.0);
     }
 }

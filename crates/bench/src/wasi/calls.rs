@@ -7,6 +7,7 @@ use super::inside::{Loop, Side, module};
 use super::peer::{self, Blocking};
 use super::tree::Tree;
 use super::{Options, ours, scratch};
+use crate::calls::Kernel;
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::row::Row;
@@ -50,7 +51,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         return Ok(Vec::new());
     }
     let scratch = scratch(&options.folder)?;
-    tree.lay(scratch.path())?;
+    tree.grow(&Kernel, scratch.path())?;
     let module = module(&Engine::default())?;
     let dir = scratch.path();
     let mut ours = ours::in_memory(&module, &tree)?;

@@ -9,23 +9,27 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
-use openpath_mem::{MemFs, MemOptions};
+use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_overlay::{OverlayFs, OverlayOptions};
-use openpath_vfs::{Cred, SuperBlock, TenantLimits, Vfs};
+use openpath_vfs::{SuperBlock, TenantLimits, Vfs};
 use openpath_wasi::{Guest, OpenpathWasi};
 use wasmtime::{Config, Engine, Linker, Module, Store};
 
 use super::peer::{self, Blocking};
-use super::{Options, engine, meeting, ours, scratch};
+use super::{Options, engine, ours, scratch};
+use crate::calls::{Calls, Kernel};
 use crate::cmd::tell;
 use crate::error::Error;
+use crate::gate;
 use crate::memory::Resident;
+use crate::ours::{memory, over, task};
 use crate::row::{Peer, Row};
+use crate::watch::observe;
+use crate::watch::sys::Kind;
 
 /// The tree that a guest writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+enum Shape {
     /// A directory of its own.
     Directory,
     /// An overlay over the image.
@@ -33,10 +37,10 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 2] = [Self::Directory, Self::Overlay];
+    const ALL: [Self; 2] = [Self::Directory, Self::Overlay];
 
     /// The beginning of its row names.
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Directory => "wasi guests, directory each",
             Self::Overlay => "wasi guests, overlay each",
@@ -48,7 +52,7 @@ impl Shape {
 const DIRS: usize = 10;
 const FILES: usize = 100;
 /// The file that every guest uses.
-pub(super) const FILE: &[u8] = b"dir-3/file-14";
+const FILE: &[u8] = b"dir-3/file-14";
 /// The limits of a guest.
 const BUDGET: TenantLimits = TenantLimits {
     positive_max: 4096,
@@ -73,8 +77,8 @@ const TEXT: &str = r#"(module
     (call $fd_close (i32.load (i32.const 0)))))"#;
 
 /// The image, and the instance that it is mounted in.
-pub(super) struct Image {
-    pub(super) vfs: Vfs,
+struct Image {
+    vfs: Vfs,
     image: Arc<SuperBlock>,
 }
 
@@ -83,36 +87,31 @@ fn failed(errno: openpath_abi::Errno) -> Error {
 }
 
 impl Image {
-    pub(super) fn new() -> Result<Self, Error> {
-        let image = MemFs::new(MemOptions::default());
+    fn new() -> Result<Self, Error> {
+        let image = memory();
         {
-            let task = crate::ours::task(&crate::ours::over(image.clone())?)?;
-            for dir in ["/private", "/overlay"] {
-                crate::ours::mkdir(&task, dir.as_bytes())?;
-            }
+            let task = task(&over(image.clone())?)?;
+            task.make_dir(b"/private")?;
+            task.make_dir(b"/overlay")?;
             for d in 0..DIRS {
-                crate::ours::mkdir(&task, format!("/dir-{d}").as_bytes())?;
+                task.make_dir(format!("/dir-{d}").as_bytes())?;
                 for n in 0..FILES {
                     let path = format!("/dir-{d}/file-{n}");
-                    let flags = O_WRONLY | O_CREAT;
-                    let fd = task.openat(AT_FDCWD, path.as_bytes(), flags, 0o644);
-                    let fd = fd.map_err(failed)?;
-                    task.write(fd, path.as_bytes()).map_err(failed)?;
-                    task.close(fd).map_err(failed)?;
+                    task.make_file(path.as_bytes(), path.as_bytes())?;
                 }
             }
         }
-        let vfs = crate::ours::over(image.clone())?;
+        let vfs = over(image.clone())?;
         Ok(Self { vfs, image })
     }
 
     /// A guest that has used its file.
-    pub(super) fn guest(&self, shape: Shape) -> Result<Guest, Error> {
-        let task = self.vfs.task(Cred::root()).map_err(failed)?;
+    fn guest(&self, shape: Shape) -> Result<Guest, Error> {
+        let task = task(&self.vfs)?;
         task.set_tenant(&self.vfs.tenant(BUDGET))
             .expect("a tenant of this Vfs");
         task.set_rlimit_nofile(DESCRIPTORS);
-        let private = MemFs::new(MemOptions::default());
+        let private = memory();
         let builder = OpenpathWasi::builder().task(task);
         let builder = match shape {
             Shape::Directory => builder.mount("/private", private).preopen("/", "/"),
@@ -133,7 +132,7 @@ impl Image {
 }
 
 /// Opens and closes the file as the guest's calls do.
-pub(super) fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
+fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
     let task = guest.task();
     let root: &[u8] = match shape {
         Shape::Directory => b"/",
@@ -209,6 +208,33 @@ fn start<T: 'static>(
     })
 }
 
+/// How often each of two guests opens its file before stores are counted, and again during it; how
+/// many guests the image has then.
+const OPENS: [usize; 2] = [8, 16];
+const GUESTS: usize = 16;
+
+/// Counts the stores to lines that two guests both store to while they open one file of the image.
+fn common_stores(shape: Shape) -> Result<Row, Error> {
+    let build = || {
+        let image = Image::new()?;
+        let guests = (0..GUESTS).map(|_| image.guest(shape));
+        let guests = guests.collect::<Result<Vec<_>, _>>()?;
+        Ok((image, guests))
+    };
+    let stores = gate::apart(build, |(image, guests)| {
+        let pair = [&guests[GUESTS / 2 - 1], &guests[GUESTS / 2]];
+        let step = |guest: usize| use_file(pair[guest], shape).is_ok();
+        let seen = observe(&image.vfs, Kind::Stores, pair.len(), OPENS, step)?;
+        Ok(seen.stores(&[]))
+    })?;
+    let mut note = format!("{:.1} stores in all", stores.all);
+    for (name, count) in &stores.places {
+        note.push_str(&format!("; {name} {count:.1}"));
+    }
+    let name = format!("{}, {STORES}", shape.name());
+    Ok(Row::count(&name, "", stores.common).with_note(&note))
+}
+
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let count = options.guests;
     let mut shapes = Shape::ALL.to_vec();
@@ -216,7 +242,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for &shape in shapes.iter().filter(|shape| wants(shape, STORES)) {
         tell(&format!("{}, {STORES}", shape.name()));
-        rows.push(meeting::row(shape)?);
+        rows.push(common_stores(shape)?);
     }
     shapes.retain(|shape| OF_MANY.iter().any(|end| wants(shape, end)));
     if shapes.is_empty() {
@@ -237,10 +263,9 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let of = Engine::new(&config).map_err(engine("start the engine"))?;
     let module = Module::new(&of, TEXT).map_err(engine("compile the guest"))?;
     let scratch = scratch(&options.folder)?;
-    let dir = scratch.path().join("dir-3");
-    let laid =
-        std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join("file-14"), "x"));
-    laid.map_err(|why| Error::host("create the tree on the host", why))?;
+    let dir = scratch.path().join("dir-3").into_os_string();
+    Kernel.make_dir(dir.as_encoded_bytes())?;
+    Kernel.make_file(&[dir.as_encoded_bytes(), b"/file-14"].concat(), b"x")?;
     let peers = (0..count).map(|_| peer::context(Blocking::InPlace, scratch.path()));
     let peer = start(&peer::linker(&of)?, &module, peers, &memory)?;
     for one in made {

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use openpath_host::{HostFs, HostOptions};
-use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{SuperBlock, Vfs};
 use openpath_wasi::{Guest, OpenpathWasi, p1};
 use wasmtime::{Engine, Linker, Module};
@@ -37,8 +36,8 @@ pub(super) fn guest(vfs: &Vfs) -> Result<Guest, Error> {
 
 /// A guest with files in memory.
 pub(super) fn in_memory(module: &Module, tree: &Tree) -> Result<Inside<Guest>, Error> {
-    let root = MemFs::new(MemOptions::default());
-    tree.grow(&ours::task(&ours::over(root.clone())?)?)?;
+    let root = ours::memory();
+    tree.grow(&ours::task(&ours::over(root.clone())?)?, "/".as_ref())?;
     over(root, module, tree)
 }
 

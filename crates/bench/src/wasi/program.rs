@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
-use openpath_mem::{MemFs, MemOptions};
 use wasmtime::{Engine, Linker, Module};
 
 use super::inside::{Inside, Loop, Side, module};
 use super::peer::{self, Blocking};
 use super::tree::Tree;
 use super::{Options, ours, scratch};
+use crate::calls::Kernel;
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::row::Row;
@@ -59,12 +59,11 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     }
     let tree = Tree::new();
     let scratch = scratch(&options.folder)?;
-    tree.lay(scratch.path())?;
+    tree.grow(&Kernel, scratch.path())?;
     let dir: &Path = scratch.path();
     let module = &module(&Engine::default())?;
-    let root = MemFs::new(MemOptions::default());
-    let vfs = crate::ours::over(root)?;
-    tree.grow(&crate::ours::task(&vfs)?)?;
+    let vfs = crate::ours::instance()?;
+    tree.grow(&crate::ours::task(&vfs)?, "/".as_ref())?;
     let tree = &tree;
     let mine = Host {
         linker: ours::linker(module.engine())?,

@@ -8,9 +8,8 @@
 //! * shared stores: the operations run while the shared memory is read-only;
 //! * memory: by the growth of the resident set ([`memory`]).
 
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use crate::PATHS;
 use crate::bars;
@@ -20,81 +19,32 @@ use crate::gate::Plant;
 use crate::gate::case::Case;
 use crate::memory;
 use crate::one::One;
+use crate::process;
 use crate::row::Row;
 use crate::sys::{self, Steps};
 use crate::watch::sys::STORE_SEEN;
 
 /// Rows beyond the contract: the count, its operations and their circumstances.
-const EXTRA: &[(&str, &[&str], &[&str])] = &[
-    (
-        "allocations",
-        WARM,
-        &["d1", "d16", "symlink d5", "mount d5"],
-    ),
-    ("allocations", &["denied-open"], &["d5"]),
-    ("allocations", &["open-close"], &["shared-table d1"]),
-    ("instructions", &["failed-open", "open-close"], &["d5"]),
-    (
-        "instructions",
-        &["open-close"],
-        &["shared-table d1", "shared-table d16"],
-    ),
-    ("instructions", &["dup-close"], &["d1", "shared-table d1"]),
-    (
-        "instructions",
-        &["creat-existing", "creat-read-only"],
-        &["d1"],
-    ),
-    ("instructions", &["stat"], &["d1", "d5", "d16"]),
-    (
-        "instructions",
-        &["failed-open", "open-close"],
-        &["mounts d2", "mounts d5", "nested d2"],
-    ),
-    ("locked", WARM, &["d1"]),
-    ("locked", &["open-close"], &["d16", "shared-table d1"]),
-    ("locked", &["dup-close"], &["shared-table d1"]),
-    (
-        "shared-stores",
-        &["open-close", "dup-close"],
-        &["shared-table d1"],
-    ),
-    (
-        "shared-stores",
-        &["open-close", "stat", "dup-close"],
-        &["root d2"],
-    ),
-    (
-        "shared-stores",
-        WARM,
-        &[
-            "d1",
-            "d16",
-            "symlink d5",
-            "dirlink d5",
-            "dotdot d5",
-            "mount d5",
-            "mounts d5",
-            "nested d5",
-            "mount-up d5",
-            "relative-mount d5",
-            "namespace d5",
-            "barred d5",
-            "user d5",
-        ],
-    ),
-];
+const EXTRA: &str = "\
+allocations | WARM | d1, d16, symlink d5, mount d5
+allocations | denied-open | d5
+allocations | open-close | shared-table d1
+instructions | failed-open, open-close | d5
+instructions | open-close | shared-table d1, shared-table d16
+instructions | dup-close | d1, shared-table d1
+instructions | creat-existing, creat-read-only | d1
+instructions | stat | d1, d5, d16
+instructions | failed-open, open-close | mounts d2, mounts d5, nested d2
+locked | WARM | d1
+locked | open-close | d16, shared-table d1
+locked | dup-close | shared-table d1
+shared-stores | open-close, dup-close | shared-table d1
+shared-stores | open-close, stat, dup-close | root d2
+shared-stores | WARM | d1, d16, symlink d5, dirlink d5, dotdot d5, mount d5, mounts d5, nested d5, \
+mount-up d5, relative-mount d5, namespace d5, barred d5, user d5";
 /// The operations that must be free once everything is cached.
-const WARM: &[&str] = &[
-    "failed-open",
-    "open-close",
-    "creat-existing",
-    "creat-read-only",
-    "stat",
-    "lstat",
-    "statx",
-    "dup-close",
-];
+const WARM: &str = "failed-open, open-close, creat-existing, creat-read-only, stat, lstat, statx, \
+    dup-close";
 const CALLGRIND_OPS: u64 = 50 * PATHS as u64;
 const STEP_OPS: u64 = 16;
 const SEALED_OPS: u64 = 100_000;
@@ -117,10 +67,12 @@ pub(crate) fn run(options: &Common) -> Result<Vec<Row>, Error> {
 /// Every row: the contract's, then the others.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = bars::COUNTS.iter().map(|bar| bar.name.to_owned()).collect();
-    for (what, ops, how) in EXTRA {
+    for line in EXTRA.replace("WARM", WARM).lines() {
+        let mut parts = line.split(" | ");
+        let [what, ops, hows] = [(); 3].map(|()| parts.next().unwrap_or_default());
         for (op, how) in ops
-            .iter()
-            .flat_map(|op| how.iter().map(move |how| (op, how)))
+            .split(", ")
+            .flat_map(|op| hows.split(", ").map(move |how| (op, how)))
         {
             let name = format!("{what} {op} {how}");
             if !names.contains(&name) {
@@ -171,11 +123,9 @@ fn allocations(run: &Run, name: &str, case: Case) -> Result<Row, Error> {
     Ok(Row::count(name, "per op", count as f64 / ops as f64))
 }
 
-/// The arguments that run `ops` operations in a process of its own.
+/// The arguments with which this program runs `ops` operations in a process of its own.
 fn one(run: &Run, case: &str, ops: u64) -> Vec<String> {
-    let mut line = vec![run.exe.display().to_string()];
-    line.extend(["one", case].map(str::to_owned));
-    line.push(format!("--ops={ops}"));
+    let mut line = vec!["one".to_owned(), case.to_owned(), format!("--ops={ops}")];
     line.extend(run.plant.map(|plant| format!("--plant={plant}")));
     line
 }
@@ -184,15 +134,13 @@ fn instructions(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     let collect = |ops| -> Result<Option<u64>, Error> {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-        match command.args(one(run, case, ops)).output() {
+        match process::run(command.arg(&run.exe).args(one(run, case, ops))) {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(Error::setup("run valgrind", why)),
-            Ok(out) => {
-                let text = String::from_utf8_lossy(&out.stderr).into_owned();
-                let total = collected(&text).filter(|_| out.status.success());
-                total
-                    .map(Some)
-                    .ok_or_else(|| Error::Setup(format!("valgrind {name}: {text}")))
+            Err(why) => Err(Error::setup(name, why)),
+            Ok([_, report]) => {
+                let total = collected(&report);
+                let none = || Error::Setup(format!("{name}: {report}"));
+                total.map(Some).ok_or_else(none)
             }
         }
     };
@@ -219,7 +167,10 @@ fn collected(report: &str) -> Option<u64> {
 /// The steps of `STEP_OPS` operations, without those of the marks.
 fn steps(run: &Run, case: &str) -> Result<Steps, Error> {
     let step = |ops| {
-        let mut child = spawn(run, case, ops, &["--how=traced"])?;
+        let mut command = Command::new(&run.exe);
+        command.args(one(run, case, ops)).arg("--how=traced");
+        let child = command.spawn();
+        let mut child = child.map_err(|e| Error::setup("start this program again", e))?;
         let steps = sys::step_between_marks(&child);
         if steps.is_err() {
             let _ = child.kill();
@@ -242,28 +193,20 @@ fn steps(run: &Run, case: &str) -> Result<Steps, Error> {
     })
 }
 
-fn spawn(run: &Run, case: &str, ops: u64, args: &[&str]) -> Result<Child, Error> {
-    let line = one(run, case, ops);
-    let mut command = Command::new(&run.exe);
-    command.args(&line[1..]).args(args).stderr(Stdio::piped());
-    command
-        .spawn()
-        .map_err(|e| Error::setup("start this program again", e))
-}
-
 fn shared_stores(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
-    let mut child = spawn(run, case, SEALED_OPS, &["--how=sealed"])?;
-    let mut text = String::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        let _ = stderr.read_to_string(&mut text);
-    }
-    let status = child
-        .wait()
-        .map_err(|e| Error::setup("await the sealed process", e))?;
-    match status.code() {
+    let mut command = Command::new(&run.exe);
+    command.args(one(run, case, SEALED_OPS)).arg("--how=sealed");
+    let done = command.output();
+    let done = done.map_err(|e| Error::setup("start this program again", e))?;
+    let text = String::from_utf8_lossy(&done.stderr);
+    match done.status.code() {
         Some(0) => Ok(Row::count(name, "seen", 0.0)),
         Some(STORE_SEEN) => Ok(Row::count(name, "seen", 1.0).with_note(&first_store(&text))),
-        _ => Err(Error::Setup(format!("{name}: {status}: {}", text.trim()))),
+        _ => Err(Error::Setup(format!(
+            "{name}: {}: {}",
+            done.status,
+            text.trim()
+        ))),
     }
 }
 

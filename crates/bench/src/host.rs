@@ -17,7 +17,7 @@ use std::process::Command;
 use crate::calls::{Calls, Kernel};
 use crate::error::Error;
 use crate::paths::Chain;
-use crate::{harness, sys};
+use crate::{harness, process, sys};
 
 /// The host file systems of one run. Dropping it restores the process's own mount namespace and
 /// root directory, as far as possible.
@@ -140,23 +140,15 @@ fn find_ext4(base: &Path) -> Result<Root, String> {
             }
         }
     }
-    let image = base.join("tmpfs/ext4.img");
-    let dir = base.join("ext4");
-    let made = File::create(&image).and_then(|f| f.set_len(256 << 20));
-    made.and_then(|()| fs::create_dir_all(&dir))
-        .map_err(|e| format!("no ext4: {e}"))?;
-    let mut format = Command::new("mkfs.ext4");
-    format.arg("-qF").arg(&image);
-    let mut mount = Command::new("mount");
-    mount.arg("-o").arg("loop").arg(&image).arg(&dir);
-    for step in [&mut format, &mut mount] {
-        if !step.output().is_ok_and(|out| out.status.success()) {
-            let tool = step.get_program().to_string_lossy();
-            return Err(format!(
-                "no writable ext4 here, and {tool} did not make one"
-            ));
-        }
-    }
+    let (image, dir) = (base.join("tmpfs/ext4.img"), base.join("ext4"));
+    let make = || {
+        File::create(&image)?.set_len(256 << 20)?;
+        fs::create_dir_all(&dir)?;
+        process::run(Command::new("mkfs.ext4").arg("-qF").arg(&image))?;
+        let mut mount = Command::new("mount");
+        process::run(mount.arg("-o").arg("loop").args([&image, &dir]))
+    };
+    make().map_err(|e| format!("no writable ext4 here, and none was made: {e}"))?;
     Root::open(dir, true).map_err(|e| e.to_string())
 }
 

@@ -27,6 +27,7 @@ mod ops;
 mod ours;
 mod page;
 mod paths;
+mod process;
 mod programs;
 mod row;
 mod same;

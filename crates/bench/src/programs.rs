@@ -40,9 +40,6 @@ pub(crate) struct Options {
     /// How many rounds to run; the first is not counted.
     #[arg(long, default_value_t = 12, value_name = "N", value_parser = at_least_one)]
     rounds: usize,
-    /// Compile this C project instead of a generated one.
-    #[arg(long, value_name = "DIR")]
-    project: Option<PathBuf>,
     /// Make the files in this folder of a disk.
     #[arg(long, default_value = "/var/tmp", value_name = "DIR")]
     folder: PathBuf,
@@ -121,13 +118,13 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
         loads.retain(|load| options.common.wants(&load.name));
     }
     let (mut sides, mut missing) = (Vec::new(), Vec::new());
-    for kind in Kind::ALL {
+    for (kind, _) in Kind::ALL {
         match Environment::enter(kind, &programs, &scene) {
             Ok(place) => sides.push(Side {
                 place,
                 times: vec![Vec::new(); loads.len()],
             }),
-            Err(why) if kind.is_needed() => return Err(why),
+            Err(why) if matches!(kind, Kind::Disk | Kind::Run) => return Err(why),
             Err(why) => missing.push((kind, why.to_string())),
         }
     }

@@ -14,7 +14,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::harness::{Burst, Timed, WINDOW_NS, timed};
+use crate::harness::{Burst, Timed, WINDOW_NS, fit, timed};
 use crate::sys;
 
 /// From the order to the start time: all threads must be awake by then.
@@ -22,6 +22,8 @@ const LEAD: Duration = Duration::from_micros(150);
 const LATE: Duration = Duration::from_micros(3);
 /// Operations before each window, untimed.
 const WARM_OPS: u64 = 128;
+/// Bursts are multiples of this many operations.
+const OPS_MIN: u64 = 64;
 /// The shortest burst: the starts differ by a fraction of a microsecond.
 const BURST_NS: u64 = 2 * WINDOW_NS;
 
@@ -153,44 +155,33 @@ fn work(
     orders: &Receiver<Order>,
     answers: &Sender<Result<Answer, Error>>,
 ) {
+    let mut run = |ops| match burst(ops) {
+        0 => Ok(()),
+        wrong => Err(Error::Wrong(format!("{label}: {wrong} operations"))),
+    };
     for order in orders {
-        let (answer, wrong) = match order {
-            Order::Size => size(&mut burst),
-            Order::Warm(ops) => (Answer::Warmed, burst(ops)),
+        let answer = match order {
+            Order::Size => {
+                let once = |ops| {
+                    let (timed, done) = timed(|| run(ops));
+                    done.map(|()| timed.wall_ns)
+                };
+                fit(OPS_MIN, BURST_NS, once).map(Answer::Sized)
+            }
+            Order::Warm(ops) => run(ops).map(|()| Answer::Warmed),
             Order::Go { start, ops } => {
                 while Instant::now() < start {
                     std::hint::spin_loop();
                 }
                 let late = start.elapsed() > LATE;
-                let (timed, wrong) = timed(|| burst(ops));
+                let (timed, done) = timed(|| run(ops));
                 let end = Instant::now();
-                (Answer::Done { timed, end, late }, wrong)
+                done.map(|()| Answer::Done { timed, end, late })
             }
-        };
-        let answer = match wrong {
-            0 => Ok(answer),
-            _ => Err(Error::Wrong(format!("{label}: {wrong} operations"))),
         };
         if answers.send(answer).is_err() {
             return;
         }
-    }
-}
-
-/// How many operations a burst needs, and how many were wrong meanwhile.
-fn size(burst: &mut Burst<'_>) -> (Answer, u64) {
-    let (mut ops, mut wrong) = (64, 0);
-    loop {
-        let mut wall_ns = u64::MAX;
-        for _ in 0..3 {
-            let (timed, missed) = timed(|| burst(ops));
-            wrong += missed;
-            wall_ns = wall_ns.min(timed.wall_ns.max(1));
-        }
-        if wall_ns >= BURST_NS / 4 || wrong > 0 {
-            return (Answer::Sized((ops * BURST_NS / wall_ns).max(64)), wrong);
-        }
-        ops *= 2;
     }
 }
 

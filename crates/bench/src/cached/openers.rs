@@ -3,7 +3,7 @@
 //!
 //! Most of them hand work to other threads, so the processor clock cannot tell a disturbed window
 //! from one that waited as it must. So wall time is measured, and the median of many short windows
-//! counts. The names of a window are made before it, untimed; it lasts [`WINDOW_NS`] or more.
+//! counts. The names of a window are made before it, untimed; it lasts about [`WINDOW_NS`].
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,9 +22,9 @@ use super::mix::{Mix, Name};
 use super::sys::KernelRing;
 use crate::calls::{Calls, Kernel};
 use crate::error::Error;
-use crate::harness::{Id, Plan};
+use crate::harness::{Id, Plan, fit};
 
-/// The shortest window.
+/// How long a window should take.
 const WINDOW_NS: u64 = 2_000_000;
 /// Windows are multiples of this many opens: every batch is full.
 const STEP: u64 = 32;
@@ -94,22 +94,10 @@ pub(super) fn add<'a>(
     plan.own(&label, move || {
         let ops = match ops {
             Some(ops) => ops,
-            None => *ops.insert(size(&mut window)?),
+            None => *ops.insert(fit(STEP, WINDOW_NS, &mut window)?),
         };
         window(ops).map(|ns| ns as f64 / ops as f64)
     })
-}
-
-/// How many opens a window takes.
-fn size(window: &mut impl FnMut(u64) -> Result<u64, Error>) -> Result<u64, Error> {
-    let mut ops = STEP;
-    loop {
-        let ns = window(ops)?.max(1);
-        if ns >= WINDOW_NS / 2 {
-            return Ok((ops * WINDOW_NS).div_ceil(ns).next_multiple_of(STEP));
-        }
-        ops *= 2;
-    }
 }
 
 /// The ring, with several opens at once, and close as a call.

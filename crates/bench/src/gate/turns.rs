@@ -14,7 +14,7 @@
 //! | 3, 4 | thread 1 begins, ends |
 
 use std::io::Write;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -68,57 +68,24 @@ struct Exercise {
     paths: [Chain; 2],
 }
 
-/// The order of a thread, or its answer.
-#[derive(Default)]
-struct Exchange {
-    said: Mutex<Message>,
-    changed: Condvar,
-}
+/// An order: do a thread's half of this exercise, this often, between marks or not.
+type Order = (usize, usize, bool);
 
-/// An order, or an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Message {
-    #[default]
-    None,
-    /// Do this thread's half of this exercise this often, between marks or not.
-    Do(usize, usize, usize, bool),
-    /// Done, right or wrong.
-    Done(bool),
-    /// No more.
-    End,
-}
+/// The way to a thread: orders, and answers that say whether all results were right.
+struct Line(SyncSender<Order>, Receiver<bool>);
 
-impl Exchange {
-    fn lock(&self) -> MutexGuard<'_, Message> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn post(&self, what: Message) {
-        *self.lock() = what;
-        self.changed.notify_all();
-    }
-
-    /// Sleeps until a `wanted` message is there.
-    fn wait(&self, wanted: impl Fn(Message) -> bool) -> Message {
-        let asleep = self.changed.wait_while(self.lock(), |said| !wanted(*said));
-        *asleep.unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Line {
     /// Gives an order; returns whether all results were right.
-    fn order(&self, what: Message) -> bool {
-        self.post(what);
-        self.wait(|said| matches!(said, Message::Done(_))) == Message::Done(true)
+    fn order(&self, order: Order) -> bool {
+        let Self(orders, answers) = self;
+        orders.send(order).is_ok() && answers.recv() == Ok(true)
     }
 }
 
 /// Runs the pairs, and writes to `out` what the analysis of the trace needs.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
-    let wants = |pair: &Pair| {
-        options
-            .filter
-            .as_ref()
-            .is_none_or(|f| pair.name().contains(f))
-    };
+    let filter = options.filter.as_deref().unwrap_or_default();
+    let wants = |pair: &Pair| pair.name().contains(filter);
     let pairs: Vec<Pair> = all().into_iter().filter(wants).collect();
     let marks = Marks::map(options.marks).map_err(|e| Error::setup("map the marks", e))?;
     let mut rng = Rng::new(options.seed);
@@ -226,22 +193,24 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn all(self, exercises: &[Exercise]) -> Result<(), Error> {
-        let exchange = Exchange::default();
         let mut made = self.tasks()?;
         let mut given = [Vec::new(), Vec::new()];
         for (at, task) in made.iter_mut().enumerate() {
             given[at % 2].push(task);
         }
-        thread::scope(|scope| {
-            for (who, given) in given.into_iter().enumerate() {
-                let exchange = &exchange;
-                scope.spawn(move || self.serve(who, &given, exercises, exchange));
-            }
-            let wrong = (0..exercises.len()).find(|&exercise| !self.one(exercise, &exchange));
-            exchange.post(Message::End);
-            wrong.map_or(Ok(()), |exercise| {
-                Err(Error::Wrong(exercises[exercise].pair.name()))
-            })
+        let wrong = thread::scope(|scope| {
+            let mut me = 0..;
+            let lines = given.map(|given| {
+                let me = me.next().unwrap_or(0);
+                let (orders, to_do) = sync_channel(1);
+                let (answer, answers) = sync_channel(1);
+                scope.spawn(move || self.serve(me, &given, exercises, &to_do, &answer));
+                Line(orders, answers)
+            });
+            (0..exercises.len()).find(|&exercise| !self.one(exercise, &lines))
+        });
+        wrong.map_or(Ok(()), |exercise| {
+            Err(Error::Wrong(exercises[exercise].pair.name()))
         })
     }
 
@@ -259,9 +228,8 @@ impl Run<'_> {
         Ok(made)
     }
 
-    fn one(self, exercise: usize, exchange: &Exchange) -> bool {
-        let warmed = |who| exchange.order(Message::Do(who, exercise, HEAT, false));
-        if ![0, 1].into_iter().all(warmed) {
+    fn one(self, exercise: usize, lines: &[Line; 2]) -> bool {
+        if !lines.iter().all(|line| line.order((exercise, HEAT, false))) {
             return false;
         }
         let mut orders = [[0, 1], [1, 0]].into_iter();
@@ -270,12 +238,19 @@ impl Run<'_> {
                 marks.set(0);
             }
             let mut turns = order.repeat(ROUNDS).into_iter();
-            turns.all(|who| exchange.order(Message::Do(who, exercise, 1, true)))
+            turns.all(|who| lines[who].order((exercise, 1, true)))
         })
     }
 
     /// Runs a thread: it has a task of each kind, given or its own, and follows orders.
-    fn serve(self, me: usize, given: &[&mut Task], exercises: &[Exercise], exchange: &Exchange) {
+    fn serve(
+        self,
+        me: usize,
+        given: &[&mut Task],
+        exercises: &[Exercise],
+        orders: &Receiver<Order>,
+        answers: &SyncSender<bool>,
+    ) {
         let mine = [false, true].map(|user| task(self.vfs, user));
         let task = |how: Case| {
             if how.shared {
@@ -285,19 +260,16 @@ impl Run<'_> {
             let given = given.get(1 + kind).map(|task| &**task);
             given.or(mine[kind].as_ref().ok())
         };
-        loop {
-            let to_me = |said| matches!(said, Message::Do(who, ..) if who == me);
-            let said = exchange.wait(|said| to_me(said) || said == Message::End);
-            let Message::Do(_, exercise, times, marked) = said else {
-                return;
-            };
+        for (exercise, times, marked) in orders {
             let Exercise { pair, paths } = &exercises[exercise];
             let right = task(pair.how).is_some_and(|task| {
                 thread::sleep(REST);
                 let marks = self.marks.filter(|_| marked);
                 (0..times).all(|_| self.once(me, task, pair, &paths[me], marks))
             });
-            exchange.post(Message::Done(right));
+            if answers.send(right).is_err() {
+                return;
+            }
         }
     }
 

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::gate;
 use crate::memory::Resident;
 use crate::ours::{memory, over, task};
-use crate::row::{Peer, Row};
+use crate::row::Row;
 use crate::watch::observe;
 use crate::watch::sys::Kind;
 
@@ -283,13 +283,9 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         ));
         let seconds = one.seconds / count as f64 + started.seconds;
         let mut row = Row::count(&format!("{name}, started a second"), "/s", 1.0 / seconds);
-        row.peer = Some(Peer {
-            label: Blocking::InPlace.label().to_owned(),
-            value: 1.0 / peer.seconds,
-            spread: None,
-        });
         row.ratio = Some(peer.seconds / seconds);
-        rows.push(row);
+        let label = Blocking::InPlace.label();
+        rows.push(row.against(label, 1.0 / peer.seconds, None));
     }
     Ok(rows)
 }

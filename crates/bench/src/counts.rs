@@ -2,8 +2,7 @@
 //! Measures `counts`: the cost of one warm operation, counted and not timed.
 //!
 //! * allocations: by [`sys::CountingAlloc`], in this process;
-//! * instructions: callgrind over N and 2N operations, the difference divided by N; without
-//!   callgrind, by single steps;
+//! * instructions: callgrind over N and 2N operations, the difference divided by N;
 //! * locked read-modify-writes: by single steps, from each instruction;
 //! * shared stores: the operations run while the shared memory is read-only;
 //! * memory: by the growth of the resident set ([`memory`]).
@@ -21,7 +20,7 @@ use crate::memory;
 use crate::one::One;
 use crate::process;
 use crate::row::Row;
-use crate::sys::{self, Steps};
+use crate::sys;
 use crate::watch::sys::STORE_SEEN;
 
 /// Rows beyond the contract: the count, its operations and their circumstances.
@@ -70,14 +69,10 @@ fn names() -> Vec<String> {
     for line in EXTRA.replace("WARM", WARM).lines() {
         let mut parts = line.split(" | ");
         let [what, ops, hows] = [(); 3].map(|()| parts.next().unwrap_or_default());
-        for (op, how) in ops
-            .split(", ")
-            .flat_map(|op| hows.split(", ").map(move |how| (op, how)))
-        {
-            let name = format!("{what} {op} {how}");
-            if !names.contains(&name) {
-                names.push(name);
-            }
+        for op in ops.split(", ") {
+            let all = hows.split(", ").map(|how| format!("{what} {op} {how}"));
+            let new: Vec<String> = all.filter(|name| !names.contains(name)).collect();
+            names.extend(new);
         }
     }
     names
@@ -93,14 +88,7 @@ fn row(run: &Run, name: &str) -> Result<Row, Error> {
     match what {
         "allocations" => allocations(run, name, Case::parse(case)?),
         "instructions" => instructions(run, name, case),
-        "locked" => {
-            let steps = steps(run, case)?;
-            Ok(Row::count(
-                name,
-                "per op",
-                steps.locked as f64 / STEP_OPS as f64,
-            ))
-        }
+        "locked" => locked(run, name, case),
         "shared-stores" => shared_stores(run, name, case),
         _ => Ok(Row::missing(name, "nothing measures it")),
     }
@@ -146,14 +134,10 @@ fn instructions(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     };
     let ops = CALLGRIND_OPS;
     let (Some(n), Some(twice)) = (collect(ops)?, collect(2 * ops)?) else {
-        let count = steps(run, case)?.instructions as f64 / STEP_OPS as f64;
-        return Ok(Row::count(name, "per op", count).with_note("single steps: no valgrind here"));
+        return Ok(Row::missing(name, "no valgrind here"));
     };
-    Ok(Row::count(
-        name,
-        "per op",
-        twice.saturating_sub(n) as f64 / ops as f64,
-    ))
+    let each = twice.saturating_sub(n) as f64 / ops as f64;
+    Ok(Row::count(name, "per op", each))
 }
 
 /// The total that callgrind prints at its end.
@@ -164,33 +148,30 @@ fn collected(report: &str) -> Option<u64> {
     line.1.trim().parse().ok()
 }
 
-/// The steps of `STEP_OPS` operations, without those of the marks.
-fn steps(run: &Run, case: &str) -> Result<Steps, Error> {
+fn locked(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     let step = |ops| {
         let mut command = Command::new(&run.exe);
         command.args(one(run, case, ops)).arg("--how=traced");
         let child = command.spawn();
         let mut child = child.map_err(|e| Error::setup("start this program again", e))?;
-        let steps = sys::step_between_marks(&child);
-        if steps.is_err() {
+        let count = sys::locked_between_marks(&child);
+        if count.is_err() {
             let _ = child.kill();
         }
         let ended = child.wait();
-        let steps = steps.map_err(|e| Error::setup(&format!("step through {case}"), e))?;
-        ended
-            .map(|_| steps)
-            .map_err(|e| Error::setup("await the stepped process", e))
+        let count = count.map_err(|e| Error::setup(&format!("step through {case}"), e))?;
+        let ended = ended.map(|_| count);
+        ended.map_err(|e| Error::setup("await the stepped process", e))
     };
     // Each step is two context switches: far cheaper without waking another processor.
     let processors = sys::processors();
     sys::pin(processors.get(..1).unwrap_or_default());
+    // Those of the marks are not the operations'.
     let both = step(0).and_then(|none| Ok((none, step(STEP_OPS)?)));
     sys::pin(&processors);
     let (none, all) = both?;
-    Ok(Steps {
-        instructions: all.instructions.saturating_sub(none.instructions),
-        locked: all.locked.saturating_sub(none.locked),
-    })
+    let each = all.saturating_sub(none) as f64 / STEP_OPS as f64;
+    Ok(Row::count(name, "per op", each))
 }
 
 fn shared_stores(run: &Run, name: &str, case: &str) -> Result<Row, Error> {

@@ -334,36 +334,33 @@ pub(crate) fn trace_mark() {
     }
 }
 
-/// The counts of a single-stepped stretch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Steps {
-    /// Instructions; each iteration of a repeated string instruction counts.
-    pub(crate) instructions: u64,
-    /// Read-modify-writes that lock their line.
-    pub(crate) locked: u64,
-}
-
-/// Steps a child between its two [`trace_mark`]s. Its parent must be the calling thread.
-pub(crate) fn step_between_marks(child: &std::process::Child) -> io::Result<Steps> {
+/// Steps a child between its two [`trace_mark`]s; returns how many of its instructions lock their
+/// line. Its parent must be the calling thread.
+pub(crate) fn locked_between_marks(child: &std::process::Child) -> io::Result<u64> {
     let pid = child.id().cast_signed();
-    let mut steps = Steps::default();
-    let mut known = HashMap::new();
+    let rip = std::mem::offset_of!(libc::user_regs_struct, rip);
+    let (mut count, mut known) = (0, HashMap::new());
     wait_stop(pid, libc::SIGSTOP)?;
     loop {
-        resume(libc::PTRACE_SINGLESTEP, pid)?;
+        ptrace(libc::PTRACE_SINGLESTEP, pid, 0)?;
         if wait_stop(pid, libc::SIGTRAP)? == libc::SIGSTOP {
             break;
         }
-        let at = instruction_pointer(pid)?;
+        let at = ptrace(
+            libc::PTRACE_PEEKUSER,
+            pid,
+            std::mem::offset_of!(libc::user, regs) + rip,
+        )?;
         let locked = match known.get(&at) {
             Some(&locked) => locked,
-            None => *known.entry(at).or_insert(is_locked(&code(pid, at)?)),
+            None => *known
+                .entry(at)
+                .or_insert(is_locked(&code(pid, at as usize))),
         };
-        steps.instructions += 1;
-        steps.locked += u64::from(locked);
+        count += u64::from(locked);
     }
-    resume(libc::PTRACE_CONT, pid)?;
-    Ok(steps)
+    ptrace(libc::PTRACE_CONT, pid, 0)?;
+    Ok(count)
 }
 
 fn wait_stop(pid: i32, want: i32) -> io::Result<i32> {
@@ -377,45 +374,39 @@ fn wait_stop(pid: i32, want: i32) -> io::Result<i32> {
     if signal == want || signal == libc::SIGSTOP {
         return Ok(signal);
     }
-    Err(io::Error::other(format!(
-        "the traced process got signal {signal}"
-    )))
+    let told = format!("the traced process got signal {signal}");
+    Err(io::Error::other(told))
 }
 
-fn resume(how: libc::c_uint, pid: i32) -> io::Result<()> {
-    let none = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: no memory of ours is involved.
-    let done = unsafe { libc::ptrace(how, pid, none, none) };
-    if done < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
+/// ptrace(2) without data; the answer of a request that reads is its word.
+fn ptrace(request: libc::c_uint, pid: i32, at: usize) -> io::Result<i64> {
+    let (at, none) = (
+        at as *mut libc::c_void,
+        std::ptr::null_mut::<libc::c_void>(),
+    );
+    // SAFETY: the errno is this thread's own. The kernel checks the address, which is one of the
+    // other process; nothing of ours is read or written.
+    let (word, errno) = unsafe {
+        *libc::__errno_location() = 0;
+        (
+            libc::ptrace(request, pid, at, none),
+            *libc::__errno_location(),
+        )
+    };
+    match (word, errno) {
+        (-1, 1..) => Err(io::Error::from_raw_os_error(errno)),
+        _ => Ok(word),
     }
 }
 
-fn instruction_pointer(pid: i32) -> io::Result<u64> {
-    let none = std::ptr::null_mut::<libc::c_void>();
-    let at =
-        std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(libc::user_regs_struct, rip);
-    // SAFETY: the kernel checks the offset; the answer is no address of ours.
-    let word = unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, pid, at, none) };
-    if word == -1 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(word.cast_unsigned())
-    }
-}
-
-fn code(pid: i32, at: u64) -> io::Result<[u8; 16]> {
+/// The bytes of an instruction, as far as they can be read.
+fn code(pid: i32, at: usize) -> [u8; 16] {
     let mut bytes = [0; 16];
     for (i, half) in bytes.chunks_mut(8).enumerate() {
-        let from = (at + 8 * i as u64) as *mut libc::c_void;
-        let none = std::ptr::null_mut::<libc::c_void>();
-        // SAFETY: the kernel checks the address in the other process.
-        let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, pid, from, none) };
-        half.copy_from_slice(&word.to_le_bytes());
+        let word = ptrace(libc::PTRACE_PEEKTEXT, pid, at + 8 * i);
+        half.copy_from_slice(&word.unwrap_or(-1).to_le_bytes());
     }
-    Ok(bytes)
+    bytes
 }
 
 /// Whether an instruction locks its line: a lock prefix, or an exchange with memory.

@@ -4,13 +4,12 @@
 //! Exit status: 0 done; 1 a check found a shortfall; 2 it could not run.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::bars::{self, Bar};
 use crate::error::Error;
 use crate::gate::{Plant, turns};
 use crate::page::{self, Page};
@@ -184,40 +183,24 @@ pub fn main() -> ExitCode {
 /// Runs a command; returns whether its check passed.
 fn run(what: &What) -> Result<bool, Error> {
     let load = page::load();
-    let timed = |ask: &Ask, page: Page, bars, rows| {
-        report(
-            &ask.common,
-            ask.page.as_deref().map(|file| (file, page, &*load)),
-            bars,
-            rows,
-        )
-    };
+    let timed = |ask: &Ask, page, rows| report(&ask.common, (&ask.page, page, &load), rows);
+    let of = Page::of;
     match what {
-        What::Walk(it) => timed(&it.ask, Page::of("walk"), bars::WALK, walk::run(it)?),
-        What::Counts(it) => report(it, None, &[], counts::run(it)?),
-        What::FailedOpen(it) => timed(&it.ask, Page::of("failed-open"), &[], failed::run(it)?),
-        What::SameFile(it) => {
-            let page = Page::of(if it.locks {
-                "same-file --locks"
-            } else {
-                "same-file"
-            });
-            timed(&it.ask, page, &[], same::run(it)?)
-        }
-        What::CreateExisting(it) => {
-            timed(&it.ask, Page::of("create-existing"), &[], create::run(it)?)
-        }
-        What::Cached(it) => timed(it, Page::of("cached"), bars::CACHED, cached::run(it)?),
-        What::Shapes(it) => timed(it, Page::of("shapes"), &[], shapes::run(it)?),
-        What::Fd(it) => timed(it, fd::page(), bars::FD, fd::run(it)?),
+        What::Walk(it) => timed(&it.ask, of("walk"), walk::run(it)?),
+        What::Counts(it) => report(it, (&None, of("counts"), &load), counts::run(it)?),
+        What::FailedOpen(it) => timed(&it.ask, of("failed-open"), failed::run(it)?),
+        What::SameFile(it) => timed(&it.ask, of(it.command()), same::run(it)?),
+        What::CreateExisting(it) => timed(&it.ask, of("create-existing"), create::run(it)?),
+        What::Cached(it) => timed(it, of("cached"), cached::run(it)?),
+        What::Shapes(it) => timed(it, of("shapes"), shapes::run(it)?),
+        What::Fd(it) => timed(it, fd::page(), fd::run(it)?),
         What::Run(it) => {
             let (rows, page) = (programs::run(it)?, it.page());
-            let page = it.page.as_deref().map(|file| (file, page, &*load));
-            report(&it.common, page, bars::PROGRAMS, rows)
+            report(&it.common, (&it.page, page, &load), rows)
         }
-        What::Many(it) => timed(&it.ask, Page::of("many"), &[], many::run(it)?),
+        What::Many(it) => timed(&it.ask, of("many"), many::run(it)?),
         #[cfg(feature = "wasi")]
-        What::Wasi(it) => timed(&it.ask, it.page(), bars::WASI, crate::wasi::run(it)?),
+        What::Wasi(it) => timed(&it.ask, it.page(), crate::wasi::run(it)?),
         What::One(it) => one::run(it).map(|()| true),
         What::Two(it) => turns::run(it, &mut io::stdout().lock()).map(|()| true),
         What::Worker(it) => Ok(programs::serve(it).map(|()| true)?),
@@ -225,14 +208,14 @@ fn run(what: &What) -> Result<bool, Error> {
 }
 
 /// Writes the wanted rows, and those of the contract that were not measured; returns whether the
-/// check passes. A page is its file, its text, and the load average when the run began.
+/// check passes. A page has a file if it is requested; `load` is the load average when the run
+/// began.
 fn report(
     common: &Common,
-    page: Option<(&Path, Page, &str)>,
-    bars: &[Bar],
+    (file, page, load): (&Option<PathBuf>, Page, &str),
     mut rows: Vec<Row>,
 ) -> Result<bool, Error> {
-    for bar in bars {
+    for bar in page.bars {
         if Row::named(&rows, bar.name).is_none() {
             rows.push(Row::missing(bar.name, "nothing measures it"));
         }
@@ -242,7 +225,7 @@ fn report(
         let name = common.filter.as_deref().unwrap_or_default();
         return Err(Error::Setup(format!("no row's name contains {name:?}")));
     }
-    if let Some((file, page, load)) = page {
+    if let Some(file) = file {
         page.write(file, load, &rows)?;
     }
     let mut out = io::stdout().lock();

@@ -5,48 +5,34 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::bars::{self, Bar};
 use crate::row::{Row, write_table};
 use crate::sys;
 
-/// The arguments that write each page (before ` -- `, those of cargo), its title, and what is
-/// measured and how to read it.
-const PAGES: [(&str, &str, &str); 11] = [
-    ("walk", "Walks", include_str!("pages/walk.md")),
-    (
-        "failed-open",
-        "Opens that fail",
-        include_str!("pages/failed-open.md"),
-    ),
-    (
-        "same-file",
-        "The same file",
-        include_str!("pages/same-file.md"),
-    ),
-    (
-        "same-file --locks",
-        "Locks of files",
-        include_str!("pages/locks.md"),
-    ),
-    (
-        "create-existing",
-        "Create in many mounts",
-        include_str!("pages/create-existing.md"),
-    ),
-    (
-        "cached",
-        "Opens that must not wait",
-        include_str!("pages/cached.md"),
-    ),
-    ("shapes", "Shapes", include_str!("pages/shapes.md")),
-    ("fd", "Descriptors", include_str!("pages/fd.md")),
-    ("run", "Programs", include_str!("pages/run.md")),
-    ("many", "Many descriptors", include_str!("pages/many.md")),
-    (
-        "--features wasi -- wasi",
-        "Guests in process",
-        include_str!("pages/wasi.md"),
-    ),
-];
+/// Lists of pages: `"COMMAND" "TITLE" "FILE" BARS;`.
+macro_rules! pages {
+    ($($command:literal $title:literal $file:literal $bars:expr;)*) => {
+        /// What a command reports besides its measurements: the arguments that write its page
+        /// (before ` -- `, those of cargo), the page's title, what is measured and how to read it,
+        /// and the rows that the contract requires.
+        const PAGES: &[(&str, &str, &str, &[Bar])] =
+            &[$(($command, $title, include_str!(concat!("pages/", $file, ".md")), $bars)),*];
+    };
+}
+
+pages! {
+    "walk" "Walks" "walk" bars::WALK;
+    "failed-open" "Opens that fail" "failed-open" bars::FAILED_OPEN;
+    "same-file" "The same file" "same-file" bars::SAME_FILE;
+    "same-file --locks" "Locks of files" "locks" bars::LOCKS;
+    "create-existing" "Create in many mounts" "create-existing" bars::CREATE;
+    "cached" "Opens that must not wait" "cached" bars::CACHED;
+    "shapes" "Shapes" "shapes" &[];
+    "fd" "Descriptors" "fd" bars::FD;
+    "run" "Programs" "run" bars::PROGRAMS;
+    "many" "Many descriptors" "many" bars::MANY;
+    "--features wasi -- wasi" "Guests in process" "wasi" bars::WASI;
+}
 
 /// The parts of a page besides its rows.
 #[derive(Clone, Debug)]
@@ -55,6 +41,8 @@ pub(crate) struct Page {
     /// What is measured and how to read it.
     pub(crate) about: String,
     command: &'static str,
+    /// The rows that the contract requires.
+    pub(crate) bars: &'static [Bar],
     /// Further text, made from the rows.
     pub(crate) more: fn(&[Row]) -> String,
     /// Whether the table has a row.
@@ -72,11 +60,12 @@ impl Page {
     /// The page of a command, with all rows in its table.
     pub(crate) fn of(command: &str) -> Self {
         let of = PAGES.iter().find(|(all, ..)| *all == command);
-        let &(command, title, about) = of.unwrap_or(&("", "", ""));
+        let &(command, title, about, bars) = of.unwrap_or(&("", "", "", &[]));
         Self {
             title,
             about: about.trim_end().to_owned(),
             command,
+            bars,
             more: |_| String::new(),
             shows: |_| true,
         }

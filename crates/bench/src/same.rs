@@ -11,15 +11,14 @@ use std::ffi::CStr;
 use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 
-use crate::calls::{Calls, wrong_of};
 use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::Plan;
 use crate::host::Host;
 use crate::ops::Op;
 use crate::row::Row;
-use crate::scene::{Scene, Tables, Tree, over_one, threads_max};
-use crate::threads::{Make, counts, ready};
+use crate::scene::{Scene, Tables, Tree, nothing_shared, over_one, threads_max};
+use crate::threads::counts;
 use crate::{locked, ours};
 
 const FILE: &CStr = c"/tmp/same-file.data";
@@ -28,7 +27,6 @@ const FLAGS: [(&str, OFlags); 3] = [
     ("O_RDWR", O_RDWR),
     ("O_CREAT|O_RDWR", O_CREAT.union(O_RDWR)),
 ];
-const FLOOR: &str = "same-file nothing shared, 2T over 1T";
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -37,7 +35,17 @@ pub(crate) struct Options {
     pub(crate) ask: Ask,
     /// Time the lock check of opens, by the offset of inodes, and locks themselves.
     #[arg(long)]
-    pub(crate) locks: bool,
+    locks: bool,
+}
+
+impl Options {
+    /// The command line that its page is for.
+    pub(crate) fn command(&self) -> &'static str {
+        match self.locks {
+            true => "same-file --locks",
+            false => "same-file",
+        }
+    }
 }
 
 /// Runs every wanted row.
@@ -91,22 +99,10 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     }
     if counts.contains(&2) {
         let mut plan = Plan::default();
-        let one = plan.threads(FLOOR, vec![apart()?, apart()?], &[1, 2]);
-        plan.row(Row::faster, FLOOR, one[1], "one thread", one[0])
-            .note("each in a Vfs of its own: what this machine allows");
+        nothing_shared(&mut plan, "same-file nothing shared, 2T over 1T", FILE)?;
         rows.extend(plan.run(ask)?);
     }
     Ok(rows)
-}
-
-/// Opens and closes a file of a `Vfs` of its own.
-fn apart() -> Result<Make<'static>, Error> {
-    let task = ours::task(&ours::instance()?)?;
-    task.make_file(b"/same-file.data", b"")?;
-    let path = c"/same-file.data";
-    Ok(ready(move |ops| {
-        wrong_of(ops, || task.open_close(path, O_RDONLY))
-    }))
 }
 
 fn scene((name, flags): (&str, OFlags), tables: Tables) -> Scene {

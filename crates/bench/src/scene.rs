@@ -5,7 +5,7 @@
 //! table of its own, as a process has. Ours has a task of its own, forked or with the others'
 //! table.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Vfs;
@@ -17,7 +17,7 @@ use crate::host::Root;
 use crate::ops::Op;
 use crate::paths::{Chain, Ring};
 use crate::row::Row;
-use crate::threads::{Make, counts};
+use crate::threads::{Make, counts, ready};
 use crate::{ours, sys};
 
 /// Which descriptor table a thread uses.
@@ -113,6 +113,26 @@ pub(crate) fn over_one(plan: &mut Plan<'_>, name: &str, label: &str, sides: &[Id
         let name = format!("{name}, {count}T over 1T{label}");
         plan.row(Row::faster, &name, *side, "one thread", sides[0]);
     }
+}
+
+/// Adds the row of two threads that open and close this file, each in a `Vfs` of its own: what the
+/// machine allows.
+pub(crate) fn nothing_shared(
+    plan: &mut Plan<'_>,
+    name: &str,
+    file: &'static CStr,
+) -> Result<(), Error> {
+    let make = || -> Result<Make<'_>, Error> {
+        let task = ours::task(&ours::instance()?)?;
+        task.grow(&[Chain::of(file)])?;
+        Ok(ready(move |ops| {
+            wrong_of(ops, || task.open_close(file, O_RDONLY))
+        }))
+    };
+    let sides = plan.threads(name, vec![make()?, make()?], &[1, 2]);
+    plan.row(Row::faster, name, sides[1], "one thread", sides[0])
+        .note("each in a Vfs of its own: what this machine allows");
+    Ok(())
 }
 
 /// The largest number of threads that is measured.

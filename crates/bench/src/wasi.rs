@@ -14,9 +14,8 @@
 
 mod calls;
 mod guests;
+mod hosts;
 mod inside;
-mod ours;
-mod peer;
 mod program;
 mod real;
 mod tree;
@@ -29,7 +28,7 @@ use crate::error::Error;
 use crate::page::Page;
 use crate::row::Row;
 use crate::scratch::Scratch;
-use peer::Blocking;
+use hosts::Blocking;
 
 /// The options.
 #[derive(Debug, clap::Args)]

@@ -15,8 +15,8 @@ use openpath_vfs::{SuperBlock, TenantLimits, Vfs};
 use openpath_wasi::{Guest, OpenpathWasi};
 use wasmtime::{Config, Engine, Linker, Module, Store};
 
-use super::peer::{self, Blocking};
-use super::{Options, engine, ours, scratch};
+use super::hosts::{self, Blocking};
+use super::{Options, engine, scratch};
 use crate::calls::{Calls, Kernel};
 use crate::cmd::tell;
 use crate::error::Error;
@@ -148,64 +148,50 @@ fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
 const STORES: &str = "common stores";
 const OF_MANY: [&str; 3] = ["bytes", "bytes of an instance", "started a second"];
 
-/// Guests of one shape, and their memory.
-struct Made {
-    shape: Shape,
-    guests: Vec<Guest>,
+/// The cost of one guest or instance.
+struct Cost {
     bytes: f64,
     seconds: f64,
 }
 
-/// The start times of some guests' instances.
-struct Started {
-    bytes: f64,
-    seconds: f64,
-}
-
-fn make(image: &Image, shape: Shape, count: usize, memory: &Resident) -> Result<Made, Error> {
-    let mut guests = Vec::with_capacity(count);
+/// Makes all of these, which live until the last one is made; returns them, and the cost of each.
+fn make<T>(
+    memory: &Resident,
+    all: impl ExactSizeIterator<Item = Result<T, Error>>,
+) -> Result<(Vec<T>, Cost), Error> {
+    let mut made = Vec::with_capacity(all.len());
     let (before, begun) = (memory.bytes()?, Instant::now());
-    for _ in 0..count {
-        guests.push(image.guest(shape)?);
+    for one in all {
+        made.push(one?);
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    let bytes = memory.bytes()?.saturating_sub(before) as f64 / count as f64;
-    Ok(Made {
-        shape,
-        guests,
-        bytes,
-        seconds,
-    })
+    let (seconds, count) = (begun.elapsed().as_secs_f64(), made.len().max(1) as f64);
+    let cost = Cost {
+        bytes: memory.bytes()?.saturating_sub(before) as f64 / count,
+        seconds: seconds / count,
+    };
+    Ok((made, cost))
 }
 
-/// Gives each guest its instance and runs it; all live until the last one has run.
+/// Gives each guest its instance and runs it.
 fn start<T: 'static>(
     linker: &Linker<T>,
     module: &Module,
-    make: impl Iterator<Item = Result<T, Error>>,
+    guests: impl ExactSizeIterator<Item = Result<T, Error>>,
     memory: &Resident,
-) -> Result<Started, Error> {
+) -> Result<Cost, Error> {
     let failed = engine("start a guest");
-    let (before, begun) = (memory.bytes()?, Instant::now());
     let ready = linker.instantiate_pre(module).map_err(&failed)?;
-    let mut stores = Vec::new();
-    for data in make {
+    let start = |data: Result<T, Error>| {
         let mut store = Store::new(module.engine(), data?);
         let instance = ready.instantiate(&mut store).map_err(&failed)?;
         let run = instance.get_typed_func::<(), u32>(&mut store, "run");
-        let answer = run
-            .and_then(|run| run.call(&mut store, ()))
-            .map_err(&failed)?;
-        if answer != 0 {
-            return Err(Error::Wrong(format!("a guest: {answer}")));
+        let answer = run.and_then(|run| run.call(&mut store, ()));
+        match answer.map_err(&failed)? {
+            0 => Ok(store),
+            wrong => Err(Error::Wrong(format!("a guest: {wrong}"))),
         }
-        stores.push(store);
-    }
-    let count = stores.len().max(1) as f64;
-    Ok(Started {
-        bytes: memory.bytes()?.saturating_sub(before) as f64 / count,
-        seconds: begun.elapsed().as_secs_f64() / count,
-    })
+    };
+    make(memory, guests.map(start)).map(|(_, cost)| cost)
 }
 
 /// How often each of two guests opens its file before stores are counted, and again during it; how
@@ -251,10 +237,11 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     tell(&format!("wasi guests, {count} of each kind"));
     let image = Image::new()?;
     let memory = Resident::open()?;
-    let made = shapes
-        .iter()
-        .map(|&shape| make(&image, shape, count, &memory));
-    let made = made.collect::<Result<Vec<_>, _>>()?;
+    let made = shapes.iter().map(|&shape| {
+        let guests = (0..count).map(|_| image.guest(shape));
+        Ok((shape, make(&memory, guests)?))
+    });
+    let made = made.collect::<Result<Vec<_>, Error>>()?;
     let mut config = Config::new();
     // Memories reserve no more than they use: 10,000 default ones would fill the address space.
     config
@@ -266,26 +253,23 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let dir = scratch.path().join("dir-3").into_os_string();
     Kernel.make_dir(dir.as_encoded_bytes())?;
     Kernel.make_file(&[dir.as_encoded_bytes(), b"/file-14"].concat(), b"x")?;
-    let peers = (0..count).map(|_| peer::context(Blocking::InPlace, scratch.path()));
-    let peer = start(&peer::linker(&of)?, &module, peers, &memory)?;
-    for one in made {
-        let name = one.shape.name();
-        rows.push(
-            Row::count(&format!("{name}, bytes"), "B", one.bytes)
-                .with_note("without an instance; has used a file of the image"),
-        );
-        let guests = one.guests.into_iter().map(Ok);
-        let started = start(&ours::linker(&of)?, &module, guests, &memory)?;
-        rows.push(Row::count(
-            &format!("{name}, bytes of an instance"),
-            "B",
-            started.bytes,
-        ));
-        let seconds = one.seconds / count as f64 + started.seconds;
-        let mut row = Row::count(&format!("{name}, started a second"), "/s", 1.0 / seconds);
-        row.ratio = Some(peer.seconds / seconds);
+    let peers = (0..count).map(|_| hosts::context(Blocking::InPlace, scratch.path()));
+    let peer = start(&hosts::peer_linker(&of)?, &module, peers, &memory)?;
+    for (shape, (guests, cost)) in made {
+        let count =
+            |what: &str, unit, value| Row::count(&format!("{}, {what}", shape.name()), unit, value);
+        let started = guests.into_iter().map(Ok);
+        let started = start(&hosts::linker(&of)?, &module, started, &memory)?;
+        let seconds = cost.seconds + started.seconds;
+        let mut speed = count("started a second", "/s", 1.0 / seconds);
+        speed.ratio = Some(peer.seconds / seconds);
         let label = Blocking::InPlace.label();
-        rows.push(row.against(label, 1.0 / peer.seconds, None));
+        rows.extend([
+            count("bytes", "B", cost.bytes)
+                .with_note("without an instance; has used a file of the image"),
+            count("bytes of an instance", "B", started.bytes),
+            speed.against(label, 1.0 / peer.seconds, None),
+        ]);
     }
     Ok(rows)
 }

@@ -18,7 +18,6 @@ const BLOCK: [u8; 4096] = [b'x'; 4096];
 
 /// The files of one depth. Paths are relative, and have that many names.
 pub(super) struct Level {
-    pub(super) depth: usize,
     chains: Vec<Chain>,
     /// The files, in the order of use.
     pub(super) files: Vec<String>,
@@ -47,7 +46,6 @@ impl Level {
             paths.iter().map(|path| text(path.to_bytes())).collect()
         };
         Self {
-            depth,
             files: used(false),
             missing: used(true),
             listed,

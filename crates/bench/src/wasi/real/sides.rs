@@ -17,8 +17,8 @@ use super::load::Load;
 use crate::calls::{Calls, Kernel};
 use crate::error::Error;
 use crate::scratch::Scratch;
-use crate::wasi::peer::{self, Blocking};
-use crate::wasi::{engine, ours, scratch};
+use crate::wasi::hosts::{self, Blocking};
+use crate::wasi::{engine, scratch};
 
 /// The label of the process.
 pub(super) const NATIVE: &str = "native";
@@ -66,8 +66,8 @@ impl<'a> Program<'a> {
         let module = Module::from_file(&of, &guest);
         let module = module.map_err(engine("compile the program"))?;
         let failed = engine("link the program");
-        let mine = ours::linker(&of)?.instantiate_pre(&module);
-        let theirs = peer::linker(&of)?.instantiate_pre(&module);
+        let mine = hosts::linker(&of)?.instantiate_pre(&module);
+        let theirs = hosts::peer_linker(&of)?.instantiate_pre(&module);
         let vfs = crate::ours::instance()?;
         let task = crate::ours::task(&vfs)?;
         let dir = scratch(folder)?;

@@ -63,7 +63,8 @@ pub(crate) fn arena_alloc(layout: Layout) -> Option<*mut u8> {
     Some(if fits { start as *mut u8 } else { null_mut() })
 }
 
-/// Runs `build` with every allocation of this thread in memory that may be watched. The memory stays until the process ends.
+/// Runs `build` with every allocation of this thread in memory that may be watched. The memory
+/// stays until the process ends.
 pub(crate) fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
     if ARENA_START.load(Relaxed) == 0 {
         ARENA_START.store(map(0, ARENA_BYTES)?, Relaxed);

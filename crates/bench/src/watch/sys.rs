@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Logs every store to memory, or every access: the pages are read-only, or closed; each access
-//! that faults is logged and then executed as a single step. Or ends the process at the first store.
+//! that faults is logged and then executed as a single step. Or the first store ends the process.
 //!
 //! # States of a page
 //! Read-only or closed -> open for the one instruction that faulted -> as before.

@@ -157,14 +157,10 @@ fn kind_of(path: &Path) -> Option<String> {
     let dev = fs::metadata(path).ok()?.dev();
     let number = format!("{}:{}", libc::major(dev), libc::minor(dev));
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line = table
-        .lines()
-        .find(|line| line.split(' ').nth(2) == Some(&number))?;
-    line.split_once(" - ")?
-        .1
-        .split(' ')
-        .next()
-        .map(str::to_owned)
+    let mut lines = table.lines();
+    let line = lines.find(|line| line.split(' ').nth(2) == Some(&number))?;
+    let (kind, _) = line.split_once(" - ")?.1.split_once(' ')?;
+    Some(kind.to_owned())
 }
 
 #[cfg(test)]

@@ -55,8 +55,9 @@ fn lines(ask: &Ask) -> Result<Vec<Row>, Error> {
                 || Laid::new(setting),
                 |laid| {
                     let tasks = [ours::task(&laid.vfs)?, ours::task(&laid.vfs)?];
-                    let path = laid.paths.values().next().map_or(c"", |path| path);
-                    let step = |task: usize| tasks[task].open_close(path, O_RDONLY);
+                    // A copy outside the arena: both tasks read it.
+                    let path = laid.paths.values().next().cloned().unwrap_or_default();
+                    let step = |task: usize| tasks[task].open_close(&path, O_RDONLY);
                     let seen = observe(&laid.vfs, Kind::Accesses, tasks.len(), OPENS, step)?;
                     Ok(seen.shared_lines())
                 },

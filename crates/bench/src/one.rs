@@ -144,17 +144,17 @@ impl One {
     }
 
     fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>, target: &Target) -> u64 {
-        let Some(plant) = self.plant else {
-            return self.case.burst(task, ops, ring);
-        };
-        if plant == Plant::FivePercent {
-            return self.case.burst(task, padded(self.plant, ops), ring);
+        match self.plant {
+            None => self.case.burst(task, ops, ring),
+            Some(Plant::FivePercent) => self.case.burst(task, padded(self.plant, ops), ring),
+            Some(plant) => {
+                let mut wrong = 0;
+                for _ in 0..ops {
+                    wrong += self.case.burst(task, 1, ring);
+                    target.commit_fault(plant, 0);
+                }
+                wrong
+            }
         }
-        let mut wrong = 0;
-        for _ in 0..ops {
-            wrong += self.case.burst(task, 1, ring);
-            target.commit_fault(plant, 0);
-        }
-        wrong
     }
 }

@@ -4,6 +4,8 @@
 //! A burst returns how many results were not the expected ones, so that neither side can be
 //! measured failing.
 
+use std::ffi::CStr;
+
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::{Errno, OFlags};
 
@@ -64,18 +66,21 @@ impl Op {
 
     /// Runs `ops` operations; returns the number of wrong results.
     pub(crate) fn burst(self, side: &impl Calls, ops: u64, paths: &mut Ring<'_>) -> u64 {
-        let failed = |errno| move |path: &_| side.open(path, O_RDONLY, 0) == Err(errno);
         match self {
-            Op::FailedOpen => wrong(ops, paths, failed(Errno::ENOENT)),
-            Op::Denied => wrong(ops, paths, failed(Errno::EACCES)),
-            Op::OpenClose => wrong(ops, paths, |path| side.open_close(path, O_RDONLY)),
-            Op::CreatExisting => wrong(ops, paths, |path| side.open_close(path, O_RDWR | O_CREAT)),
-            Op::CreatReadOnly => wrong(ops, paths, |path| side.open_close(path, O_CREAT)),
-            Op::Open(flags) => wrong(ops, paths, |path| side.open_close(path, flags)),
-            Op::CreateUnlink(flags) => wrong(ops, paths, |path| side.create_unlink(path, flags)),
-            Op::Stat => wrong(ops, paths, |path| side.stat(path).is_ok()),
-            Op::Lstat => wrong(ops, paths, |path| side.lstat(path).is_ok()),
-            Op::Statx => wrong(ops, paths, |path| side.statx(path).is_ok()),
+            Op::FailedOpen => wrong(ops, paths, move |path| refused(side, path, Errno::ENOENT)),
+            Op::Denied => wrong(ops, paths, move |path| refused(side, path, Errno::EACCES)),
+            Op::OpenClose => apart(ops, paths, move |path| side.open_close(path, O_RDONLY)),
+            Op::CreatExisting => apart(ops, paths, move |path| {
+                side.open_close(path, O_RDWR | O_CREAT)
+            }),
+            Op::CreatReadOnly => apart(ops, paths, move |path| side.open_close(path, O_CREAT)),
+            Op::Open(flags) => apart(ops, paths, move |path| side.open_close(path, flags)),
+            Op::CreateUnlink(flags) => {
+                apart(ops, paths, move |path| side.create_unlink(path, flags))
+            }
+            Op::Stat => apart(ops, paths, move |path| side.stat(path).is_ok()),
+            Op::Lstat => apart(ops, paths, move |path| side.lstat(path).is_ok()),
+            Op::Statx => apart(ops, paths, move |path| side.statx(path).is_ok()),
             Op::DupClose => {
                 let Ok(fd) = side.open(paths.next(), O_RDONLY, 0) else {
                     return ops;
@@ -88,7 +93,7 @@ impl Op {
 
     /// The same where every operation must fail with EACCES.
     pub(crate) fn barred(self, side: &impl Calls, ops: u64, paths: &mut Ring<'_>) -> u64 {
-        wrong(ops, paths, |path| {
+        wrong(ops, paths, move |path| {
             let open = |flags| side.open(path, flags, 0o644).map(drop);
             let done = match self {
                 Op::FailedOpen | Op::OpenClose | Op::Denied | Op::DupClose => open(O_RDONLY),
@@ -102,4 +107,16 @@ impl Op {
             done == Err(Errno::EACCES)
         })
     }
+}
+
+#[inline(always)]
+fn refused(side: &impl Calls, path: &CStr, errno: Errno) -> bool {
+    side.open(path, O_RDONLY, 0).err() == Some(errno)
+}
+
+/// The same as [`wrong`] in a function of its own, so that no other operation's loop changes the
+/// count of instructions.
+#[inline(never)]
+fn apart(ops: u64, paths: &mut Ring<'_>, right: impl Fn(&CStr) -> bool) -> u64 {
+    wrong(ops, paths, right)
 }

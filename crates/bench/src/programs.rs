@@ -176,36 +176,32 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
         return Vec::new();
     };
     let mut rows = Vec::new();
-    for (n, load) in loads.iter().enumerate() {
-        let (name, mine) = (&load.name, samples(ours, n));
+    for (n, Load { name, .. }) in loads.iter().enumerate() {
+        let mine = samples(ours, n);
         rows.push(Row::growth(name, &mine, "native", &samples(native, n)));
         for side in sides {
-            let label = side.place.kind.label();
-            let theirs = samples(side, n);
-            match side.place.kind {
+            let (kind, theirs) = (side.place.kind, samples(side, n));
+            let name = format!("{name}, {}", kind.label());
+            match kind {
                 Kind::Run | Kind::Disk => {}
-                Kind::Tmpfs => {
-                    let name = format!("{name}, tmpfs");
-                    rows.push(Row::growth(&name, &mine, "tmpfs", &theirs));
-                }
-                Kind::FuseOverlayfs | Kind::Proot => {
-                    let name = format!("{name}, {label}");
-                    rows.push(Row::faster(&name, &mine, label, &theirs));
-                }
+                Kind::Tmpfs => rows.push(Row::growth(&name, &mine, kind.label(), &theirs)),
+                _ => rows.push(Row::faster(&name, &mine, kind.label(), &theirs)),
             }
         }
     }
     for side in sides.iter().filter(|side| side.place.kind.is_rival()) {
-        let ratios = (0..loads.len()).filter_map(|n| {
+        let ratio = |n| {
             let (theirs, mine) = (samples(side, n).median()?, samples(ours, n).median()?);
             Some((theirs / mine).ln())
-        });
-        let ratios: Vec<f64> = ratios.collect();
+        };
+        let ratios: Option<Vec<f64>> = (0..loads.len()).map(ratio).collect();
         let name = format!("run geometric mean, {}", side.place.kind.label());
-        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-        rows.push(match ratios.len() == loads.len() && !loads.is_empty() {
-            true => Row::count(&name, "x", mean.exp()),
-            false => Row::missing(&name, "not every load was measured"),
+        rows.push(match ratios {
+            Some(all) if !all.is_empty() => {
+                let mean = all.iter().sum::<f64>() / all.len() as f64;
+                Row::count(&name, "x", mean.exp())
+            }
+            _ => Row::missing(&name, "not every load was measured"),
         });
     }
     rows

@@ -14,7 +14,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::harness::{Burst, Timed, WINDOW_NS, fit, timed};
+use crate::harness::{Burst, WINDOW_NS, fit, timed};
 use crate::sys;
 
 /// From the order to the start time: all threads must be awake by then.
@@ -43,29 +43,21 @@ pub(crate) fn ready<'a>(burst: impl FnMut(u64) -> u64 + Send + 'a) -> Make<'a> {
     Box::new(move || Ok(Box::new(burst)))
 }
 
-enum Order {
-    /// Find out how many operations a window takes.
-    Size,
-    Warm(u64),
-    Go {
-        start: Instant,
-        ops: u64,
-    },
-}
+/// An order: this many operations untimed, or from a start time on. None finds out how many
+/// operations a window takes.
+type Order = Option<(u64, Option<Instant>)>;
 
-enum Answer {
-    Sized(u64),
-    Warmed,
-    Done {
-        timed: Timed,
-        end: Instant,
-        late: bool,
-    },
+/// The answer: the number of operations, when they were done, and whether the thread had its
+/// processor and was not late.
+struct Done {
+    ops: u64,
+    end: Instant,
+    clean: bool,
 }
 
 struct Worker {
     orders: Sender<Order>,
-    answers: Receiver<Result<Answer, Error>>,
+    answers: Receiver<Result<Done, Error>>,
 }
 
 /// Threads that wait for orders.
@@ -100,10 +92,8 @@ impl Group {
             group.workers.push(Worker { orders, answers });
         }
         for worker in &group.workers {
-            worker.order(Order::Size)?;
-            if let Answer::Sized(ops) = worker.answer()? {
-                group.ops = group.ops.max(ops);
-            }
+            worker.order(None)?;
+            group.ops = group.ops.max(worker.answer()?.ops);
         }
         Ok(group)
     }
@@ -113,21 +103,20 @@ impl Group {
         let workers = &self.workers[..count.min(self.workers.len())];
         let ops = self.ops;
         for worker in workers {
-            worker.order(Order::Warm(ops.min(WARM_OPS)))?;
+            worker.order(Some((ops.min(WARM_OPS), None)))?;
         }
         for worker in workers {
             worker.answer()?;
         }
         let start = Instant::now() + LEAD;
         for worker in workers {
-            worker.order(Order::Go { start, ops })?;
+            worker.order(Some((ops, Some(start))))?;
         }
         let (mut last, mut clean) = (start, true);
         for worker in workers {
-            if let Answer::Done { timed, end, late } = worker.answer()? {
-                last = last.max(end);
-                clean &= timed.is_clean() && !late;
-            }
+            let done = worker.answer()?;
+            last = last.max(done.end);
+            clean &= done.clean;
         }
         let all = ops * workers.len() as u64;
         Ok(clean.then(|| (last - start).as_nanos() as f64 / all as f64))
@@ -143,7 +132,7 @@ impl Worker {
         Ok(())
     }
 
-    fn answer(&self) -> Result<Answer, Error> {
+    fn answer(&self) -> Result<Done, Error> {
         let lost = |_| Error::Setup("a measuring thread ended".to_owned());
         self.answers.recv().map_err(lost)?
     }
@@ -153,30 +142,32 @@ fn work(
     label: &str,
     mut burst: Burst<'_>,
     orders: &Receiver<Order>,
-    answers: &Sender<Result<Answer, Error>>,
+    answers: &Sender<Result<Done, Error>>,
 ) {
-    let mut run = |ops| match burst(ops) {
-        0 => Ok(()),
-        wrong => Err(Error::Wrong(format!("{label}: {wrong} operations"))),
+    let mut run = |ops: u64, start: Instant| {
+        while Instant::now() < start {
+            std::hint::spin_loop();
+        }
+        let late = start.elapsed() > LATE;
+        let (timed, wrong) = timed(|| burst(ops));
+        let (end, clean) = (Instant::now(), timed.is_clean() && !late);
+        match wrong {
+            0 => Ok((timed.wall_ns, Done { ops, end, clean })),
+            _ => Err(Error::Wrong(format!("{label}: {wrong} operations"))),
+        }
     };
     for order in orders {
         let answer = match order {
-            Order::Size => {
-                let once = |ops| {
-                    let (timed, done) = timed(|| run(ops));
-                    done.map(|()| timed.wall_ns)
-                };
-                fit(OPS_MIN, BURST_NS, once).map(Answer::Sized)
+            Some((ops, start)) => {
+                run(ops, start.unwrap_or_else(Instant::now)).map(|(_, done)| done)
             }
-            Order::Warm(ops) => run(ops).map(|()| Answer::Warmed),
-            Order::Go { start, ops } => {
-                while Instant::now() < start {
-                    std::hint::spin_loop();
-                }
-                let late = start.elapsed() > LATE;
-                let (timed, done) = timed(|| run(ops));
-                let end = Instant::now();
-                done.map(|()| Answer::Done { timed, end, late })
+            None => {
+                let once = |ops| run(ops, Instant::now()).map(|(ns, _)| ns);
+                fit(OPS_MIN, BURST_NS, once).map(|ops| Done {
+                    ops,
+                    end: Instant::now(),
+                    clean: true,
+                })
             }
         };
         if answers.send(answer).is_err() {

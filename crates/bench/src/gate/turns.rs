@@ -14,7 +14,7 @@
 //! | 3, 4 | thread 1 begins, ends |
 
 use std::io::Write;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -68,17 +68,47 @@ struct Exercise {
     paths: [Chain; 2],
 }
 
-/// An order: do a thread's half of this exercise, this often, between marks or not.
-type Order = (usize, usize, bool);
+/// The order of a thread, or its answer. A channel would not do: its receiver spins before it
+/// sleeps, and the tracer would take that for a part of the operation.
+#[derive(Default)]
+struct Exchange {
+    said: Mutex<Message>,
+    changed: Condvar,
+}
 
-/// The way to a thread: orders, and answers that say whether all results were right.
-struct Line(SyncSender<Order>, Receiver<bool>);
+/// An order, or an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Message {
+    #[default]
+    None,
+    /// Do this thread's half of this exercise this often, between marks or not.
+    Do(usize, usize, usize, bool),
+    /// Done, right or wrong.
+    Done(bool),
+    /// No more.
+    End,
+}
 
-impl Line {
+impl Exchange {
+    fn lock(&self) -> MutexGuard<'_, Message> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn post(&self, what: Message) {
+        *self.lock() = what;
+        self.changed.notify_all();
+    }
+
+    /// Sleeps until a `wanted` message is there.
+    fn wait(&self, wanted: impl Fn(Message) -> bool) -> Message {
+        let asleep = self.changed.wait_while(self.lock(), |said| !wanted(*said));
+        *asleep.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives an order; returns whether all results were right.
-    fn order(&self, order: Order) -> bool {
-        let Self(orders, answers) = self;
-        orders.send(order).is_ok() && answers.recv() == Ok(true)
+    fn order(&self, what: Message) -> bool {
+        self.post(what);
+        self.wait(|said| matches!(said, Message::Done(_))) == Message::Done(true)
     }
 }
 
@@ -193,24 +223,22 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn all(self, exercises: &[Exercise]) -> Result<(), Error> {
+        let exchange = Exchange::default();
         let mut made = self.tasks()?;
         let mut given = [Vec::new(), Vec::new()];
         for (at, task) in made.iter_mut().enumerate() {
             given[at % 2].push(task);
         }
-        let wrong = thread::scope(|scope| {
-            let mut me = 0..;
-            let lines = given.map(|given| {
-                let me = me.next().unwrap_or(0);
-                let (orders, to_do) = sync_channel(1);
-                let (answer, answers) = sync_channel(1);
-                scope.spawn(move || self.serve(me, &given, exercises, &to_do, &answer));
-                Line(orders, answers)
-            });
-            (0..exercises.len()).find(|&exercise| !self.one(exercise, &lines))
-        });
-        wrong.map_or(Ok(()), |exercise| {
-            Err(Error::Wrong(exercises[exercise].pair.name()))
+        thread::scope(|scope| {
+            for (who, given) in given.into_iter().enumerate() {
+                let exchange = &exchange;
+                scope.spawn(move || self.serve(who, &given, exercises, exchange));
+            }
+            let wrong = (0..exercises.len()).find(|&exercise| !self.one(exercise, &exchange));
+            exchange.post(Message::End);
+            wrong.map_or(Ok(()), |exercise| {
+                Err(Error::Wrong(exercises[exercise].pair.name()))
+            })
         })
     }
 
@@ -228,8 +256,9 @@ impl Run<'_> {
         Ok(made)
     }
 
-    fn one(self, exercise: usize, lines: &[Line; 2]) -> bool {
-        if !lines.iter().all(|line| line.order((exercise, HEAT, false))) {
+    fn one(self, exercise: usize, exchange: &Exchange) -> bool {
+        let warmed = |who| exchange.order(Message::Do(who, exercise, HEAT, false));
+        if ![0, 1].into_iter().all(warmed) {
             return false;
         }
         let mut orders = [[0, 1], [1, 0]].into_iter();
@@ -238,19 +267,12 @@ impl Run<'_> {
                 marks.set(0);
             }
             let mut turns = order.repeat(ROUNDS).into_iter();
-            turns.all(|who| lines[who].order((exercise, 1, true)))
+            turns.all(|who| exchange.order(Message::Do(who, exercise, 1, true)))
         })
     }
 
     /// Runs a thread: it has a task of each kind, given or its own, and follows orders.
-    fn serve(
-        self,
-        me: usize,
-        given: &[&mut Task],
-        exercises: &[Exercise],
-        orders: &Receiver<Order>,
-        answers: &SyncSender<bool>,
-    ) {
+    fn serve(self, me: usize, given: &[&mut Task], exercises: &[Exercise], exchange: &Exchange) {
         let mine = [false, true].map(|user| task(self.vfs, user));
         let task = |how: Case| {
             if how.shared {
@@ -260,16 +282,19 @@ impl Run<'_> {
             let given = given.get(1 + kind).map(|task| &**task);
             given.or(mine[kind].as_ref().ok())
         };
-        for (exercise, times, marked) in orders {
+        loop {
+            let to_me = |said| matches!(said, Message::Do(who, ..) if who == me);
+            let said = exchange.wait(|said| to_me(said) || said == Message::End);
+            let Message::Do(_, exercise, times, marked) = said else {
+                return;
+            };
             let Exercise { pair, paths } = &exercises[exercise];
             let right = task(pair.how).is_some_and(|task| {
                 thread::sleep(REST);
                 let marks = self.marks.filter(|_| marked);
                 (0..times).all(|_| self.once(me, task, pair, &paths[me], marks))
             });
-            if answers.send(right).is_err() {
-                return;
-            }
+            exchange.post(Message::Done(right));
         }
     }
 

@@ -69,18 +69,18 @@ impl Op {
         match self {
             Op::FailedOpen => wrong(ops, paths, move |path| refused(side, path, Errno::ENOENT)),
             Op::Denied => wrong(ops, paths, move |path| refused(side, path, Errno::EACCES)),
-            Op::OpenClose => apart(ops, paths, move |path| side.open_close(path, O_RDONLY)),
-            Op::CreatExisting => apart(ops, paths, move |path| {
+            Op::OpenClose => wrong(ops, paths, move |path| side.open_close(path, O_RDONLY)),
+            Op::CreatExisting => wrong(ops, paths, move |path| {
                 side.open_close(path, O_RDWR | O_CREAT)
             }),
-            Op::CreatReadOnly => apart(ops, paths, move |path| side.open_close(path, O_CREAT)),
-            Op::Open(flags) => apart(ops, paths, move |path| side.open_close(path, flags)),
+            Op::CreatReadOnly => wrong(ops, paths, move |path| side.open_close(path, O_CREAT)),
+            Op::Open(flags) => wrong(ops, paths, move |path| side.open_close(path, flags)),
             Op::CreateUnlink(flags) => {
-                apart(ops, paths, move |path| side.create_unlink(path, flags))
+                wrong(ops, paths, move |path| side.create_unlink(path, flags))
             }
-            Op::Stat => apart(ops, paths, move |path| side.stat(path).is_ok()),
-            Op::Lstat => apart(ops, paths, move |path| side.lstat(path).is_ok()),
-            Op::Statx => apart(ops, paths, move |path| side.statx(path).is_ok()),
+            Op::Stat => wrong(ops, paths, move |path| side.stat(path).is_ok()),
+            Op::Lstat => wrong(ops, paths, move |path| side.lstat(path).is_ok()),
+            Op::Statx => wrong(ops, paths, move |path| side.statx(path).is_ok()),
             Op::DupClose => {
                 let Ok(fd) = side.open(paths.next(), O_RDONLY, 0) else {
                     return ops;
@@ -112,11 +112,4 @@ impl Op {
 #[inline(always)]
 fn refused(side: &impl Calls, path: &CStr, errno: Errno) -> bool {
     side.open(path, O_RDONLY, 0).err() == Some(errno)
-}
-
-/// The same as [`wrong`] in a function of its own, so that no other operation's loop changes the
-/// count of instructions.
-#[inline(never)]
-fn apart(ops: u64, paths: &mut Ring<'_>, right: impl Fn(&CStr) -> bool) -> u64 {
-    wrong(ops, paths, right)
 }

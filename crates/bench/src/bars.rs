@@ -138,17 +138,26 @@ contract! {
         "shared-stores open-close mount d5" <= 0.0, 0.0;
         "bytes-per-dentry" <= 256.0, 160.0;
     }
-    /// The rows of the commands that reproduce a change of Linux, and of very many descriptors.
-    SEEDS {
+    /// The rows of `failed-open`.
+    FAILED_OPEN {
         "openneg ENOENT ext4" >= 12.0, 20.0;
         "openneg ENOENT tmpfs" >= 25.0, 45.0;
+    }
+    /// The rows of `same-file`.
+    SAME_FILE {
         "same-file O_RDONLY, own tables, 2T over 1T" >= 1.8, 1.9;
         "same-file O_RDWR, own tables, 2T over 1T" >= 1.8, 1.9;
         "same-file O_CREAT|O_RDWR, own tables, 2T over 1T" >= 1.8, 1.9;
+    }
+    /// The rows of `same-file --locks`.
+    LOCKS {
         "opens of a file, lines written" <= 0.0, 0.0;
         "opens of a locked file, lines written" <= 0.0, 0.0;
         "locks posix, tmpfs" >= 5.0, 10.0;
         "locks flock, tmpfs" >= 5.0, 10.0;
+    }
+    /// The rows of `create-existing`.
+    CREATE {
         "create-existing 64 absolute, root stores" <= 0.0, 0.0;
         "create-existing 64 absolute, locked first, root stores" <= 0.0, 0.0;
         "create-existing 64 absolute, root counted, locked first, root stores" >= 1.0, 1.0;
@@ -158,6 +167,9 @@ contract! {
         "create-existing 1024 absolute, root stores" <= 0.0, 0.0;
         "create-existing 1024 absolute, 1T, tmpfs" >= 8.0, 12.0;
         "create-existing 1024 absolute, 2T, tmpfs" >= 8.0, 12.0;
+    }
+    /// The rows of `many`.
+    MANY {
         "many table open p99.9" <= 10_000.0, 1_000.0;
         "many table dup p99.9" <= 10_000.0, 1_000.0;
         "many table close p99.9" <= 10_000.0, 1_000.0;

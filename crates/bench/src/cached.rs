@@ -7,28 +7,27 @@
 //! `spawn_blocking`, its ring and its call. `data` also measures reads.
 
 mod data;
-mod kernel;
 mod latency;
 mod mix;
 mod openers;
-mod ours;
 mod stall;
 mod sys;
-mod tokio;
+
+use std::path::Path;
+use std::sync::Arc;
 
 use openpath_host::{HostFs, HostOptions, Policy};
-use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Pool, PoolOptions};
-use openpath_vfs::{Limits, Tuning, Vfs};
+use openpath_vfs::{Limits, SuperBlock, Tuning, Vfs, VfsBuilder};
 
-use self::openers::add;
-use self::tokio::{Offload, Tokio};
+use self::openers::{Direct, Future, Offload, OurRing, Tokio, add};
+use self::sys::KernelRing;
+use crate::calls::{Calls, Kernel};
 use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::{Id, Plan};
+use crate::harness::Plan;
 use crate::host::Host;
-use crate::ours as instance;
-use crate::page::Page;
+use crate::ours;
 use crate::row::Row;
 
 /// The directory of the files, on every side.
@@ -41,19 +40,11 @@ const DEPTHS: [usize; 2] = [1, 32];
 /// memory.
 const NEGATIVES: u32 = 1 << 14;
 
-pub(crate) fn page() -> Page {
-    let about = include_str!("pages/cached.md");
-    Page::new("Opens that must not wait", about, "cached")
-}
-
 /// Runs every wanted row.
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     host.tmpfs.enter()?;
-    let made = std::fs::create_dir(DIR).and_then(|()| {
-        (0..mix::FILES).try_for_each(|n| std::fs::write(format!("{DIR}/f{n}"), b""))
-    });
-    made.map_err(|e| Error::host("make the files", e))?;
+    make_files(&Kernel)?;
     let trees = [("host", host_tree()?), ("mem", mem_tree()?)];
     let mut rows = Vec::new();
     for (label, vfs) in &trees {
@@ -72,12 +63,17 @@ pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
 
 /// An instance over the directory of the host's tmpfs that every side uses.
 fn host_tree() -> Result<Vfs, Error> {
+    build(Vfs::builder(), host_dir("/".as_ref(), 128)?)
+}
+
+/// A directory of the host that only we change, with so many places in the kernel's ring.
+fn host_dir(path: &Path, kernel_ring: u32) -> Result<Arc<SuperBlock>, Error> {
     let options = HostOptions {
         policy: Policy::Exclusive,
+        kernel_ring,
         ..HostOptions::default()
     };
-    let tree = HostFs::open("/", options).map_err(|e| Error::setup("open the directory", e))?;
-    build(Vfs::builder(), tree)
+    HostFs::open(path, options).map_err(|e| Error::setup("open the directory", e))
 }
 
 /// An instance in memory with the same files. Complete directories are switched off, because they
@@ -85,26 +81,22 @@ fn host_tree() -> Result<Vfs, Error> {
 fn mem_tree() -> Result<Vfs, Error> {
     let mut tuning = Tuning::default();
     tuning.complete_directories = false;
-    let tree = MemFs::new(MemOptions::default());
-    let vfs = build(Vfs::builder().tuning(tuning), tree)?;
-    let task = instance::task(&vfs)?;
-    instance::mkdir(&task, DIR.as_bytes())?;
-    for n in 0..mix::FILES {
-        instance::touch(&task, &mix::file(n).bytes)?;
-    }
+    let vfs = build(Vfs::builder().tuning(tuning), ours::memory())?;
+    make_files(&ours::task(&vfs)?)?;
     Ok(vfs)
 }
 
-fn build(
-    builder: openpath_vfs::VfsBuilder,
-    tree: std::sync::Arc<openpath_vfs::SuperBlock>,
-) -> Result<Vfs, Error> {
+fn make_files(side: &impl Calls) -> Result<(), Error> {
+    side.make_dir(DIR.as_bytes())?;
+    (0..mix::FILES).try_for_each(|n| side.make_file(&mix::file(n).bytes, b""))
+}
+
+fn build(builder: VfsBuilder, tree: Arc<SuperBlock>) -> Result<Vfs, Error> {
     let limits = Limits {
         negatives_max: NEGATIVES,
         ..Limits::default()
     };
-    let built = builder.limits(limits).build(tree);
-    built.map_err(|e| Error::setup("build an instance", e))
+    ours::build(builder.limits(limits), tree)
 }
 
 /// Adds all openers at one share.
@@ -115,44 +107,32 @@ fn at_share(ask: &Ask, vfs: &Vfs, label: &str, share: u64) -> Result<Vec<Row>, E
         number += 1;
         (share, number - 1)
     };
-    let task = || instance::task(vfs);
-    let call = add(&mut plan, "call", mix(), ours::Calls(task()?));
-    let future = ours::Future::new(task()?, &pool)?;
-    let future = add(&mut plan, "future", mix(), future);
-    let host_call = add(&mut plan, "open(2)", mix(), kernel::Calls);
+    let task = || ours::task(vfs);
+    let call = add(&mut plan, "call", mix(), Direct(task()?));
+    let future = add(&mut plan, "future", mix(), Future::new(task()?, &pool)?);
+    let host_call = add(&mut plan, "open(2)", mix(), Direct(Kernel));
     let name = |what: &str, end: &str| format!("{what} {share}% cached, {label}, {end}");
     for depth in DEPTHS {
-        let ring = |inline| ours::OurRing::new(task()?, &pool, depth, inline);
+        let ring = |inline| OurRing::new(task()?, &pool, depth, inline);
         let inline = add(&mut plan, "ring", mix(), ring(true)?);
-        let tokio = |offload| Tokio::new(offload, depth);
-        let uring = kernel::Ring::new(depth)?;
-        let peers: [(&str, Id); 4] = [
-            (
-                "always offloaded",
-                add(&mut plan, "ring, offload", mix(), ring(false)?),
-            ),
-            (
-                "tokio::fs",
-                add(&mut plan, "tokio::fs", mix(), tokio(Offload::Fs)?),
-            ),
-            (
-                "spawn_blocking",
-                add(
-                    &mut plan,
-                    "spawn_blocking",
-                    mix(),
-                    tokio(Offload::SpawnBlocking)?,
-                ),
-            ),
-            ("io_uring", add(&mut plan, "io_uring", mix(), uring)),
-        ];
-        for (peer, theirs) in peers {
+        let offloaded = add(&mut plan, "ring, offload", mix(), ring(false)?);
+        let tokio = Tokio::new(Offload::Fs, depth)?;
+        let tokio = add(&mut plan, "tokio::fs", mix(), tokio);
+        let blocking = Tokio::new(Offload::SpawnBlocking, depth)?;
+        let blocking = add(&mut plan, "spawn_blocking", mix(), blocking);
+        let uring = add(&mut plan, "io_uring", mix(), KernelRing::new(depth)?);
+        for (peer, theirs) in [
+            ("always offloaded", offloaded),
+            ("tokio::fs", tokio),
+            ("spawn_blocking", blocking),
+            ("io_uring", uring),
+        ] {
             let name = name("ring", &format!("{depth} at once, {peer}"));
             plan.row(Row::faster, &name, inline, peer, theirs);
         }
         if depth == 1 {
-            let (peer, theirs) = peers[1];
-            plan.row(Row::faster, &name("future", peer), future, peer, theirs);
+            let name = name("future", "tokio::fs");
+            plan.row(Row::faster, &name, future, "tokio::fs", tokio);
         }
     }
     let over = name("future", "over the call");

@@ -4,13 +4,12 @@
 //! Exit status: 0 done; 1 a check found a shortfall; 2 it could not run.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::bars::{self, Bar};
 use crate::error::Error;
 use crate::gate::{Plant, turns};
 use crate::page::{self, Page};
@@ -78,9 +77,6 @@ pub(crate) struct Common {
     /// Exit with 1 if a bar is missed or a row of the contract could not be measured.
     #[arg(long)]
     check: bool,
-    /// With --check: let rows pass that this machine cannot measure.
-    #[arg(long)]
-    allow_missing: bool,
     /// Plant a fault that the check must find.
     #[arg(long, hide = true)]
     pub(crate) plant: Option<Plant>,
@@ -187,79 +183,63 @@ pub fn main() -> ExitCode {
 /// Runs a command; returns whether its check passed.
 fn run(what: &What) -> Result<bool, Error> {
     let load = page::load();
-    let report = |common: &Common, file: Option<&Path>, page: Page, bars: &[Bar], rows| {
-        Report {
-            common,
-            file,
-            load: &load,
-        }
-        .give(&page, bars, rows)
-    };
-    let timed =
-        |ask: &Ask, page, bars, rows| report(&ask.common, ask.page.as_deref(), page, bars, rows);
+    let timed = |ask: &Ask, page, rows| report(&ask.common, (&ask.page, page, &load), rows);
+    let of = Page::of;
     match what {
-        What::Walk(it) => timed(&it.ask, walk::page(), bars::WALK, walk::run(it)?),
-        What::Counts(it) => report(it, None, Page::default(), &[], counts::run(it)?),
-        What::FailedOpen(it) => timed(&it.ask, failed::page(), &[], failed::run(it)?),
-        What::SameFile(it) => timed(&it.ask, it.page(), &[], same::run(it)?),
-        What::CreateExisting(it) => timed(&it.ask, create::page(), &[], create::run(it)?),
-        What::Cached(it) => timed(it, cached::page(), bars::CACHED, cached::run(it)?),
-        What::Shapes(it) => timed(it, shapes::page(), &[], shapes::run(it)?),
-        What::Fd(it) => timed(it, fd::page(), bars::FD, fd::run(it)?),
+        What::Walk(it) => timed(&it.ask, of("walk"), walk::run(it)?),
+        What::Counts(it) => report(it, (&None, of("counts"), &load), counts::run(it)?),
+        What::FailedOpen(it) => timed(&it.ask, of("failed-open"), failed::run(it)?),
+        What::SameFile(it) => timed(&it.ask, of(it.command()), same::run(it)?),
+        What::CreateExisting(it) => timed(&it.ask, of("create-existing"), create::run(it)?),
+        What::Cached(it) => timed(it, of("cached"), cached::run(it)?),
+        What::Shapes(it) => timed(it, of("shapes"), shapes::run(it)?),
+        What::Fd(it) => timed(it, fd::page(), fd::run(it)?),
         What::Run(it) => {
             let (rows, page) = (programs::run(it)?, it.page());
-            report(&it.common, it.page.as_deref(), page, bars::PROGRAMS, rows)
+            report(&it.common, (&it.page, page, &load), rows)
         }
-        What::Many(it) => timed(&it.ask, many::page(), &[], many::run(it)?),
+        What::Many(it) => timed(&it.ask, of("many"), many::run(it)?),
         #[cfg(feature = "wasi")]
-        What::Wasi(it) => timed(&it.ask, it.page(), bars::WASI, crate::wasi::run(it)?),
+        What::Wasi(it) => timed(&it.ask, it.page(), crate::wasi::run(it)?),
         What::One(it) => one::run(it).map(|()| true),
         What::Two(it) => turns::run(it, &mut io::stdout().lock()).map(|()| true),
         What::Worker(it) => Ok(programs::serve(it).map(|()| true)?),
     }
 }
 
-/// The destinations of rows.
-struct Report<'a> {
-    common: &'a Common,
-    /// The page of results.
-    file: Option<&'a Path>,
-    /// The load average when the run began.
-    load: &'a str,
-}
-
-impl Report<'_> {
-    /// Writes the wanted rows, and those of the contract that were not measured; returns whether
-    /// the check passes.
-    fn give(&self, page: &Page, bars: &[Bar], mut rows: Vec<Row>) -> Result<bool, Error> {
-        let Common { filter, json, .. } = self.common;
-        for bar in bars {
-            if rows.iter().all(|row| row.name != bar.name) {
-                rows.push(Row::missing(bar.name, "nothing measures it"));
-            }
+/// Writes the wanted rows, and those of the contract that were not measured; returns whether the
+/// check passes. A page has a file if it is requested; `load` is the load average when the run
+/// began.
+fn report(
+    common: &Common,
+    (file, page, load): (&Option<PathBuf>, Page, &str),
+    mut rows: Vec<Row>,
+) -> Result<bool, Error> {
+    for bar in page.bars {
+        if Row::named(&rows, bar.name).is_none() {
+            rows.push(Row::missing(bar.name, "nothing measures it"));
         }
-        rows.retain(|row| self.common.wants(&row.name));
-        if rows.is_empty() {
-            let name = filter.as_deref().unwrap_or_default();
-            return Err(Error::Setup(format!("no row's name contains {name:?}")));
-        }
-        if let Some(file) = self.file {
-            page.write(file, self.load, &rows)?;
-        }
-        let mut out = io::stdout().lock();
-        if *json {
-            write_json(&mut out, &rows)?;
-        } else {
-            write_table(&mut out, &rows)?;
-        }
-        out.flush()?;
-        let short = shortfalls(&rows, self.common.allow_missing);
-        if !self.common.check || short.is_empty() {
-            return Ok(true);
-        }
-        let names: Vec<&str> = short.iter().map(|row| row.name.as_str()).collect();
-        let (few, all) = (short.len(), rows.len());
-        warn(&format!("{few} of {all} rows fail: {}", names.join(", ")));
-        Ok(false)
     }
+    rows.retain(|row| common.wants(&row.name));
+    if rows.is_empty() {
+        let name = common.filter.as_deref().unwrap_or_default();
+        return Err(Error::Setup(format!("no row's name contains {name:?}")));
+    }
+    if let Some(file) = file {
+        page.write(file, load, &rows)?;
+    }
+    let mut out = io::stdout().lock();
+    match common.json {
+        true => write_json(&mut out, &rows)?,
+        false => write_table(&mut out, &rows)?,
+    }
+    out.flush()?;
+    let short = shortfalls(&rows);
+    if !common.check || short.is_empty() {
+        return Ok(true);
+    }
+    let names: Vec<&str> = short.iter().map(|row| row.name.as_str()).collect();
+    let (few, all) = (short.len(), rows.len());
+    warn(&format!("{few} of {all} rows fail: {}", names.join(", ")));
+    Ok(false)
 }

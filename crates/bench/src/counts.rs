@@ -2,15 +2,13 @@
 //! Measures `counts`: the cost of one warm operation, counted and not timed.
 //!
 //! * allocations: by [`sys::CountingAlloc`], in this process;
-//! * instructions: callgrind over N and 2N operations, the difference divided by N; without
-//!   callgrind, by single steps;
+//! * instructions: callgrind over N and 2N operations, the difference divided by N;
 //! * locked read-modify-writes: by single steps, from each instruction;
 //! * shared stores: the operations run while the shared memory is read-only;
 //! * memory: by the growth of the resident set ([`memory`]).
 
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use crate::PATHS;
 use crate::bars;
@@ -18,83 +16,34 @@ use crate::cmd::Common;
 use crate::error::Error;
 use crate::gate::Plant;
 use crate::gate::case::Case;
-use crate::gate::sys::STORE_SEEN;
 use crate::memory;
 use crate::one::One;
+use crate::process;
 use crate::row::Row;
-use crate::sys::{self, Steps};
+use crate::sys;
+use crate::watch::sys::STORE_SEEN;
 
 /// Rows beyond the contract: the count, its operations and their circumstances.
-const EXTRA: &[(&str, &[&str], &[&str])] = &[
-    (
-        "allocations",
-        WARM,
-        &["d1", "d16", "symlink d5", "mount d5"],
-    ),
-    ("allocations", &["denied-open"], &["d5"]),
-    ("allocations", &["open-close"], &["shared-table d1"]),
-    ("instructions", &["failed-open", "open-close"], &["d5"]),
-    (
-        "instructions",
-        &["open-close"],
-        &["shared-table d1", "shared-table d16"],
-    ),
-    ("instructions", &["dup-close"], &["d1", "shared-table d1"]),
-    (
-        "instructions",
-        &["creat-existing", "creat-read-only"],
-        &["d1"],
-    ),
-    ("instructions", &["stat"], &["d1", "d5", "d16"]),
-    (
-        "instructions",
-        &["failed-open", "open-close"],
-        &["mounts d2", "mounts d5", "nested d2"],
-    ),
-    ("locked", WARM, &["d1"]),
-    ("locked", &["open-close"], &["d16", "shared-table d1"]),
-    ("locked", &["dup-close"], &["shared-table d1"]),
-    (
-        "shared-stores",
-        &["open-close", "dup-close"],
-        &["shared-table d1"],
-    ),
-    (
-        "shared-stores",
-        &["open-close", "stat", "dup-close"],
-        &["root d2"],
-    ),
-    (
-        "shared-stores",
-        WARM,
-        &[
-            "d1",
-            "d16",
-            "symlink d5",
-            "dirlink d5",
-            "dotdot d5",
-            "mount d5",
-            "mounts d5",
-            "nested d5",
-            "mount-up d5",
-            "relative-mount d5",
-            "namespace d5",
-            "barred d5",
-            "user d5",
-        ],
-    ),
-];
+const EXTRA: &str = "\
+allocations | WARM | d1, d16, symlink d5, mount d5
+allocations | denied-open | d5
+allocations | open-close | shared-table d1
+instructions | failed-open, open-close | d5
+instructions | open-close | shared-table d1, shared-table d16
+instructions | dup-close | d1, shared-table d1
+instructions | creat-existing, creat-read-only | d1
+instructions | stat | d1, d5, d16
+instructions | failed-open, open-close | mounts d2, mounts d5, nested d2
+locked | WARM | d1
+locked | open-close | d16, shared-table d1
+locked | dup-close | shared-table d1
+shared-stores | open-close, dup-close | shared-table d1
+shared-stores | open-close, stat, dup-close | root d2
+shared-stores | WARM | d1, d16, symlink d5, dirlink d5, dotdot d5, mount d5, mounts d5, nested d5, \
+mount-up d5, relative-mount d5, namespace d5, barred d5, user d5";
 /// The operations that must be free once everything is cached.
-const WARM: &[&str] = &[
-    "failed-open",
-    "open-close",
-    "creat-existing",
-    "creat-read-only",
-    "stat",
-    "lstat",
-    "statx",
-    "dup-close",
-];
+const WARM: &str = "failed-open, open-close, creat-existing, creat-read-only, stat, lstat, statx, \
+    dup-close";
 const CALLGRIND_OPS: u64 = 50 * PATHS as u64;
 const STEP_OPS: u64 = 16;
 const SEALED_OPS: u64 = 100_000;
@@ -117,15 +66,13 @@ pub(crate) fn run(options: &Common) -> Result<Vec<Row>, Error> {
 /// Every row: the contract's, then the others.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = bars::COUNTS.iter().map(|bar| bar.name.to_owned()).collect();
-    for (what, ops, how) in EXTRA {
-        for (op, how) in ops
-            .iter()
-            .flat_map(|op| how.iter().map(move |how| (op, how)))
-        {
-            let name = format!("{what} {op} {how}");
-            if !names.contains(&name) {
-                names.push(name);
-            }
+    for line in EXTRA.replace("WARM", WARM).lines() {
+        let mut parts = line.split(" | ");
+        let [what, ops, hows] = [(); 3].map(|()| parts.next().unwrap_or_default());
+        for op in ops.split(", ") {
+            let all = hows.split(", ").map(|how| format!("{what} {op} {how}"));
+            let new: Vec<String> = all.filter(|name| !names.contains(name)).collect();
+            names.extend(new);
         }
     }
     names
@@ -141,14 +88,7 @@ fn row(run: &Run, name: &str) -> Result<Row, Error> {
     match what {
         "allocations" => allocations(run, name, Case::parse(case)?),
         "instructions" => instructions(run, name, case),
-        "locked" => {
-            let steps = steps(run, case)?;
-            Ok(Row::count(
-                name,
-                "per op",
-                steps.locked as f64 / STEP_OPS as f64,
-            ))
-        }
+        "locked" => locked(run, name, case),
         "shared-stores" => shared_stores(run, name, case),
         _ => Ok(Row::missing(name, "nothing measures it")),
     }
@@ -171,11 +111,9 @@ fn allocations(run: &Run, name: &str, case: Case) -> Result<Row, Error> {
     Ok(Row::count(name, "per op", count as f64 / ops as f64))
 }
 
-/// The arguments that run `ops` operations in a process of its own.
+/// The arguments with which this program runs `ops` operations in a process of its own.
 fn one(run: &Run, case: &str, ops: u64) -> Vec<String> {
-    let mut line = vec![run.exe.display().to_string()];
-    line.extend(["one", case].map(str::to_owned));
-    line.push(format!("--ops={ops}"));
+    let mut line = vec!["one".to_owned(), case.to_owned(), format!("--ops={ops}")];
     line.extend(run.plant.map(|plant| format!("--plant={plant}")));
     line
 }
@@ -184,28 +122,22 @@ fn instructions(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     let collect = |ops| -> Result<Option<u64>, Error> {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-        match command.args(one(run, case, ops)).output() {
+        match process::run(command.arg(&run.exe).args(one(run, case, ops))) {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(Error::setup("run valgrind", why)),
-            Ok(out) => {
-                let text = String::from_utf8_lossy(&out.stderr).into_owned();
-                let total = collected(&text).filter(|_| out.status.success());
-                total
-                    .map(Some)
-                    .ok_or_else(|| Error::Setup(format!("valgrind {name}: {text}")))
+            Err(why) => Err(Error::setup(name, why)),
+            Ok([_, report]) => {
+                let total = collected(&report);
+                let none = || Error::Setup(format!("{name}: {report}"));
+                total.map(Some).ok_or_else(none)
             }
         }
     };
     let ops = CALLGRIND_OPS;
     let (Some(n), Some(twice)) = (collect(ops)?, collect(2 * ops)?) else {
-        let count = steps(run, case)?.instructions as f64 / STEP_OPS as f64;
-        return Ok(Row::count(name, "per op", count).with_note("single steps: no valgrind here"));
+        return Ok(Row::missing(name, "no valgrind here"));
     };
-    Ok(Row::count(
-        name,
-        "per op",
-        twice.saturating_sub(n) as f64 / ops as f64,
-    ))
+    let each = twice.saturating_sub(n) as f64 / ops as f64;
+    Ok(Row::count(name, "per op", each))
 }
 
 /// The total that callgrind prints at its end.
@@ -216,54 +148,46 @@ fn collected(report: &str) -> Option<u64> {
     line.1.trim().parse().ok()
 }
 
-/// The steps of `STEP_OPS` operations, without those of the marks.
-fn steps(run: &Run, case: &str) -> Result<Steps, Error> {
+fn locked(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     let step = |ops| {
-        let mut child = spawn(run, case, ops, &["--how=traced"])?;
-        let steps = sys::step_between_marks(&child);
-        if steps.is_err() {
+        let mut command = Command::new(&run.exe);
+        command.args(one(run, case, ops)).arg("--how=traced");
+        let child = command.spawn();
+        let mut child = child.map_err(|e| Error::setup("start this program again", e))?;
+        let count = sys::locked_between_marks(&child);
+        if count.is_err() {
             let _ = child.kill();
         }
         let ended = child.wait();
-        let steps = steps.map_err(|e| Error::setup(&format!("step through {case}"), e))?;
-        ended
-            .map(|_| steps)
-            .map_err(|e| Error::setup("await the stepped process", e))
+        let count = count.map_err(|e| Error::setup(&format!("step through {case}"), e))?;
+        let ended = ended.map(|_| count);
+        ended.map_err(|e| Error::setup("await the stepped process", e))
     };
     // Each step is two context switches: far cheaper without waking another processor.
     let processors = sys::processors();
     sys::pin(processors.get(..1).unwrap_or_default());
+    // Those of the marks are not the operations'.
     let both = step(0).and_then(|none| Ok((none, step(STEP_OPS)?)));
     sys::pin(&processors);
     let (none, all) = both?;
-    Ok(Steps {
-        instructions: all.instructions.saturating_sub(none.instructions),
-        locked: all.locked.saturating_sub(none.locked),
-    })
-}
-
-fn spawn(run: &Run, case: &str, ops: u64, args: &[&str]) -> Result<Child, Error> {
-    let line = one(run, case, ops);
-    let mut command = Command::new(&run.exe);
-    command.args(&line[1..]).args(args).stderr(Stdio::piped());
-    command
-        .spawn()
-        .map_err(|e| Error::setup("start this program again", e))
+    let each = all.saturating_sub(none) as f64 / STEP_OPS as f64;
+    Ok(Row::count(name, "per op", each))
 }
 
 fn shared_stores(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
-    let mut child = spawn(run, case, SEALED_OPS, &["--how=sealed"])?;
-    let mut text = String::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        let _ = stderr.read_to_string(&mut text);
-    }
-    let status = child
-        .wait()
-        .map_err(|e| Error::setup("await the sealed process", e))?;
-    match status.code() {
+    let mut command = Command::new(&run.exe);
+    command.args(one(run, case, SEALED_OPS)).arg("--how=sealed");
+    let done = command.output();
+    let done = done.map_err(|e| Error::setup("start this program again", e))?;
+    let text = String::from_utf8_lossy(&done.stderr);
+    match done.status.code() {
         Some(0) => Ok(Row::count(name, "seen", 0.0)),
         Some(STORE_SEEN) => Ok(Row::count(name, "seen", 1.0).with_note(&first_store(&text))),
-        _ => Err(Error::Setup(format!("{name}: {status}: {}", text.trim()))),
+        _ => Err(Error::Setup(format!(
+            "{name}: {}: {}",
+            done.status,
+            text.trim()
+        ))),
     }
 }
 

@@ -10,21 +10,21 @@
 //! beside it. Stores to shared memory are counted separately, before anything is timed.
 
 mod scene;
-pub(crate) mod stores;
-pub(crate) mod sys;
 
 use openpath_vfs::{Tuning, Vfs};
 
 use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
+use crate::gate;
 use crate::harness::Plan;
 use crate::host::Host;
 use crate::ours;
-use crate::page::Page;
+use crate::paths::Ring;
 use crate::row::Row;
 use crate::scene::{Scene, Tree, over_one};
 use crate::threads::counts;
-use stores::Stores;
+use crate::watch::sys::Kind;
+use crate::watch::{Stores, observe};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -35,9 +35,6 @@ pub(crate) struct Options {
     #[arg(long, default_values_t = [64, 1024], value_delimiter = ',', value_name = "N",
           value_parser = at_least_one)]
     mounts: Vec<usize>,
-    /// Tasks at once, instead of one for each processor.
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    tasks: Option<usize>,
 }
 
 /// The four settings of both switches: reset the root, look first.
@@ -55,18 +52,9 @@ fn instance((_, forgets, looks): (&str, bool, bool)) -> Result<Vfs, Error> {
     })
 }
 
-pub(crate) fn page() -> Page {
-    let about = include_str!("pages/create-existing.md");
-    Page::new("Create in many mounts", about, "create-existing")
-}
-
 /// Runs every wanted row.
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
-    let mut counts = counts();
-    if let Some(tasks) = options.tasks {
-        counts.retain(|&n| n <= 2 && n < tasks);
-        counts.push(tasks);
-    }
+    let counts = counts();
     let mut rows = Vec::new();
     for &mounts in &options.mounts {
         let threads = counts.iter().copied().max().unwrap_or(1).min(mounts);
@@ -87,7 +75,7 @@ fn in_mounts(
 ) -> Result<Vec<Row>, Error> {
     let mut found: Vec<Vec<Stores>> = Vec::new();
     for scene in scenes {
-        let count = |setting| stores::count(scene, mounts, move || instance(setting));
+        let count = |setting| stores(scene, mounts, setting);
         found.push(SETTINGS.into_iter().map(count).collect::<Result<_, _>>()?);
     }
     let host = Host::new()?;
@@ -110,7 +98,7 @@ fn in_mounts(
             for (((label, ..), ours), stores) in SETTINGS.into_iter().zip(&ours).zip(&stores) {
                 let name = format!("{name}{label}, {count}T, tmpfs");
                 plan.row(Row::faster, &name, ours[at], "tmpfs", tmpfs[at])
-                    .note(&stores.words());
+                    .note(&words(stores));
             }
             let mut switch = |what: &str, on: usize, off: usize, label| {
                 let name = format!("{name}, {count}T, {what}");
@@ -127,6 +115,34 @@ fn in_mounts(
     }
     host.leave()?;
     Ok(rows)
+}
+
+/// How often every path is walked before stores are counted, and again during it.
+const WALKS: [usize; 2] = [4, 2];
+
+/// Counts the stores of `scene`, by mount.
+fn stores(scene: &Scene, mounts: usize, setting: (&str, bool, bool)) -> Result<Stores, Error> {
+    let build = || {
+        let vfs = instance(setting)?;
+        let maker = scene::grow_ours(mounts, &vfs)?;
+        Ok((vfs, maker))
+    };
+    gate::apart(build, |(vfs, _maker)| {
+        let task = ours::task(&vfs)?;
+        let paths: Vec<_> = scene.paths.iter().flatten().collect();
+        let step = |mount: usize| {
+            let path = std::slice::from_ref(paths[mount]);
+            scene.op.burst(&task, 1, &mut Ring::new(path, 0)) == 0
+        };
+        let seen = observe(&vfs, Kind::Stores, paths.len(), WALKS, step)?;
+        Ok(seen.stores(&task.root_spans()))
+    })
+}
+
+/// Counted stores as text.
+fn words(stores: &Stores) -> String {
+    let (root, common, all) = (stores.root, stores.common, stores.all);
+    format!("stores: root {root:.1}, common {common:.1}, all {all:.1}")
 }
 
 /// The counted stores, by setting.

@@ -14,22 +14,22 @@ mod record;
 mod replay;
 mod trace;
 
-use openpath_abi::OFlags;
 use std::ffi::CStr;
 use std::fs;
 use std::path::PathBuf;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY};
-use openpath_vfs::{Task, Vfs};
+use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY};
+use openpath_abi::{Errno, OFlags};
+use openpath_vfs::Task;
 
+use crate::calls::{Calls, Kernel, wrong_of};
 use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::harness::Plan;
-use crate::host::{Host, Root};
-use crate::page::Page;
+use crate::host::Host;
+use crate::ours;
 use crate::row::Row;
-use crate::{ours, sys};
-use replay::{Replay, grow_ours};
+use replay::{Replay, enter, grow_ours};
 use trace::Trace;
 
 /// The options.
@@ -48,57 +48,24 @@ pub(crate) struct Options {
     record: Option<PathBuf>,
 }
 
-pub(crate) fn page() -> Page {
-    let about = include_str!("pages/failed-open.md");
-    Page::new("Opens that fail", about, "failed-open")
-}
-
 /// The stored recording, of a project of six units.
 const KEPT: &str = include_str!("failed/kept.trace");
 const LOOP: &str = "openneg";
 const SEARCH: &str = "header-search";
 
-/// A failing open: its errno, a path and flags.
-const WAYS: [(&str, i32, &CStr, u32); 5] = [
-    ("ENOENT", libc::ENOENT, c"/tmp/nonexistent", O_RDONLY.bits()),
-    (
-        "ENOTDIR",
-        libc::ENOTDIR,
-        c"/tmp/file",
-        (O_RDONLY.bits() | O_DIRECTORY.bits()),
-    ),
-    ("EISDIR", libc::EISDIR, c"/tmp/dir", O_WRONLY.bits()),
-    (
-        "EEXIST",
-        libc::EEXIST,
-        c"/tmp/file",
-        (O_CREAT.bits() | O_EXCL.bits()),
-    ),
-    (
-        "ELOOP",
-        libc::ELOOP,
-        c"/tmp/link",
-        (O_RDONLY.bits() | O_NOFOLLOW.bits()),
-    ),
+/// A failing open: its name, errno, path and flags.
+const WAYS: [(&str, Errno, &CStr, OFlags); 5] = [
+    ("ENOENT", Errno::ENOENT, c"/tmp/nonexistent", O_RDONLY),
+    ("ENOTDIR", Errno::ENOTDIR, c"/tmp/file", O_DIRECTORY),
+    ("EISDIR", Errno::EISDIR, c"/tmp/dir", O_WRONLY),
+    ("EEXIST", Errno::EEXIST, c"/tmp/file", O_CREAT.union(O_EXCL)),
+    ("ELOOP", Errno::ELOOP, c"/tmp/link", O_NOFOLLOW),
 ];
 
-/// Instances with both settings of the switch.
-struct Both {
-    on: Vfs,
-    off: Vfs,
-}
-
-impl Both {
-    fn new() -> Result<Self, Error> {
-        Ok(Self {
-            on: ours::instance()?,
-            off: ours::tuned(|tuning| tuning.failed_open_frees_inline = false)?,
-        })
-    }
-
-    fn tasks(&self) -> Result<[Task; 2], Error> {
-        Ok([ours::task(&self.on)?, ours::task(&self.off)?])
-    }
+/// Tasks with the switch on and off, each in an instance of its own.
+fn tasks() -> Result<[Task; 2], Error> {
+    let off = ours::tuned(|tuning| tuning.failed_open_frees_inline = false)?;
+    Ok([ours::task(&ours::instance()?)?, ours::task(&off)?])
 }
 
 /// Runs every wanted row.
@@ -117,28 +84,24 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
 }
 
 fn loops(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
-    let both = Both::new()?;
-    let tasks = both.tasks()?;
-    for task in &tasks {
-        furnish_ours(task)?;
-    }
+    let tasks = tasks()?;
+    tasks.iter().try_for_each(furnish)?;
     for (_, root) in host.roots() {
-        furnish_host(root)?;
+        root.enter()?;
+        furnish(&Kernel)?;
     }
     host.leave()?;
     let mut rows = Vec::new();
     for (name, errno, path, flags) in WAYS {
+        let fails = Some(errno);
         let mut plan = Plan::default();
         let [on, off] = tasks.each_ref().map(|task| {
-            let right = move || {
-                let failed = task.open(path.to_bytes(), OFlags::from_bits_retain(flags), 0o644);
-                failed.is_err_and(|why| why.raw() == errno)
-            };
-            plan.ours(name, move |ops| wrong(ops, right))
+            let right = || Calls::open(task, path, flags, 0o644).err() == fails;
+            plan.ours(name, move |ops| wrong_of(ops, right))
         });
         for (label, root) in host.roots() {
-            let right = move || sys::open(path, flags, 0o644) == -errno;
-            let theirs = plan.host(name, root, move |ops| wrong(ops, right));
+            let right = move || Kernel.open(path, flags, 0o644).err() == fails;
+            let theirs = plan.host(name, root, move |ops| wrong_of(ops, right));
             let name = format!("{LOOP} {name} {label}");
             plan.row(Row::faster, &name, on, label, theirs);
         }
@@ -150,26 +113,11 @@ fn loops(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-#[inline(always)]
-fn wrong(ops: u64, right: impl Fn() -> bool) -> u64 {
-    (0..ops).map(|_| u64::from(!right())).sum()
-}
-
-fn furnish_ours(task: &Task) -> Result<(), Error> {
-    for dir in [b"/tmp".as_slice(), b"/tmp/dir"] {
-        ours::mkdir(task, dir)?;
-    }
-    ours::touch(task, b"/tmp/file")?;
-    task.symlinkat(b"file", AT_FDCWD, b"/tmp/link")
-        .map_err(|e| Error::setup("make a link", e))
-}
-
-fn furnish_host(root: &Root) -> Result<(), Error> {
-    root.enter()?;
-    fs::create_dir_all("/tmp/dir")
-        .and_then(|()| fs::write("/tmp/file", ""))
-        .and_then(|()| std::os::unix::fs::symlink("file", "/tmp/link"))
-        .map_err(|e| Error::host("set up the host's side", e))
+fn furnish(side: &impl Calls) -> Result<(), Error> {
+    side.make_dir(b"/tmp")?;
+    side.make_dir(b"/tmp/dir")?;
+    side.make_file(b"/tmp/file", b"")?;
+    side.make_link(b"file", b"/tmp/link")
 }
 
 /// The trace to replay, and its origin.
@@ -196,8 +144,7 @@ fn trace(options: &Options) -> Result<(Trace, String), Error> {
 
 fn search(options: &Options, host: &Host) -> Result<Vec<Row>, Error> {
     let (trace, from) = trace(options)?;
-    let both = Both::new()?;
-    let tasks = both.tasks()?;
+    let tasks = tasks()?;
     for task in &tasks {
         grow_ours(&trace, task)?;
     }
@@ -209,18 +156,13 @@ fn search(options: &Options, host: &Host) -> Result<Vec<Row>, Error> {
     let mut plan = Plan::default();
     let [on, off] = tasks
         .each_ref()
-        .map(|task| replay.add_ours(&mut plan, task));
+        .map(|task| replay.add(&mut plan, task, || Ok(())));
     for (label, root) in host.roots() {
-        let theirs = replay.add_host(&mut plan, root, &trace.cwd);
+        let theirs = replay.add(&mut plan, &Kernel, || enter(root, &trace.cwd));
         plan.row(Row::faster, &format!("{SEARCH} {label}"), on, label, theirs);
     }
-    plan.row(
-        Row::faster,
-        &format!("{SEARCH} switch"),
-        on,
-        "deferred",
-        off,
-    );
+    let name = format!("{SEARCH} switch");
+    plan.row(Row::faster, &name, on, "deferred", off);
     let (opens, failed) = replay.counts();
     let (share, left_out) = (100.0 * failed as f64 / opens as f64, replay.left_out);
     let mut rows = vec![
@@ -250,8 +192,7 @@ mod tests {
     #[test]
     fn ours_replays_recording_with_host_results() {
         let trace = Trace::read(KEPT).unwrap();
-        let both = Both::new().unwrap();
-        for task in both.tasks().unwrap() {
+        for task in tasks().unwrap() {
             grow_ours(&trace, &task).unwrap();
             let failed = |open: &&trace::Open| open.errno != 0;
             for open in trace.opens.iter().filter(failed) {

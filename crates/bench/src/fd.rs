@@ -36,14 +36,13 @@ const OPEN: [Open; 4] = [
 /// The bitmaps as a matrix, the others as a table, without those that the contract does not name
 /// and this machine cannot measure.
 pub(crate) fn page() -> Page {
-    Page {
-        more: |rows| format!("\n\n{}", maps::matrix(rows).trim_end()),
-        shows: |row| {
-            let other = row.name == maps::GROWTH || !row.name.starts_with("fd ");
-            other && (row.ours.is_some() || row.verdict != Verdict::Info)
-        },
-        ..Page::new("Descriptors", include_str!("pages/fd.md"), "fd")
-    }
+    let mut page = Page::of("fd");
+    page.more = |rows| format!("\n\n{}", maps::matrix(rows).trim_end());
+    page.shows = |row| {
+        let other = row.name == maps::GROWTH || !row.name.starts_with("fd ");
+        other && (row.ours.is_some() || row.verdict != Verdict::Info)
+    };
+    page
 }
 
 /// Runs every wanted row.

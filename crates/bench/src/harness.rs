@@ -366,28 +366,18 @@ impl Side<'_> {
 }
 
 impl Calls<'_> {
-    /// Doubles the burst until it lasts long enough, then cuts it to fit. A warm burst is never
-    /// shorter than a rotation, because each window would walk paths that the last one did not
-    /// warm.
+    /// Chooses the length of bursts. A warm burst is never shorter than a rotation, because each
+    /// window would walk paths that the last one did not warm.
     fn size(&mut self, label: &str) -> Result<(), Error> {
-        let ops_min = match self.heat {
+        let step = match self.heat {
             Heat::Cold => 1,
             Heat::Warm | Heat::Offloaded => self.rotation,
         };
-        self.ops = ops_min;
-        loop {
-            // The best of three: a moment without the processor must not make the burst too short.
-            let mut wall_ns = u64::MAX;
-            for _ in 0..3 {
-                wall_ns = wall_ns.min(self.window(label)?.wall_ns.max(1));
-            }
-            if wall_ns >= WINDOW_NS / 4 {
-                let fit = self.ops * WINDOW_NS / wall_ns;
-                self.ops = (fit / ops_min * ops_min).max(ops_min);
-                return Ok(());
-            }
-            self.ops *= 2;
-        }
+        self.ops = fit(step, WINDOW_NS, |ops| {
+            self.ops = ops;
+            Ok(self.window(label)?.wall_ns)
+        })?;
+        Ok(())
     }
 
     fn window(&mut self, label: &str) -> Result<Timed, Error> {
@@ -403,6 +393,27 @@ impl Calls<'_> {
         }
         let (timed, result) = timed(|| run(self.ops));
         result.map(|()| timed)
+    }
+}
+
+/// How many operations last about `window_ns`, as a multiple of `step`; `once` returns the time of
+/// some. It doubles their number until they last long enough, then cuts it to fit.
+pub(crate) fn fit(
+    step: u64,
+    window_ns: u64,
+    mut once: impl FnMut(u64) -> Result<u64, Error>,
+) -> Result<u64, Error> {
+    let mut ops = step;
+    loop {
+        // The best of three: a moment without the processor must not make the burst too short.
+        let mut ns = u64::MAX;
+        for _ in 0..3 {
+            ns = ns.min(once(ops)?.max(1));
+        }
+        if ns >= window_ns / 4 {
+            return Ok((ops * window_ns / ns / step * step).max(step));
+        }
+        ops *= 2;
     }
 }
 

@@ -5,7 +5,7 @@
 //! that is the file system under test. tmpfs keeps no negative dentries, so a failed open is also
 //! measured against ext4, which does.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -14,11 +14,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use openpath_abi::fcntl::{O_CREAT, O_RDWR};
-
+use crate::calls::{Calls, Kernel};
 use crate::error::Error;
 use crate::paths::Chain;
-use crate::{harness, sys};
+use crate::{harness, process, sys};
 
 /// The host file systems of one run. Dropping it restores the process's own mount namespace and
 /// root directory, as far as possible.
@@ -112,19 +111,7 @@ impl Root {
     /// Creates the directories and files of `chains`; the caller must be outside any root.
     pub(crate) fn grow(&self, chains: &[Chain]) -> Result<(), Error> {
         self.enter()?;
-        for chain in chains {
-            for dir in chain.dirs() {
-                fs::create_dir(OsStr::from_bytes(dir))
-                    .or_else(exists_is_fine)
-                    .map_err(grown)?;
-            }
-            let fd = sys::open(&chain.file, (O_RDWR | O_CREAT).bits(), 0o644);
-            if fd < 0 {
-                return Err(grown(io::Error::from_raw_os_error(-fd)));
-            }
-            sys::close(fd);
-        }
-        Ok(())
+        Kernel.grow(chains)
     }
 
     /// Removes everything below, by a fresh mount if it is a mount.
@@ -135,18 +122,6 @@ impl Root {
         self.dir = again.map_err(|e| Error::host("mount tmpfs anew", e))?;
         Ok(())
     }
-}
-
-fn exists_is_fine(why: io::Error) -> io::Result<()> {
-    if why.kind() == io::ErrorKind::AlreadyExists {
-        Ok(())
-    } else {
-        Err(why)
-    }
-}
-
-fn grown(why: io::Error) -> Error {
-    Error::host("create the tree on the host", why)
 }
 
 fn c_path(path: &Path) -> CString {
@@ -165,23 +140,15 @@ fn find_ext4(base: &Path) -> Result<Root, String> {
             }
         }
     }
-    let image = base.join("tmpfs/ext4.img");
-    let dir = base.join("ext4");
-    let made = File::create(&image).and_then(|f| f.set_len(256 << 20));
-    made.and_then(|()| fs::create_dir_all(&dir))
-        .map_err(|e| format!("no ext4: {e}"))?;
-    let mut format = Command::new("mkfs.ext4");
-    format.arg("-qF").arg(&image);
-    let mut mount = Command::new("mount");
-    mount.arg("-o").arg("loop").arg(&image).arg(&dir);
-    for step in [&mut format, &mut mount] {
-        if !step.output().is_ok_and(|out| out.status.success()) {
-            let tool = step.get_program().to_string_lossy();
-            return Err(format!(
-                "no writable ext4 here, and {tool} did not make one"
-            ));
-        }
-    }
+    let (image, dir) = (base.join("tmpfs/ext4.img"), base.join("ext4"));
+    let make = || {
+        File::create(&image)?.set_len(256 << 20)?;
+        fs::create_dir_all(&dir)?;
+        process::run(Command::new("mkfs.ext4").arg("-qF").arg(&image))?;
+        let mut mount = Command::new("mount");
+        process::run(mount.arg("-o").arg("loop").args([&image, &dir]))
+    };
+    make().map_err(|e| format!("no writable ext4 here, and none was made: {e}"))?;
     Root::open(dir, true).map_err(|e| e.to_string())
 }
 
@@ -190,14 +157,10 @@ fn kind_of(path: &Path) -> Option<String> {
     let dev = fs::metadata(path).ok()?.dev();
     let number = format!("{}:{}", libc::major(dev), libc::minor(dev));
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line = table
-        .lines()
-        .find(|line| line.split(' ').nth(2) == Some(&number))?;
-    line.split_once(" - ")?
-        .1
-        .split(' ')
-        .next()
-        .map(str::to_owned)
+    let mut lines = table.lines();
+    let line = lines.find(|line| line.split(' ').nth(2) == Some(&number))?;
+    let (kind, _) = line.split_once(" - ")?.1.split_once(' ')?;
+    Some(kind.to_owned())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 mod bars;
 mod cached;
+mod calls;
 mod chart;
 mod cmd;
 mod counts;
@@ -26,6 +27,7 @@ mod ops;
 mod ours;
 mod page;
 mod paths;
+mod process;
 mod programs;
 mod row;
 mod same;
@@ -38,6 +40,7 @@ mod threads;
 mod walk;
 #[cfg(feature = "wasi")]
 mod wasi;
+mod watch;
 
 pub use cmd::main;
 

@@ -13,9 +13,8 @@ mod tasks;
 use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::host::Host;
-use crate::page::Page;
-use crate::row::{Peer, Row};
-use clock::{Clock, Times};
+use crate::row::Row;
+use clock::{Clock, QUANTILES, Times};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -28,10 +27,6 @@ pub(crate) struct Options {
     /// Tasks with 64 descriptors each.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = at_least_one)]
     tasks: usize,
-}
-
-pub(crate) fn page() -> Page {
-    Page::new("Many descriptors", include_str!("pages/many.md"), "many")
 }
 
 /// The longest time that growth or scan may add to an operation.
@@ -64,38 +59,24 @@ fn latency(
     let [grown, control] = [grown, control].map(|times| times.summary(clock));
     let host = host.map(|times| times.summary(clock));
     let mut rows = Vec::new();
-    for (i, quantile) in clock::QUANTILES.iter().enumerate() {
-        let mut row = Row::count(&format!("{name} {}", quantile.name), "ns", grown.at[i]);
-        let peer = |label: &str, value: f64| {
-            Some(Peer {
-                label: label.to_owned(),
-                value,
-                spread: None,
-            })
+    for (i, (quantile, _)) in QUANTILES.into_iter().enumerate() {
+        let note = |text: String, row: Row| match quantile {
+            "max" => row.with_note(&format!("longer than 10 us: {text}")),
+            _ => row,
         };
-        row.peer = peer("control", control.at[i]);
+        let mut row = Row::count(&format!("{name} {quantile}"), "ns", grown.at[i]);
         row.windows = grown.count;
-        if quantile.name == "max" {
-            let long = format!(
-                "longer than 10 us: {}, control {} of {}",
-                grown.long, control.long, control.count
-            );
-            row = row.with_note(&long);
-        }
-        rows.push(row);
+        let long = format!(
+            "{}, control {} of {}",
+            grown.long, control.long, control.count
+        );
+        rows.push(note(long, row.against("control", control.at[i], None)));
         if let Some(host) = &host {
-            let name = format!("{name} {}, tmpfs", quantile.name);
-            let mut row = Row::count(&name, "ns", grown.at[i]);
-            row.peer = peer("tmpfs", host.at[i]);
+            let mut row = Row::count(&format!("{name} {quantile}, tmpfs"), "ns", grown.at[i]);
             row.ratio = Some(host.at[i] / grown.at[i]);
             row.windows = host.count;
-            if quantile.name == "max" {
-                row = row.with_note(&format!(
-                    "longer than 10 us: {} of {}",
-                    host.long, host.count
-                ));
-            }
-            rows.push(row);
+            let long = format!("{} of {}", host.long, host.count);
+            rows.push(note(long, row.against("tmpfs", host.at[i], None)));
         }
     }
     rows

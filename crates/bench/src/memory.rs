@@ -5,8 +5,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use openpath_mem::{MemFs, MemOptions};
-
+use crate::calls::Calls;
 use crate::error::Error;
 use crate::ours;
 use crate::row::Row;
@@ -20,14 +19,14 @@ pub(crate) const NAME: &str = "bytes-per-dentry";
 
 /// The row.
 pub(crate) fn row() -> Result<Row, Error> {
-    let root = MemFs::new(MemOptions::default());
+    let root = ours::memory();
     let first = ours::over(root.clone())?;
     let task = ours::task(&first)?;
     for i in 0..FILES {
         if i % IN_ONE_DIR == 0 {
-            ours::mkdir(&task, dir(i).as_bytes())?;
+            task.make_dir(dir(i).as_bytes())?;
         }
-        ours::touch(&task, file(i).as_bytes())?;
+        task.make_file(file(i).as_bytes(), b"")?;
     }
     drop((task, first));
     let second = ours::over(root)?;

@@ -10,9 +10,10 @@ use crate::error::Error;
 use crate::gate::Plant;
 use crate::gate::case::{Actor, Case};
 use crate::gate::plant::{Target, padded};
-use crate::gate::sys::sealed;
+use crate::gate::sys::shared;
 use crate::ops::Op;
 use crate::paths::{Ring, chains, rotation};
+use crate::watch::sys::{Kind, watched};
 use crate::{PATHS, SEED, gate, ours, sys};
 
 /// The circumstances of a run.
@@ -105,10 +106,10 @@ impl One {
         let watch = |made: Made| {
             let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
             self.heat(&actor.task, &mut ring)?;
-            let body = || self.burst(&actor.task, ops, &mut ring, &made.target);
-            let wrong = sealed(gate::spans(&made.vfs), body);
-            self.case
-                .right(wrong.map_err(|e| Error::host("seal the shared memory", e))?)
+            let body = |_: &_| self.burst(&actor.task, ops, &mut ring, &made.target);
+            let wrong = watched(shared(gate::spans(&made.vfs)), Kind::NoStore, body);
+            let wrong = wrong.map_err(|e| Error::host("seal the shared memory", e))?;
+            self.case.right(wrong)
         };
         gate::apart(|| self.build(), watch)
     }
@@ -143,17 +144,17 @@ impl One {
     }
 
     fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>, target: &Target) -> u64 {
-        let Some(plant) = self.plant else {
-            return self.case.burst(task, ops, ring);
-        };
-        if plant == Plant::FivePercent {
-            return self.case.burst(task, padded(self.plant, ops), ring);
+        match self.plant {
+            None => self.case.burst(task, ops, ring),
+            Some(Plant::FivePercent) => self.case.burst(task, padded(self.plant, ops), ring),
+            Some(plant) => {
+                let mut wrong = 0;
+                for _ in 0..ops {
+                    wrong += self.case.burst(task, 1, ring);
+                    target.commit_fault(plant, 0);
+                }
+                wrong
+            }
         }
-        let mut wrong = 0;
-        for _ in 0..ops {
-            wrong += self.case.burst(task, 1, ring);
-            target.commit_fault(plant, 0);
-        }
-        wrong
     }
 }

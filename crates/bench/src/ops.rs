@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the measured operations, ours and the host's.
+//! Defines the measured operations.
 //!
 //! A burst returns how many results were not the expected ones, so that neither side can be
 //! measured failing.
 
 use std::ffi::CStr;
-use std::hint::black_box;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR};
-use openpath_abi::statx::STATX_BASIC_STATS;
-use openpath_abi::{AtFlags, Errno, OFlags};
-use openpath_vfs::Task;
+use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
+use openpath_abi::{Errno, OFlags};
 
+use crate::calls::{Calls, wrong, wrong_of};
 use crate::paths::Ring;
-use crate::{ours, sys};
 
 /// The operation on each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,22 +33,30 @@ pub(crate) enum Op {
     Denied,
     /// Duplicate of a descriptor, and its close.
     DupClose,
+    /// Open with these flags, and close.
+    Open(OFlags),
+    /// Create with these flags, close, unlink.
+    CreateUnlink(OFlags),
 }
 
 impl Op {
+    /// Those with a name.
+    pub(crate) const NAMED: [(&'static str, Self); 9] = [
+        ("failed-open", Self::FailedOpen),
+        ("open-close", Self::OpenClose),
+        ("creat-existing", Self::CreatExisting),
+        ("creat-read-only", Self::CreatReadOnly),
+        ("stat", Self::Stat),
+        ("lstat", Self::Lstat),
+        ("statx", Self::Statx),
+        ("denied-open", Self::Denied),
+        ("dup-close", Self::DupClose),
+    ];
+
     /// The name used in rows.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Op::FailedOpen => "failed-open",
-            Op::OpenClose => "open-close",
-            Op::CreatExisting => "creat-existing",
-            Op::CreatReadOnly => "creat-read-only",
-            Op::Stat => "stat",
-            Op::Lstat => "lstat",
-            Op::Statx => "statx",
-            Op::Denied => "denied-open",
-            Op::DupClose => "dup-close",
-        }
+        let named = Self::NAMED.iter().find(|(_, op)| *op == self);
+        named.map_or("", |(name, _)| name)
     }
 
     /// Whether it walks to the absent names.
@@ -59,87 +64,45 @@ impl Op {
         self == Op::FailedOpen
     }
 
-    /// Runs `ops` of the host's operations; returns the number of wrong results.
-    pub(crate) fn host(self, ops: u64, paths: &mut Ring<'_>) -> u64 {
-        let closed = |fd: i32| fd >= 0 && sys::close(fd) == 0;
+    /// Runs `ops` operations; returns the number of wrong results.
+    pub(crate) fn burst(self, side: &impl Calls, ops: u64, paths: &mut Ring<'_>) -> u64 {
         match self {
-            Op::FailedOpen => wrong(ops, paths, |p| {
-                sys::open(p, O_RDONLY.bits(), 0) == -libc::ENOENT
+            Op::FailedOpen => wrong(ops, paths, move |path| refused(side, path, Errno::ENOENT)),
+            Op::Denied => wrong(ops, paths, move |path| refused(side, path, Errno::EACCES)),
+            Op::OpenClose => wrong(ops, paths, move |path| side.open_close(path, O_RDONLY)),
+            Op::CreatExisting => wrong(ops, paths, move |path| {
+                side.open_close(path, O_RDWR | O_CREAT)
             }),
-            Op::OpenClose => wrong(ops, paths, |p| closed(sys::open(p, O_RDONLY.bits(), 0))),
-            Op::CreatExisting => wrong(ops, paths, |p| {
-                closed(sys::open(p, (O_RDWR | O_CREAT).bits(), 0o644))
-            }),
-            Op::CreatReadOnly => wrong(ops, paths, |p| closed(sys::open(p, O_CREAT.bits(), 0o644))),
-            Op::Stat => wrong(ops, paths, |p| sys::stat_ino(p).is_some()),
-            Op::Lstat => wrong(ops, paths, |p| sys::lstat_ino(p).is_some()),
-            Op::Statx => wrong(ops, paths, |p| sys::statx_ino(p).is_some()),
-            Op::Denied => wrong(ops, paths, |p| {
-                sys::open(p, O_RDONLY.bits(), 0) == -libc::EACCES
-            }),
-            Op::DupClose => {
-                let fd = sys::open(paths.next(), O_RDONLY.bits(), 0);
-                let wrong = wrong(ops, paths, |_| closed(sys::dup(fd)));
-                wrong + u64::from(!closed(fd))
+            Op::CreatReadOnly => wrong(ops, paths, move |path| side.open_close(path, O_CREAT)),
+            Op::Open(flags) => wrong(ops, paths, move |path| side.open_close(path, flags)),
+            Op::CreateUnlink(flags) => {
+                wrong(ops, paths, move |path| side.create_unlink(path, flags))
             }
-        }
-    }
-
-    /// Runs `ops` of our operations; returns the number of wrong results.
-    pub(crate) fn ours(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
-        match self {
-            Op::FailedOpen => wrong(ops, paths, |p| refused(task, p, Errno::ENOENT)),
-            Op::Denied => wrong(ops, paths, |p| refused(task, p, Errno::EACCES)),
-            Op::OpenClose => wrong(ops, paths, |p| {
-                ours::open_close(
-                    task,
-                    p.to_bytes(),
-                    OFlags::from_bits_retain(O_RDONLY.bits()),
-                )
-            }),
-            Op::CreatExisting => wrong(ops, paths, |p| {
-                ours::open_close(
-                    task,
-                    p.to_bytes(),
-                    OFlags::from_bits_retain((O_RDWR | O_CREAT).bits()),
-                )
-            }),
-            Op::CreatReadOnly => wrong(ops, paths, |p| {
-                ours::open_close(task, p.to_bytes(), OFlags::from_bits_retain(O_CREAT.bits()))
-            }),
-            Op::Stat => wrong(ops, paths, |p| black_box(task.stat(p.to_bytes())).is_ok()),
-            Op::Lstat => wrong(ops, paths, |p| black_box(task.lstat(p.to_bytes())).is_ok()),
-            Op::Statx => wrong(ops, paths, |p| {
-                black_box(task.statx(AT_FDCWD, p.to_bytes(), AtFlags::empty(), STATX_BASIC_STATS))
-                    .is_ok()
-            }),
+            Op::Stat => wrong(ops, paths, move |path| side.stat(path).is_ok()),
+            Op::Lstat => wrong(ops, paths, move |path| side.lstat(path).is_ok()),
+            Op::Statx => wrong(ops, paths, move |path| side.statx(path).is_ok()),
             Op::DupClose => {
-                let closed = |fd| task.close(fd).is_ok();
-                let Ok(fd) = task.open(paths.next().to_bytes(), O_RDONLY, 0) else {
+                let Ok(fd) = side.open(paths.next(), O_RDONLY, 0) else {
                     return ops;
                 };
-                let wrong = wrong(ops, paths, |_| task.dup(fd).is_ok_and(closed));
-                wrong + u64::from(!closed(fd))
+                let wrong = wrong_of(ops, || side.dup_close(fd));
+                wrong + u64::from(!side.close(fd))
             }
         }
     }
 
     /// The same where every operation must fail with EACCES.
-    pub(crate) fn barred(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
-        wrong(ops, paths, |p| {
-            let path = p.to_bytes();
+    pub(crate) fn barred(self, side: &impl Calls, ops: u64, paths: &mut Ring<'_>) -> u64 {
+        wrong(ops, paths, move |path| {
+            let open = |flags| side.open(path, flags, 0o644).map(drop);
             let done = match self {
-                Op::FailedOpen | Op::OpenClose | Op::Denied | Op::DupClose => {
-                    task.open(path, O_RDONLY, 0).map(drop)
-                }
-                Op::CreatExisting => task.open(path, O_RDWR | O_CREAT, 0o644).map(drop),
-                Op::CreatReadOnly => task.open(path, O_CREAT, 0o644).map(drop),
-                Op::Stat => task.stat(path).map(drop),
-                Op::Lstat => task.lstat(path).map(drop),
-                Op::Statx => {
-                    let mask = STATX_BASIC_STATS;
-                    task.statx(AT_FDCWD, path, AtFlags::empty(), mask).map(drop)
-                }
+                Op::FailedOpen | Op::OpenClose | Op::Denied | Op::DupClose => open(O_RDONLY),
+                Op::CreatExisting => open(O_RDWR | O_CREAT),
+                Op::CreatReadOnly => open(O_CREAT),
+                Op::Open(flags) | Op::CreateUnlink(flags) => open(flags),
+                Op::Stat => side.stat(path),
+                Op::Lstat => side.lstat(path),
+                Op::Statx => side.statx(path),
             };
             done == Err(Errno::EACCES)
         })
@@ -147,15 +110,6 @@ impl Op {
 }
 
 #[inline(always)]
-fn refused(task: &Task, path: &CStr, errno: Errno) -> bool {
-    task.open(path.to_bytes(), O_RDONLY, 0).err() == Some(errno)
-}
-
-#[inline(always)]
-fn wrong(ops: u64, paths: &mut Ring<'_>, right: impl Fn(&CStr) -> bool) -> u64 {
-    let mut wrong = 0;
-    for _ in 0..ops {
-        wrong += u64::from(!right(paths.next()));
-    }
-    wrong
+fn refused(side: &impl Calls, path: &CStr, errno: Errno) -> bool {
+    side.open(path, O_RDONLY, 0).err() == Some(errno)
 }

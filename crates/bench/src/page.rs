@@ -5,28 +5,48 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::bars::{self, Bar};
 use crate::row::{Row, write_table};
 use crate::sys;
+
+/// Lists of pages: `"COMMAND" "TITLE" "FILE" BARS;`.
+macro_rules! pages {
+    ($($command:literal $title:literal $file:literal $bars:expr;)*) => {
+        /// What a command reports besides its measurements: the arguments that write its page
+        /// (before ` -- `, those of cargo), the page's title, what is measured and how to read it,
+        /// and the rows that the contract requires.
+        const PAGES: &[(&str, &str, &str, &[Bar])] =
+            &[$(($command, $title, include_str!(concat!("pages/", $file, ".md")), $bars)),*];
+    };
+}
+
+pages! {
+    "walk" "Walks" "walk" bars::WALK;
+    "failed-open" "Opens that fail" "failed-open" bars::FAILED_OPEN;
+    "same-file" "The same file" "same-file" bars::SAME_FILE;
+    "same-file --locks" "Locks of files" "locks" bars::LOCKS;
+    "create-existing" "Create in many mounts" "create-existing" bars::CREATE;
+    "cached" "Opens that must not wait" "cached" bars::CACHED;
+    "shapes" "Shapes" "shapes" &[];
+    "fd" "Descriptors" "fd" bars::FD;
+    "run" "Programs" "run" bars::PROGRAMS;
+    "many" "Many descriptors" "many" bars::MANY;
+    "--features wasi -- wasi" "Guests in process" "wasi" bars::WASI;
+}
 
 /// The parts of a page besides its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
-    /// Its heading.
-    pub(crate) title: &'static str,
+    title: &'static str,
     /// What is measured and how to read it.
     pub(crate) about: String,
-    /// The arguments that write it; before ` -- ` options of cargo.
-    pub(crate) command: &'static str,
+    command: &'static str,
+    /// The rows that the contract requires.
+    pub(crate) bars: &'static [Bar],
     /// Further text, made from the rows.
     pub(crate) more: fn(&[Row]) -> String,
     /// Whether the table has a row.
     pub(crate) shows: fn(&Row) -> bool,
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self::new("", "", "")
-    }
 }
 
 /// The load averages of the last one, five and fifteen minutes.
@@ -37,12 +57,15 @@ pub(crate) fn load() -> String {
 }
 
 impl Page {
-    /// A page with all rows in its table.
-    pub(crate) fn new(title: &'static str, about: &str, command: &'static str) -> Self {
+    /// The page of a command, with all rows in its table.
+    pub(crate) fn of(command: &str) -> Self {
+        let of = PAGES.iter().find(|(all, ..)| *all == command);
+        let &(command, title, about, bars) = of.unwrap_or(&("", "", "", &[]));
         Self {
             title,
             about: about.trim_end().to_owned(),
             command,
+            bars,
             more: |_| String::new(),
             shows: |_| true,
         }
@@ -90,12 +113,12 @@ mod tests {
     #[test]
     fn page_has_command_and_rows() {
         let file = std::env::temp_dir().join(format!("openpath-page-{}", std::process::id()));
-        let page = Page::new("Title", "About.\n", "that");
+        let page = Page::of("shapes");
         let rows = [Row::count("a row", "ns", 7.0)];
         page.write(&file, "0.00 0.00 0.00", &rows).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         fs::remove_file(file).unwrap();
-        assert!(text.starts_with("# Title\n\nAbout.\n\n"));
-        assert!(text.contains("-- that\n") && text.contains("a row  7 ns"));
+        assert!(text.starts_with("# Shapes\n\nThe shapes of will-it-scale"));
+        assert!(text.contains("-- shapes\n") && text.contains("a row  7 ns"));
     }
 }

@@ -40,9 +40,6 @@ pub(crate) struct Options {
     /// How many rounds to run; the first is not counted.
     #[arg(long, default_value_t = 12, value_name = "N", value_parser = at_least_one)]
     rounds: usize,
-    /// Compile this C project instead of a generated one.
-    #[arg(long, value_name = "DIR")]
-    project: Option<PathBuf>,
     /// Make the files in this folder of a disk.
     #[arg(long, default_value = "/var/tmp", value_name = "DIR")]
     folder: PathBuf,
@@ -96,11 +93,12 @@ fn requests() -> String {
 
 impl Options {
     pub(crate) fn page(&self) -> Page {
-        let (about, requests) = (include_str!("pages/run.md").trim_end(), requests());
-        let shown = self
-            .picture
-            .shown("How many times the bare system's time each took");
-        Page::new("Programs", &format!("{about} {requests}{shown}"), "run")
+        let (mut page, shown) = (
+            Page::of("run"),
+            "How many times the bare system's time each took",
+        );
+        page.about += &format!(" {}{}", requests(), self.picture.shown(shown));
+        page
     }
 }
 
@@ -120,13 +118,13 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
         loads.retain(|load| options.common.wants(&load.name));
     }
     let (mut sides, mut missing) = (Vec::new(), Vec::new());
-    for kind in Kind::ALL {
+    for (kind, _) in Kind::ALL {
         match Environment::enter(kind, &programs, &scene) {
             Ok(place) => sides.push(Side {
                 place,
                 times: vec![Vec::new(); loads.len()],
             }),
-            Err(why) if kind.is_needed() => return Err(why),
+            Err(why) if matches!(kind, Kind::Disk | Kind::Run) => return Err(why),
             Err(why) => missing.push((kind, why.to_string())),
         }
     }
@@ -178,36 +176,32 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
         return Vec::new();
     };
     let mut rows = Vec::new();
-    for (n, load) in loads.iter().enumerate() {
-        let (name, mine) = (&load.name, samples(ours, n));
+    for (n, Load { name, .. }) in loads.iter().enumerate() {
+        let mine = samples(ours, n);
         rows.push(Row::growth(name, &mine, "native", &samples(native, n)));
         for side in sides {
-            let label = side.place.kind.label();
-            let theirs = samples(side, n);
-            match side.place.kind {
+            let (kind, theirs) = (side.place.kind, samples(side, n));
+            let name = format!("{name}, {}", kind.label());
+            match kind {
                 Kind::Run | Kind::Disk => {}
-                Kind::Tmpfs => {
-                    let name = format!("{name}, tmpfs");
-                    rows.push(Row::growth(&name, &mine, "tmpfs", &theirs));
-                }
-                Kind::FuseOverlayfs | Kind::Proot => {
-                    let name = format!("{name}, {label}");
-                    rows.push(Row::faster(&name, &mine, label, &theirs));
-                }
+                Kind::Tmpfs => rows.push(Row::growth(&name, &mine, kind.label(), &theirs)),
+                _ => rows.push(Row::faster(&name, &mine, kind.label(), &theirs)),
             }
         }
     }
     for side in sides.iter().filter(|side| side.place.kind.is_rival()) {
-        let ratios = (0..loads.len()).filter_map(|n| {
+        let ratio = |n| {
             let (theirs, mine) = (samples(side, n).median()?, samples(ours, n).median()?);
             Some((theirs / mine).ln())
-        });
-        let ratios: Vec<f64> = ratios.collect();
+        };
+        let ratios: Option<Vec<f64>> = (0..loads.len()).map(ratio).collect();
         let name = format!("run geometric mean, {}", side.place.kind.label());
-        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-        rows.push(match ratios.len() == loads.len() && !loads.is_empty() {
-            true => Row::count(&name, "x", mean.exp()),
-            false => Row::missing(&name, "not every load was measured"),
+        rows.push(match ratios {
+            Some(all) if !all.is_empty() => {
+                let mean = all.iter().sum::<f64>() / all.len() as f64;
+                Row::count(&name, "x", mean.exp())
+            }
+            _ => Row::missing(&name, "not every load was measured"),
         });
     }
     rows

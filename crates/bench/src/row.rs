@@ -20,7 +20,7 @@ pub(crate) enum Verdict {
     Goal,
     /// The bar is reached.
     Ok,
-    /// The contract has it, and this run could not measure it.
+    /// The bar is missed.
     Short,
     /// The contract asks for it, and this run could not measure it.
     NotMeasured,
@@ -38,9 +38,6 @@ pub(crate) struct Peer {
     /// Its spread.
     pub(crate) spread: Option<Spread>,
 }
-
-/// The statistic of a side's windows, and the quotient of ours and the peer's.
-type Quotient = (fn(&Samples) -> Option<f64>, fn(f64, f64) -> f64);
 
 /// One result.
 #[derive(Clone, Debug, Serialize)]
@@ -96,103 +93,77 @@ impl Row {
 
     /// A time against a peer's: the quotient is peer / ours, and more is better.
     pub(crate) fn faster(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
-        Self::quotient(
-            name,
-            ours,
-            label,
-            peer,
-            (Samples::median, |ours, peer| peer / ours),
-        )
+        Self::quotient(name, (ours, label, peer), Samples::median, |a, b| b / a)
     }
 
     /// The same by the tenth percentiles, for cold runs: stalls below this machine, which no clock
     /// shows, make the median of either side many times too long.
     pub(crate) fn faster_cold(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
-        Self::quotient(
-            name,
-            ours,
-            label,
-            peer,
-            (Samples::low, |ours, peer| peer / ours),
-        )
-        .with_note("by p10")
+        Self::quotient(name, (ours, label, peer), Samples::low, |a, b| b / a).with_note("by p10")
     }
 
     /// A cost against a cheaper operation's: the quotient is ours / peer, and less is better.
     pub(crate) fn growth(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
-        Self::quotient(
-            name,
-            ours,
-            label,
-            peer,
-            (Samples::median, |ours, peer| ours / peer),
-        )
+        Self::quotient(name, (ours, label, peer), Samples::median, |a, b| a / b)
     }
 
     /// The host's time of an operation without a counterpart of ours.
     pub(crate) fn host_only(name: &str, label: &str, host: &Samples) -> Self {
-        let peer = host.median().map(|value| Peer {
-            label: label.to_owned(),
-            value,
-            spread: host.spread(),
-        });
-        let (windows, dropped) = (host.windows(), host.dropped());
-        Self {
-            peer,
-            windows,
-            dropped,
+        let row = Self {
+            windows: host.windows(),
+            dropped: host.dropped(),
             ..Self::blank(name, "ns")
+        };
+        match host.median() {
+            Some(value) => row.against(label, value, host.spread()),
+            None => row,
         }
     }
 
+    /// A row of the statistic `value` of both sides' windows, and their quotient `of`.
     fn quotient(
         name: &str,
-        ours: &Samples,
-        label: &str,
-        peer: &Samples,
-        (value, of): Quotient,
+        (ours, label, peer): (&Samples, &str, &Samples),
+        value: fn(&Samples) -> Option<f64>,
+        of: fn(f64, f64) -> f64,
     ) -> Self {
         let windows = ours.windows().min(peer.windows());
         let dropped = ours.dropped() + peer.dropped();
+        let missing = |why: &str| Self {
+            windows,
+            dropped,
+            ..Self::missing(name, why)
+        };
         let (Some(a), Some(b)) = (value(ours), value(peer)) else {
-            let why = "the machine left no clean window";
-            return Self {
-                dropped,
-                ..Self::missing(name, why)
-            };
+            return missing("the machine left no clean window");
         };
         if windows < WINDOWS_MIN {
-            let why = format!("only {windows} clean windows");
-            return Self {
-                windows,
-                dropped,
-                ..Self::missing(name, &why)
-            };
+            return missing(&format!("only {windows} clean windows"));
         }
-        let peer = Peer {
-            label: label.to_owned(),
-            value: b,
-            spread: peer.spread(),
-        };
         let row = Self {
             ours: Some(a),
-            peer: Some(peer),
             ratio: Some(of(a, b)),
             spread: ours.spread(),
             windows,
             dropped,
             ..Self::blank(name, "ns")
         };
-        let unsteady = [row.spread, row.peer.as_ref().and_then(|peer| peer.spread)]
-            .into_iter()
-            .flatten()
-            .any(|spread| spread.p90 > 2.0 * spread.p10);
-        let row = row.judge(of(a, b));
-        if unsteady {
-            row.with_note("unsteady")
-        } else {
-            row
+        let row = row.against(label, b, peer.spread()).judge(of(a, b));
+        let wide = |spread: Option<Spread>| spread.is_some_and(|s| s.p90 > 2.0 * s.p10);
+        match wide(ours.spread()) || wide(peer.spread()) {
+            true => row.with_note("unsteady"),
+            false => row,
         }
+    }
+
+    /// Names the other side and its value.
+    pub(crate) fn against(mut self, label: &str, value: f64, spread: Option<Spread>) -> Self {
+        self.peer = Some(Peer {
+            label: label.to_owned(),
+            value,
+            spread,
+        });
+        self
     }
 
     /// The row of this name.
@@ -259,12 +230,8 @@ impl Row {
 }
 
 /// The rows that make a check fail.
-pub(crate) fn shortfalls(rows: &[Row], allow_missing: bool) -> Vec<&Row> {
-    let fails = |row: &&Row| match row.verdict {
-        Verdict::Short => true,
-        Verdict::NotMeasured => !allow_missing,
-        Verdict::Goal | Verdict::Ok | Verdict::Info => false,
-    };
+pub(crate) fn shortfalls(rows: &[Row]) -> Vec<&Row> {
+    let fails = |row: &&Row| matches!(row.verdict, Verdict::Short | Verdict::NotMeasured);
     rows.iter().filter(fails).collect()
 }
 

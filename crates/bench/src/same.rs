@@ -6,6 +6,8 @@
 //! the lock context found by a flag and by reading the field; the host beside it. With `--locks`,
 //! the cost of the lock check and of locks (`locked`).
 
+use std::ffi::CStr;
+
 use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 
@@ -13,22 +15,18 @@ use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::Plan;
 use crate::host::Host;
-use crate::page::Page;
+use crate::ops::Op;
 use crate::row::Row;
-use crate::scene::{Action, Scene, Tables, Tree, over_one, threads_max};
-use crate::threads::{Make, counts, ready};
+use crate::scene::{Scene, Tables, Tree, nothing_shared, over_one, threads_max};
+use crate::threads::counts;
 use crate::{locked, ours};
 
-const FILE: &std::ffi::CStr = c"/tmp/same-file.data";
-const FLAGS: [(&str, u32); 3] = [
-    ("O_RDONLY", O_RDONLY.bits()),
-    ("O_RDWR", O_RDWR.bits()),
-    (
-        "O_CREAT.bits()|O_RDWR.bits()",
-        (O_CREAT.bits() | O_RDWR.bits()),
-    ),
+const FILE: &CStr = c"/tmp/same-file.data";
+const FLAGS: [(&str, OFlags); 3] = [
+    ("O_RDONLY", O_RDONLY),
+    ("O_RDWR", O_RDWR),
+    ("O_CREAT|O_RDWR", O_CREAT.union(O_RDWR)),
 ];
-const FLOOR: &str = "same-file nothing shared, 2T over 1T";
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -41,14 +39,11 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn page(&self) -> Page {
+    /// The command line that its page is for.
+    pub(crate) fn command(&self) -> &'static str {
         match self.locks {
-            true => locked::page(),
-            false => Page::new(
-                "The same file",
-                include_str!("pages/same-file.md"),
-                "same-file",
-            ),
+            true => "same-file --locks",
+            false => "same-file",
         }
     }
 }
@@ -104,30 +99,16 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     }
     if counts.contains(&2) {
         let mut plan = Plan::default();
-        let one = plan.threads(FLOOR, vec![apart()?, apart()?], &[1, 2]);
-        plan.row(Row::faster, FLOOR, one[1], "one thread", one[0])
-            .note("each in a Vfs of its own: what this machine allows");
+        nothing_shared(&mut plan, "same-file nothing shared, 2T over 1T", FILE)?;
         rows.extend(plan.run(ask)?);
     }
     Ok(rows)
 }
 
-/// Opens and closes a file of a `Vfs` of its own.
-fn apart() -> Result<Make<'static>, Error> {
-    let task = ours::task(&ours::instance()?)?;
-    let path = b"/same-file.data";
-    ours::touch(&task, path)?;
-    Ok(ready(move |ops| {
-        let wrong =
-            |_: &u64| !ours::open_close(&task, path, OFlags::from_bits_retain(O_RDONLY.bits()));
-        (0..ops).filter(wrong).count() as u64
-    }))
-}
-
-fn scene((name, flags): (&str, u32), tables: Tables) -> Scene {
+fn scene((name, flags): (&str, OFlags), tables: Tables) -> Scene {
     Scene {
         name: format!("same-file {name}, {}", tables.name()),
-        action: Action::OpenClose(flags),
+        op: Op::Open(flags),
         tables,
         paths: vec![vec![FILE.to_owned()]; threads_max()],
     }

@@ -1,37 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs one action by several threads, each with its own paths, on our side and on the host's.
+//! Runs one operation by several threads, each with its own paths, on our side and on the host's.
 //!
 //! A thread of the host has a root directory of its own and, unless tables are shared, a descriptor
 //! table of its own, as a process has. Ours has a task of its own, forked or with the others'
 //! table.
 
-use openpath_abi::{AtFlags, OFlags};
 use std::ffi::{CStr, CString};
-use std::hint::black_box;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
-use openpath_vfs::{Task, Vfs};
+use openpath_abi::fcntl::O_RDONLY;
+use openpath_vfs::Vfs;
 
+use crate::calls::{Calls, Kernel, wrong_of};
 use crate::error::Error;
 use crate::harness::{Burst, Id, Plan};
 use crate::host::Root;
+use crate::ops::Op;
 use crate::paths::{Chain, Ring};
 use crate::row::Row;
-use crate::threads::{Make, counts};
+use crate::threads::{Make, counts, ready};
 use crate::{ours, sys};
-
-/// The action of a thread on each of its paths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Open with these flags, and close.
-    OpenClose(u32),
-    /// Create with these flags, close, unlink.
-    CreateUnlink(u32),
-    /// stat by path.
-    Stat,
-    /// Duplicate an open descriptor, and close the duplicate.
-    Dup,
-}
 
 /// Which descriptor table a thread uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +44,8 @@ impl Tables {
 pub(crate) struct Scene {
     /// The name used in rows.
     pub(crate) name: String,
-    /// The action.
-    pub(crate) action: Action,
+    /// The operation.
+    pub(crate) op: Op,
     /// The tables.
     pub(crate) tables: Tables,
     /// The paths of each thread.
@@ -80,7 +67,7 @@ impl Scene {
         let files = self.paths.iter().flatten();
         let chains: Vec<Chain> = files.map(|file| Chain::of(file)).collect();
         match tree {
-            Tree::Ours(vfs) => ours::grow(&ours::task(vfs)?, &chains),
+            Tree::Ours(vfs) => ours::task(vfs)?.grow(&chains),
             Tree::Host(root) => root.grow(&chains),
         }
     }
@@ -92,28 +79,30 @@ impl Scene {
         tree: Tree<'a>,
         counts: &[usize],
     ) -> Result<Vec<Id>, Error> {
-        let (action, tables) = (self.action, self.tables);
-        let makes: Result<Vec<Make<'a>>, Error> = match tree {
-            Tree::Host(root) => {
-                let rings = self.paths.iter().map(|paths| Ring::new(paths, 0));
-                let make =
-                    |ring| -> Make<'a> { Box::new(move || host(action, tables, root, ring)) };
-                Ok(rings.map(make).collect())
-            }
-            Tree::Ours(vfs) => {
-                let first = ours::task(vfs)?;
-                let make = |paths: &'a Vec<CString>| -> Result<Make<'a>, Error> {
-                    let task = match tables {
-                        Tables::Shared => first
-                            .clone_files()
-                            .map_err(|e| Error::setup("make a task with a shared table", e))?,
-                        Tables::Own => ours::task(vfs)?,
-                    };
-                    Ok(Box::new(move || mine(action, task, Ring::new(paths, 0))))
-                };
-                self.paths.iter().map(make).collect()
-            }
+        let (op, tables) = (self.op, self.tables);
+        let first = match tree {
+            Tree::Ours(vfs) => Some(ours::task(vfs)?),
+            Tree::Host(_) => None,
         };
+        let make = |paths: &'a Vec<CString>| -> Result<Make<'a>, Error> {
+            let ring = Ring::new(paths, 0);
+            Ok(match (tree, &first) {
+                (Tree::Host(root), _) => Box::new(move || {
+                    enter_alone(root, tables == Tables::Own)?;
+                    burst(op, Kernel, ring)
+                }),
+                (Tree::Ours(_), Some(first)) if tables == Tables::Shared => {
+                    let task = first.clone_files();
+                    let task = task.map_err(|e| Error::setup("share a table", e))?;
+                    Box::new(move || burst(op, task, ring))
+                }
+                (Tree::Ours(vfs), _) => {
+                    let task = ours::task(vfs)?;
+                    Box::new(move || burst(op, task, ring))
+                }
+            })
+        };
+        let makes: Result<Vec<Make<'a>>, Error> = self.paths.iter().map(make).collect();
         Ok(plan.threads(&self.name, makes?, counts))
     }
 }
@@ -124,6 +113,26 @@ pub(crate) fn over_one(plan: &mut Plan<'_>, name: &str, label: &str, sides: &[Id
         let name = format!("{name}, {count}T over 1T{label}");
         plan.row(Row::faster, &name, *side, "one thread", sides[0]);
     }
+}
+
+/// Adds the row of two threads that open and close this file, each in a `Vfs` of its own: what the
+/// machine allows.
+pub(crate) fn nothing_shared(
+    plan: &mut Plan<'_>,
+    name: &str,
+    file: &'static CStr,
+) -> Result<(), Error> {
+    let make = || -> Result<Make<'_>, Error> {
+        let task = ours::task(&ours::instance()?)?;
+        task.grow(&[Chain::of(file)])?;
+        Ok(ready(move |ops| {
+            wrong_of(ops, || task.open_close(file, O_RDONLY))
+        }))
+    };
+    let sides = plan.threads(name, vec![make()?, make()?], &[1, 2]);
+    plan.row(Row::faster, name, sides[1], "one thread", sides[0])
+        .note("each in a Vfs of its own: what this machine allows");
+    Ok(())
 }
 
 /// The largest number of threads that is measured.
@@ -138,71 +147,12 @@ pub(crate) fn enter_alone(root: &Root, table: bool) -> Result<(), Error> {
     root.enter()
 }
 
-fn host<'a>(
-    action: Action,
-    tables: Tables,
-    root: &Root,
-    mut ring: Ring<'a>,
-) -> Result<Burst<'a>, Error> {
-    enter_alone(root, tables == Tables::Own)?;
-    let closed = |fd: i32| fd >= 0 && sys::close(fd) == 0;
-    Ok(match action {
-        Action::OpenClose(flags) => {
-            Box::new(move |ops| wrong(ops, &mut ring, |p| closed(sys::open(p, flags, 0o644))))
-        }
-        Action::CreateUnlink(flags) => Box::new(move |ops| {
-            wrong(ops, &mut ring, |p| {
-                closed(sys::open(p, flags, 0o644)) && sys::unlink(p)
-            })
-        }),
-        Action::Stat => Box::new(move |ops| wrong(ops, &mut ring, |p| sys::stat_ino(p).is_some())),
-        Action::Dup => {
-            let fd = sys::open(ring.next(), 0, 0);
-            Box::new(move |ops| wrong(ops, &mut ring, |_| closed(sys::dup(fd))))
-        }
-    })
-}
-
-fn mine(action: Action, task: Task, mut ring: Ring<'_>) -> Result<Burst<'_>, Error> {
-    Ok(match action {
-        Action::OpenClose(flags) => Box::new(move |ops| {
-            wrong(ops, &mut ring, |p| {
-                ours::open_close(&task, p.to_bytes(), OFlags::from_bits_retain(flags))
-            })
-        }),
-        Action::CreateUnlink(flags) => Box::new(move |ops| {
-            wrong(ops, &mut ring, |p| {
-                create_unlink(&task, p.to_bytes(), flags)
-            })
-        }),
-        Action::Stat => Box::new(move |ops| {
-            wrong(ops, &mut ring, |p| {
-                black_box(task.stat(p.to_bytes())).is_ok()
-            })
-        }),
-        Action::Dup => {
-            let fd = task
-                .open(ring.next().to_bytes(), O_RDONLY, 0)
-                .map_err(|e| Error::setup("open the file to duplicate", e))?;
-            let closed = move |task: &Task| task.dup(fd).is_ok_and(|fd| task.close(fd).is_ok());
-            Box::new(move |ops| wrong(ops, &mut ring, |_| closed(&task)))
-        }
-    })
-}
-
-/// Creates a file, closes and unlinks it; returns whether all of it succeeded.
-#[inline(always)]
-pub(crate) fn create_unlink(task: &Task, path: &[u8], flags: u32) -> bool {
-    ours::open_close(task, path, OFlags::from_bits_retain(flags))
-        && task.unlinkat(AT_FDCWD, path, AtFlags::empty()).is_ok()
-}
-
-/// Runs operations on the paths of a ring in turn; returns how many were wrong.
-#[inline(always)]
-pub(crate) fn wrong(ops: u64, ring: &mut Ring<'_>, right: impl Fn(&CStr) -> bool) -> u64 {
-    let mut wrong = 0;
-    for _ in 0..ops {
-        wrong += u64::from(!right(ring.next()));
+/// A thread's burst. What is duplicated stays open between bursts.
+fn burst<'a>(op: Op, side: impl Calls + 'a, mut ring: Ring<'a>) -> Result<Burst<'a>, Error> {
+    if op != Op::DupClose {
+        return Ok(Box::new(move |ops| op.burst(&side, ops, &mut ring)));
     }
-    wrong
+    let fd = side.open(ring.next(), O_RDONLY, 0);
+    let fd = fd.map_err(|e| Error::setup("open the file to duplicate", e))?;
+    Ok(Box::new(move |ops| wrong_of(ops, || side.dup_close(fd))))
 }

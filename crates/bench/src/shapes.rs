@@ -15,10 +15,10 @@ use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::Plan;
 use crate::host::Host;
-use crate::page::Page;
+use crate::ops::Op;
 use crate::paths::Rng;
 use crate::row::Row;
-use crate::scene::{Action, Scene, Tables, Tree, over_one, threads_max};
+use crate::scene::{Scene, Tables, Tree, over_one, threads_max};
 use crate::threads::counts;
 use crate::{SEED, ours};
 
@@ -28,10 +28,6 @@ const FANOUT: usize = 8;
 const LEVELS: u32 = 5;
 /// Every thread's paths through the shared tree, in rotation.
 const WALKS: usize = 1 << 15;
-
-pub(crate) fn page() -> Page {
-    Page::new("Shapes", include_str!("pages/shapes.md"), "shapes")
-}
 
 /// Runs every wanted row.
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
@@ -75,7 +71,7 @@ fn will_it_scale(threads: usize) -> Vec<Scene> {
     let own = |make: &dyn Fn(usize) -> String| -> Vec<Vec<CString>> {
         (0..threads).map(|i| vec![path(make(i))]).collect()
     };
-    let open = Action::OpenClose(O_RDWR.bits());
+    let open = Op::Open(O_RDWR);
     let shapes = [
         ("open1", open, own(&|i| format!("/tmp/wis.one-{i:06}"))),
         (
@@ -86,39 +82,35 @@ fn will_it_scale(threads: usize) -> Vec<Scene> {
         ("open3", open, own(&|_| "/tmp/wis.three".to_owned())),
         (
             "dup1",
-            Action::Dup,
+            Op::DupClose,
             own(&|i| format!("/tmp/wis.dup-{i:06}")),
         ),
     ];
     let with = |tables: Tables| {
-        shapes
-            .clone()
-            .into_iter()
-            .map(move |(name, action, paths)| Scene {
-                name: format!("{name}, {}", tables.name()),
-                action,
-                tables,
-                paths,
-            })
+        shapes.clone().map(|(name, op, paths)| Scene {
+            name: format!("{name}, {}", tables.name()),
+            op,
+            tables,
+            paths,
+        })
     };
-    with(Tables::Own).chain(with(Tables::Shared)).collect()
+    [Tables::Own, Tables::Shared]
+        .map(with)
+        .as_flattened()
+        .to_vec()
 }
 
 fn fxmark(threads: usize) -> Vec<Scene> {
     let deep = |top: String| vec![path(format!("/fx/{top}/third/fourth/file"))];
-    let low = (0..threads).map(|i| deep(format!("own-{i}"))).collect();
+    let low: Vec<_> = (0..threads).map(|i| deep(format!("own-{i}"))).collect();
     let high = (0..threads).map(|_| deep("one".to_owned())).collect();
     let medium = (0..threads).map(random_walks).collect();
-    let shapes: [(&str, Vec<Vec<CString>>); 3] = [("MRPL", low), ("MRPM", medium), ("MRPH", high)];
     let mut out = Vec::new();
-    for (name, paths) in shapes {
-        for (variant, action) in [
-            ("stat", Action::Stat),
-            ("open-close", Action::OpenClose(O_RDONLY.bits())),
-        ] {
+    for (name, paths) in [("MRPL", low), ("MRPM", medium), ("MRPH", high)] {
+        for (variant, op) in [("stat", Op::Stat), ("open-close", Op::Open(O_RDONLY))] {
             out.push(Scene {
                 name: format!("{name} {variant}"),
-                action,
+                op,
                 tables: Tables::Own,
                 paths: paths.clone(),
             });

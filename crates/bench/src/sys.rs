@@ -6,11 +6,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::CStr;
-use std::io;
+use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::{fs, io};
 
+use openpath_abi::{Errno, OFlags};
+
+use crate::calls::{Calls, Kernel};
+use crate::error::Error;
 use crate::gate;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -30,36 +35,6 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     // SAFETY: `now` is ours and large enough.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// open(2): the descriptor, or the negated errno.
-#[inline]
-pub(crate) fn open(path: &CStr, flags: u32, mode: u32) -> i32 {
-    // SAFETY: `path` ends in NUL.
-    let fd = unsafe { libc::open(path.as_ptr(), flags.cast_signed(), mode) };
-    if fd < 0 { -errno() } else { fd }
-}
-
-/// close(2).
-#[inline]
-pub(crate) fn close(fd: i32) -> i32 {
-    // SAFETY: the callers close only what `open` above gave them.
-    unsafe { libc::close(fd) }
-}
-
-/// unlink(2); returns whether it succeeded.
-#[inline]
-pub(crate) fn unlink(path: &CStr) -> bool {
-    // SAFETY: `path` ends in NUL.
-    unsafe { libc::unlink(path.as_ptr()) == 0 }
-}
-
-/// dup(2): the descriptor, or the negated errno.
-#[inline]
-pub(crate) fn dup(fd: i32) -> i32 {
-    // SAFETY: no pointer.
-    let new = unsafe { libc::dup(fd) };
-    if new < 0 { -errno() } else { new }
 }
 
 /// Gives the calling thread its own root and working directory, and its own descriptor table if
@@ -125,51 +100,88 @@ pub(crate) fn flock(fd: i32, op: u32) -> bool {
     unsafe { libc::flock(fd, op.cast_signed()) == 0 }
 }
 
-/// fcntl(2) `F_DUPFD`: the descriptor, or the negated errno.
-#[inline]
-pub(crate) fn dup_from(fd: i32, start: u32) -> i32 {
-    // SAFETY: no pointer.
-    let new = unsafe { libc::fcntl(fd, libc::F_DUPFD, start) };
-    if new < 0 { -errno() } else { new }
-}
-
 /// close_range(2).
 pub(crate) fn close_range(first: u32, last: u32) {
     // SAFETY: the callers close only what [`dup`] gave them.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
-/// stat(2): the inode number, or None.
-#[inline]
-pub(crate) fn stat_ino(path: &CStr) -> Option<u64> {
-    let mut out = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
-    unsafe {
-        let done = libc::stat(path.as_ptr(), out.as_mut_ptr()) == 0;
-        done.then(|| (*out.as_ptr()).st_ino)
+/// A call's result: a number, or the errno.
+#[inline(always)]
+fn answer(result: i32) -> Result<i32, Errno> {
+    if result < 0 {
+        // SAFETY: the location is this thread's own.
+        return Err(Errno::from_raw(unsafe { *libc::__errno_location() }));
     }
+    Ok(result)
 }
 
-/// lstat(2): the inode number, or None.
-#[inline]
-pub(crate) fn lstat_ino(path: &CStr) -> Option<u64> {
-    let mut out = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
-    unsafe {
-        let done = libc::lstat(path.as_ptr(), out.as_mut_ptr()) == 0;
-        done.then(|| (*out.as_ptr()).st_ino)
+impl Calls for Kernel {
+    #[inline]
+    fn open(&self, path: &CStr, flags: OFlags, mode: u32) -> Result<i32, Errno> {
+        // SAFETY: `path` ends in NUL.
+        answer(unsafe { libc::open(path.as_ptr(), flags.bits().cast_signed(), mode) })
     }
-}
 
-/// statx(2) for the basic fields: the inode number, or None.
-#[inline]
-pub(crate) fn statx_ino(path: &CStr) -> Option<u64> {
-    let mut out = MaybeUninit::<libc::statx>::uninit();
-    let (at, mask) = (libc::AT_FDCWD, libc::STATX_BASIC_STATS);
-    // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
-    unsafe {
-        let done = libc::statx(at, path.as_ptr(), 0, mask, out.as_mut_ptr()) == 0;
-        done.then(|| (*out.as_ptr()).stx_ino)
+    #[inline]
+    fn close(&self, fd: i32) -> bool {
+        // SAFETY: the callers close only what the calls of this side gave them.
+        unsafe { libc::close(fd) == 0 }
+    }
+
+    #[inline]
+    fn dup(&self, fd: i32) -> Result<i32, Errno> {
+        // SAFETY: no pointer.
+        answer(unsafe { libc::dup(fd) })
+    }
+
+    #[inline]
+    fn dup_from(&self, fd: i32, start: u32) -> Result<i32, Errno> {
+        // SAFETY: no pointer.
+        answer(unsafe { libc::fcntl(fd, libc::F_DUPFD, start) })
+    }
+
+    #[inline]
+    fn stat(&self, path: &CStr) -> Result<(), Errno> {
+        let mut out = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: `path` ends in NUL, and `out` is as large as the kernel expects.
+        answer(unsafe { libc::stat(path.as_ptr(), out.as_mut_ptr()) }).map(drop)
+    }
+
+    #[inline]
+    fn lstat(&self, path: &CStr) -> Result<(), Errno> {
+        let mut out = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: as above.
+        answer(unsafe { libc::lstat(path.as_ptr(), out.as_mut_ptr()) }).map(drop)
+    }
+
+    #[inline]
+    fn statx(&self, path: &CStr) -> Result<(), Errno> {
+        let mut out = MaybeUninit::<libc::statx>::uninit();
+        let (path, mask) = (path.as_ptr(), libc::STATX_BASIC_STATS);
+        // SAFETY: as above.
+        answer(unsafe { libc::statx(libc::AT_FDCWD, path, 0, mask, out.as_mut_ptr()) }).map(drop)
+    }
+
+    #[inline]
+    fn unlink(&self, path: &CStr) -> bool {
+        // SAFETY: `path` ends in NUL.
+        unsafe { libc::unlink(path.as_ptr()) == 0 }
+    }
+
+    fn make_dir(&self, path: &[u8]) -> Result<(), Error> {
+        let made = fs::create_dir_all(OsStr::from_bytes(path));
+        made.map_err(|e| Error::host("create a directory on the host", e))
+    }
+
+    fn make_link(&self, target: &[u8], path: &[u8]) -> Result<(), Error> {
+        let made = std::os::unix::fs::symlink(OsStr::from_bytes(target), OsStr::from_bytes(path));
+        made.map_err(|e| Error::host("create a link on the host", e))
+    }
+
+    fn make_file(&self, path: &[u8], content: &[u8]) -> Result<(), Error> {
+        let made = fs::write(OsStr::from_bytes(path), content);
+        made.map_err(|e| Error::host("create a file on the host", e))
     }
 }
 
@@ -177,11 +189,6 @@ pub(crate) fn statx_ino(path: &CStr) -> Option<u64> {
 pub(crate) fn getppid() -> bool {
     // SAFETY: no argument.
     unsafe { libc::getppid() >= 0 }
-}
-
-fn errno() -> i32 {
-    // SAFETY: the location is this thread's own.
-    unsafe { *libc::__errno_location() }
 }
 
 /// Gives the calling thread its own mount namespace, without propagation to others.
@@ -327,36 +334,33 @@ pub(crate) fn trace_mark() {
     }
 }
 
-/// The counts of a single-stepped stretch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Steps {
-    /// Instructions; each iteration of a repeated string instruction counts.
-    pub(crate) instructions: u64,
-    /// Read-modify-writes that lock their line.
-    pub(crate) locked: u64,
-}
-
-/// Steps a child between its two [`trace_mark`]s. Its parent must be the calling thread.
-pub(crate) fn step_between_marks(child: &std::process::Child) -> io::Result<Steps> {
+/// Steps a child between its two [`trace_mark`]s; returns how many of its instructions lock their
+/// line. Its parent must be the calling thread.
+pub(crate) fn locked_between_marks(child: &std::process::Child) -> io::Result<u64> {
     let pid = child.id().cast_signed();
-    let mut steps = Steps::default();
-    let mut known = HashMap::new();
+    let rip = std::mem::offset_of!(libc::user_regs_struct, rip);
+    let (mut count, mut known) = (0, HashMap::new());
     wait_stop(pid, libc::SIGSTOP)?;
     loop {
-        resume(libc::PTRACE_SINGLESTEP, pid)?;
+        ptrace(libc::PTRACE_SINGLESTEP, pid, 0)?;
         if wait_stop(pid, libc::SIGTRAP)? == libc::SIGSTOP {
             break;
         }
-        let at = instruction_pointer(pid)?;
+        let at = ptrace(
+            libc::PTRACE_PEEKUSER,
+            pid,
+            std::mem::offset_of!(libc::user, regs) + rip,
+        )?;
         let locked = match known.get(&at) {
             Some(&locked) => locked,
-            None => *known.entry(at).or_insert(is_locked(&code(pid, at)?)),
+            None => *known
+                .entry(at)
+                .or_insert(is_locked(&code(pid, at as usize))),
         };
-        steps.instructions += 1;
-        steps.locked += u64::from(locked);
+        count += u64::from(locked);
     }
-    resume(libc::PTRACE_CONT, pid)?;
-    Ok(steps)
+    ptrace(libc::PTRACE_CONT, pid, 0)?;
+    Ok(count)
 }
 
 fn wait_stop(pid: i32, want: i32) -> io::Result<i32> {
@@ -370,45 +374,39 @@ fn wait_stop(pid: i32, want: i32) -> io::Result<i32> {
     if signal == want || signal == libc::SIGSTOP {
         return Ok(signal);
     }
-    Err(io::Error::other(format!(
-        "the traced process got signal {signal}"
-    )))
+    let told = format!("the traced process got signal {signal}");
+    Err(io::Error::other(told))
 }
 
-fn resume(how: libc::c_uint, pid: i32) -> io::Result<()> {
-    let none = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: no memory of ours is involved.
-    let done = unsafe { libc::ptrace(how, pid, none, none) };
-    if done < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
+/// ptrace(2) without data; the answer of a request that reads is its word.
+fn ptrace(request: libc::c_uint, pid: i32, at: usize) -> io::Result<i64> {
+    let (at, none) = (
+        at as *mut libc::c_void,
+        std::ptr::null_mut::<libc::c_void>(),
+    );
+    // SAFETY: the errno is this thread's own. The kernel checks the address, which is one of the
+    // other process; nothing of ours is read or written.
+    let (word, errno) = unsafe {
+        *libc::__errno_location() = 0;
+        (
+            libc::ptrace(request, pid, at, none),
+            *libc::__errno_location(),
+        )
+    };
+    match (word, errno) {
+        (-1, 1..) => Err(io::Error::from_raw_os_error(errno)),
+        _ => Ok(word),
     }
 }
 
-fn instruction_pointer(pid: i32) -> io::Result<u64> {
-    let none = std::ptr::null_mut::<libc::c_void>();
-    let at =
-        std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(libc::user_regs_struct, rip);
-    // SAFETY: the kernel checks the offset; the answer is no address of ours.
-    let word = unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, pid, at, none) };
-    if word == -1 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(word.cast_unsigned())
-    }
-}
-
-fn code(pid: i32, at: u64) -> io::Result<[u8; 16]> {
+/// The bytes of an instruction, as far as they can be read.
+fn code(pid: i32, at: usize) -> [u8; 16] {
     let mut bytes = [0; 16];
     for (i, half) in bytes.chunks_mut(8).enumerate() {
-        let from = (at + 8 * i as u64) as *mut libc::c_void;
-        let none = std::ptr::null_mut::<libc::c_void>();
-        // SAFETY: the kernel checks the address in the other process.
-        let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, pid, from, none) };
-        half.copy_from_slice(&word.to_le_bytes());
+        let word = ptrace(libc::PTRACE_PEEKTEXT, pid, at + 8 * i);
+        half.copy_from_slice(&word.unwrap_or(-1).to_le_bytes());
     }
-    Ok(bytes)
+    bytes
 }
 
 /// Whether an instruction locks its line: a lock prefix, or an exchange with memory.

@@ -14,7 +14,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::harness::{Burst, Timed, WINDOW_NS, timed};
+use crate::harness::{Burst, WINDOW_NS, fit, timed};
 use crate::sys;
 
 /// From the order to the start time: all threads must be awake by then.
@@ -22,6 +22,8 @@ const LEAD: Duration = Duration::from_micros(150);
 const LATE: Duration = Duration::from_micros(3);
 /// Operations before each window, untimed.
 const WARM_OPS: u64 = 128;
+/// Bursts are multiples of this many operations.
+const OPS_MIN: u64 = 64;
 /// The shortest burst: the starts differ by a fraction of a microsecond.
 const BURST_NS: u64 = 2 * WINDOW_NS;
 
@@ -41,29 +43,21 @@ pub(crate) fn ready<'a>(burst: impl FnMut(u64) -> u64 + Send + 'a) -> Make<'a> {
     Box::new(move || Ok(Box::new(burst)))
 }
 
-enum Order {
-    /// Find out how many operations a window takes.
-    Size,
-    Warm(u64),
-    Go {
-        start: Instant,
-        ops: u64,
-    },
-}
+/// An order: this many operations untimed, or from a start time on. None finds out how many
+/// operations a window takes.
+type Order = Option<(u64, Option<Instant>)>;
 
-enum Answer {
-    Sized(u64),
-    Warmed,
-    Done {
-        timed: Timed,
-        end: Instant,
-        late: bool,
-    },
+/// The answer: the number of operations, when they were done, and whether the thread had its
+/// processor and was not late.
+struct Done {
+    ops: u64,
+    end: Instant,
+    clean: bool,
 }
 
 struct Worker {
     orders: Sender<Order>,
-    answers: Receiver<Result<Answer, Error>>,
+    answers: Receiver<Result<Done, Error>>,
 }
 
 /// Threads that wait for orders.
@@ -98,10 +92,8 @@ impl Group {
             group.workers.push(Worker { orders, answers });
         }
         for worker in &group.workers {
-            worker.order(Order::Size)?;
-            if let Answer::Sized(ops) = worker.answer()? {
-                group.ops = group.ops.max(ops);
-            }
+            worker.order(None)?;
+            group.ops = group.ops.max(worker.answer()?.ops);
         }
         Ok(group)
     }
@@ -111,21 +103,20 @@ impl Group {
         let workers = &self.workers[..count.min(self.workers.len())];
         let ops = self.ops;
         for worker in workers {
-            worker.order(Order::Warm(ops.min(WARM_OPS)))?;
+            worker.order(Some((ops.min(WARM_OPS), None)))?;
         }
         for worker in workers {
             worker.answer()?;
         }
         let start = Instant::now() + LEAD;
         for worker in workers {
-            worker.order(Order::Go { start, ops })?;
+            worker.order(Some((ops, Some(start))))?;
         }
         let (mut last, mut clean) = (start, true);
         for worker in workers {
-            if let Answer::Done { timed, end, late } = worker.answer()? {
-                last = last.max(end);
-                clean &= timed.is_clean() && !late;
-            }
+            let done = worker.answer()?;
+            last = last.max(done.end);
+            clean &= done.clean;
         }
         let all = ops * workers.len() as u64;
         Ok(clean.then(|| (last - start).as_nanos() as f64 / all as f64))
@@ -141,7 +132,7 @@ impl Worker {
         Ok(())
     }
 
-    fn answer(&self) -> Result<Answer, Error> {
+    fn answer(&self) -> Result<Done, Error> {
         let lost = |_| Error::Setup("a measuring thread ended".to_owned());
         self.answers.recv().map_err(lost)?
     }
@@ -151,46 +142,37 @@ fn work(
     label: &str,
     mut burst: Burst<'_>,
     orders: &Receiver<Order>,
-    answers: &Sender<Result<Answer, Error>>,
+    answers: &Sender<Result<Done, Error>>,
 ) {
-    for order in orders {
-        let (answer, wrong) = match order {
-            Order::Size => size(&mut burst),
-            Order::Warm(ops) => (Answer::Warmed, burst(ops)),
-            Order::Go { start, ops } => {
-                while Instant::now() < start {
-                    std::hint::spin_loop();
-                }
-                let late = start.elapsed() > LATE;
-                let (timed, wrong) = timed(|| burst(ops));
-                let end = Instant::now();
-                (Answer::Done { timed, end, late }, wrong)
-            }
-        };
-        let answer = match wrong {
-            0 => Ok(answer),
+    let mut run = |ops: u64, start: Instant| {
+        while Instant::now() < start {
+            std::hint::spin_loop();
+        }
+        let late = start.elapsed() > LATE;
+        let (timed, wrong) = timed(|| burst(ops));
+        let (end, clean) = (Instant::now(), timed.is_clean() && !late);
+        match wrong {
+            0 => Ok((timed.wall_ns, Done { ops, end, clean })),
             _ => Err(Error::Wrong(format!("{label}: {wrong} operations"))),
+        }
+    };
+    for order in orders {
+        let answer = match order {
+            Some((ops, start)) => {
+                run(ops, start.unwrap_or_else(Instant::now)).map(|(_, done)| done)
+            }
+            None => {
+                let once = |ops| run(ops, Instant::now()).map(|(ns, _)| ns);
+                fit(OPS_MIN, BURST_NS, once).map(|ops| Done {
+                    ops,
+                    end: Instant::now(),
+                    clean: true,
+                })
+            }
         };
         if answers.send(answer).is_err() {
             return;
         }
-    }
-}
-
-/// How many operations a burst needs, and how many were wrong meanwhile.
-fn size(burst: &mut Burst<'_>) -> (Answer, u64) {
-    let (mut ops, mut wrong) = (64, 0);
-    loop {
-        let mut wall_ns = u64::MAX;
-        for _ in 0..3 {
-            let (timed, missed) = timed(|| burst(ops));
-            wrong += missed;
-            wall_ns = wall_ns.min(timed.wall_ns.max(1));
-        }
-        if wall_ns >= BURST_NS / 4 || wrong > 0 {
-            return (Answer::Sized((ops * BURST_NS / wall_ns).max(64)), wrong);
-        }
-        ops *= 2;
     }
 }
 

@@ -10,18 +10,20 @@ mod cold;
 mod warm;
 mod writers;
 
-use openpath_vfs::Task;
+use std::ffi::CStr;
 
+use openpath_abi::fcntl::O_RDONLY;
+
+use crate::calls::{Calls, wrong_of};
 use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::harness::Plan;
 use crate::host::Host;
-use crate::ops::Op;
-use crate::page::Page;
-use crate::paths::{Ring, chains, rotation};
+use crate::paths::Chain;
 use crate::row::Row;
+use crate::scene::nothing_shared;
 use crate::threads::ready;
-use crate::{SEED, ours, sys};
+use crate::{ours, sys};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -31,12 +33,6 @@ pub(crate) struct Options {
     /// Dentries of the cold and the big trees.
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one)]
     dentries: usize,
-}
-
-const ABOUT: &str = "Walks by path against the host kernel: cached at several depths, and cold.";
-
-pub(crate) fn page() -> Page {
-    Page::new("Walks", ABOUT, "walk")
 }
 
 /// Runs every wanted row.
@@ -54,34 +50,22 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
 /// one core need not be twice as fast at these calls, even if they are at adding numbers.
 fn two_threads(ask: &Ask) -> Result<Vec<Row>, Error> {
     const NAME: &str = "two-threads same-file";
-    const FLOOR: &str = "two-threads nothing-shared";
-    const DEPTH: usize = 5;
+    const FILE: &CStr = c"/several/threads/open/this/same-file";
     if sys::processors().len() < 2 {
         return Ok(vec![Row::missing(NAME, "only one processor")]);
     }
-    let tree = chains(1, DEPTH, SEED);
-    let (vfs, apart) = (ours::instance()?, ours::instance()?);
-    for vfs in [&vfs, &apart] {
-        ours::grow(&ours::task(vfs)?, &tree)?;
-    }
-    let paths = rotation(&tree, false);
-    let make = |task: Task, repeats: u64| {
-        let mut ring = Ring::new(&paths, 0);
-        ready(move |ops| {
-            let once = |_| Op::OpenClose.ours(&task, ops, &mut ring);
-            (0..repeats).map(once).sum()
-        })
+    let vfs = ours::instance()?;
+    ours::task(&vfs)?.grow(&[Chain::of(FILE)])?;
+    let make = |repeats: u64| {
+        let task = ours::task(&vfs)?;
+        Ok::<_, Error>(ready(move |ops| {
+            wrong_of(ops * repeats, || task.open_close(FILE, O_RDONLY))
+        }))
     };
     let mut plan = Plan::default();
-    let same = vec![
-        make(ours::task(&vfs)?, 1),
-        make(ours::task(&vfs)?, ask.repeats()),
-    ];
+    let same = vec![make(1)?, make(ask.repeats())?];
     let same = plan.threads(NAME, same, &[1, 2]);
     plan.row(Row::faster, NAME, same[1], "one thread", same[0]);
-    let floor = vec![make(ours::task(&vfs)?, 1), make(ours::task(&apart)?, 1)];
-    let floor = plan.threads(FLOOR, floor, &[1, 2]);
-    plan.row(Row::faster, FLOOR, floor[1], "one thread", floor[0])
-        .note("each in a Vfs of its own: what this machine allows");
+    nothing_shared(&mut plan, "two-threads nothing-shared", FILE)?;
     plan.run(ask)
 }

@@ -14,10 +14,8 @@
 
 mod calls;
 mod guests;
+mod hosts;
 mod inside;
-mod meeting;
-mod ours;
-mod peer;
 mod program;
 mod real;
 mod tree;
@@ -30,7 +28,7 @@ use crate::error::Error;
 use crate::page::Page;
 use crate::row::Row;
 use crate::scratch::Scratch;
-use peer::Blocking;
+use hosts::Blocking;
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -53,12 +51,12 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn page(&self) -> Page {
-        let about = include_str!("pages/wasi.md").trim_end();
-        let shown = self
-            .picture
-            .shown("How many times what openpath takes each call took");
-        let command = "--features wasi -- wasi";
-        Page::new("Guests in process", &format!("{about}{shown}"), command)
+        let (mut page, shown) = (
+            Page::of("--features wasi -- wasi"),
+            "How many times what openpath takes each call took",
+        );
+        page.about += &self.picture.shown(shown);
+        page
     }
 }
 

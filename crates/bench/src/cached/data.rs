@@ -7,22 +7,22 @@
 //! R2. Before a window that is not cached, the file's pages are dropped, untimed. The window reads
 //!     every page at most once.
 
-use openpath_abi::OFlags;
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Instant;
 
+use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_NOATIME, O_RDONLY};
-use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_ring::{Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{Task, Vfs};
 
+use super::host_dir;
 use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::{Id, Plan};
 use crate::row::Row;
-use crate::{ours as instance, sys};
+use crate::{ours, sys};
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 32 << 10;
@@ -32,18 +32,6 @@ const READS: [u64; 2] = [1024, 256];
 const NAME: &str = "data";
 /// How the file is opened.
 const FLAGS: OFlags = O_RDONLY.union(O_NOATIME);
-
-/// A way to read.
-enum Method {
-    Ring(Box<Ring>, usize),
-    Call(Box<Task>),
-}
-
-/// A way to read, and the file that it has open.
-struct Reader {
-    method: Method,
-    fd: i32,
-}
 
 /// The beginning of row names, and whether the pages are dropped before each window.
 const KINDS: [(&str, bool); 2] = [("read 4k cached", false), ("read 4k not cached", true)];
@@ -71,9 +59,9 @@ pub(super) fn run(ask: &Ask, dir: &Path) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for ((_, cold), [one_at_once, many_at_once, over_call]) in KINDS.into_iter().zip(&names) {
         let (mut plan, file) = (Plan::default(), cold.then_some(file));
-        let call = add(&mut plan, Reader::call(&by_workers)?, file);
+        let call = add(&mut plan, by_call(&by_workers)?, file);
         let mut ring = |vfs, depth| {
-            let reader = Reader::ring(vfs, &pool, depth)?;
+            let reader = by_ring(vfs, &pool, depth)?;
             Ok::<_, Error>(add(&mut plan, reader, file))
         };
         let (one, one_by_workers) = (ring(&by_kernel, 1)?, ring(&by_workers, 1)?);
@@ -87,8 +75,13 @@ pub(super) fn run(ask: &Ask, dir: &Path) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// Adds a reader; `file` is what is dropped from the cache before each window.
-fn add<'a>(plan: &mut Plan<'a>, mut reader: Reader, file: Option<&'a File>) -> Id {
+/// Adds a reader of pages, which returns how many were wrong; `file` is what is dropped from the
+/// cache before each window.
+fn add<'a>(
+    plan: &mut Plan<'a>,
+    mut reader: impl FnMut(&[u64]) -> u64 + 'a,
+    file: Option<&'a File>,
+) -> Id {
     let reads = READS[usize::from(file.is_some())];
     let mut seed = 1u64;
     plan.own("reads of 4 KiB", move || {
@@ -101,7 +94,7 @@ fn add<'a>(plan: &mut Plan<'a>, mut reader: Reader, file: Option<&'a File>) -> I
             sys::drop_pages(file.as_fd()).map_err(|e| Error::host("drop pages", e))?;
         }
         let start = Instant::now();
-        let wrong = reader.burst(&pages);
+        let wrong = reader(&pages);
         let ns = start.elapsed().as_nanos() as f64;
         match wrong {
             0 => Ok(ns / reads as f64),
@@ -122,61 +115,41 @@ fn fill(path: &Path) -> std::io::Result<()> {
 
 /// The directory, with so many places in the kernel's ring.
 fn tree(dir: &Path, kernel_ring: u32) -> Result<Vfs, Error> {
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        kernel_ring,
-        ..HostOptions::default()
-    };
-    let tree = HostFs::open(dir, options).map_err(|e| Error::setup("open the directory", e))?;
-    Vfs::builder()
-        .build(tree)
-        .map_err(|e| Error::setup("build an instance", e))
+    ours::build(Vfs::builder(), host_dir(dir, kernel_ring)?)
 }
 
-impl Reader {
-    fn open(task: &Task) -> Result<i32, Error> {
-        let path = format!("/{NAME}");
-        let opened = task.open(path.as_bytes(), FLAGS, 0);
-        opened.map_err(|e| Error::setup("open the file", e))
-    }
+/// A task that has the file open.
+fn opened(vfs: &Vfs) -> Result<(Task, i32), Error> {
+    let task = ours::task(vfs)?;
+    let fd = task.open(format!("/{NAME}").as_bytes(), FLAGS, 0);
+    let fd = fd.map_err(|e| Error::setup("open the file", e))?;
+    Ok((task, fd))
+}
 
-    fn call(vfs: &Vfs) -> Result<Self, Error> {
-        let task = instance::task(vfs)?;
-        Ok(Self {
-            fd: Self::open(&task)?,
-            method: Method::Call(Box::new(task)),
-        })
-    }
+fn by_call(vfs: &Vfs) -> Result<impl FnMut(&[u64]) -> u64 + use<>, Error> {
+    let (task, fd) = opened(vfs)?;
+    let mut buf = vec![0; PAGE];
+    Ok(move |pages: &[u64]| {
+        let wrong = pages.iter().filter(|&&page| {
+            let read = task.pread(fd, &mut buf, place(page));
+            read != Ok(PAGE) || buf[..8] != page.to_le_bytes()
+        });
+        wrong.count() as u64
+    })
+}
 
-    fn ring(vfs: &Vfs, pool: &Pool, depth: usize) -> Result<Self, Error> {
-        let task = instance::task(vfs)?;
-        let fd = Self::open(&task)?;
-        let ring = Ring::new(task, pool, RingOptions::default());
-        let ring = ring.map_err(|e| Error::setup("make a ring", e))?;
-        Ok(Self {
-            method: Method::Ring(Box::new(ring), depth),
-            fd,
-        })
-    }
-
-    /// Reads these pages; how many were wrong.
-    fn burst(&mut self, pages: &[u64]) -> u64 {
-        let fd = self.fd;
-        match &mut self.method {
-            Method::Call(task) => {
-                let mut buf = vec![0; PAGE];
-                let wrong = pages.iter().filter(|&&page| {
-                    let read = task.pread(fd, &mut buf, place(page));
-                    read != Ok(PAGE) || buf[..8] != page.to_le_bytes()
-                });
-                wrong.count() as u64
-            }
-            Method::Ring(ring, depth) => {
-                let batches = pages.chunks(*depth);
-                batches.map(|pages| batch(ring, fd, pages)).sum()
-            }
-        }
-    }
+fn by_ring(
+    vfs: &Vfs,
+    pool: &Pool,
+    depth: usize,
+) -> Result<impl FnMut(&[u64]) -> u64 + use<>, Error> {
+    let (task, fd) = opened(vfs)?;
+    let ring = Ring::new(task, pool, RingOptions::default());
+    let mut ring = ring.map_err(|e| Error::setup("make a ring", e))?;
+    Ok(move |pages: &[u64]| {
+        let batches = pages.chunks(depth);
+        batches.map(|pages| batch(&mut ring, fd, pages)).sum()
+    })
 }
 
 fn place(page: u64) -> i64 {

@@ -9,8 +9,9 @@ use openpath_ring::{Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{MountFlags, Vfs};
 
 use super::mix::Mix;
-use super::ours::OurRing;
+use super::openers::OurRing;
 use super::stall::{Gate, tree};
+use crate::calls::Calls;
 use crate::cmd::Ask;
 use crate::error::Error;
 use crate::ours;
@@ -79,7 +80,7 @@ fn beside_a_stall(vfs: &Vfs, pool: &Pool, ring: &mut OurRing) -> Result<Vec<f64>
     const PLACE: &[u8] = b"/stalled";
     let gate = Gate::default();
     let task = ours::task(vfs)?;
-    ours::mkdir(&task, PLACE)?;
+    task.make_dir(PLACE)?;
     task.mount(tree(&gate), PLACE, MountFlags::default())
         .map_err(|e| Error::setup("mount a tree that stalls", e))?;
     let mut options = RingOptions::default();

@@ -10,45 +10,60 @@ use std::ffi::CStr;
 use std::io;
 
 use io_uring::{IoUring, opcode, types};
-use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC, O_RDONLY};
+use openpath_abi::fcntl::AT_FDCWD;
+use openpath_abi::{Errno, OFlags};
+
+use crate::error::Error;
 
 /// A ring that opens.
-pub(super) struct KernelRing(IoUring);
+pub(super) struct KernelRing {
+    ring: IoUring,
+    /// The most opens at once.
+    pub(super) depth: usize,
+}
 
 impl KernelRing {
     /// A ring for `depth` opens at once.
-    pub(super) fn new(depth: usize) -> io::Result<Self> {
+    pub(super) fn new(depth: usize) -> Result<Self, Error> {
         let entries = u32::try_from(depth.next_power_of_two()).unwrap_or(u32::MAX);
-        IoUring::new(entries).map(Self)
+        let ring = IoUring::new(entries).map_err(|e| Error::host("io_uring_setup", e))?;
+        Ok(Self { ring, depth })
     }
 
     /// Opens all of these at once, at most as many as the ring is for; `answer` gets the index of
-    /// each and its descriptor or negative errno.
+    /// each and its descriptor or errno.
     pub(super) fn open_all<'a>(
         &mut self,
         paths: impl ExactSizeIterator<Item = &'a CStr>,
-        mut answer: impl FnMut(usize, i32),
+        flags: OFlags,
+        mut answer: impl FnMut(usize, Result<i32, Errno>),
     ) {
         let mut left = paths.len();
         for (at, path) in paths.enumerate() {
             let open = opcode::OpenAt::new(types::Fd(AT_FDCWD), path.as_ptr())
-                .flags((O_RDONLY.bits() | O_CLOEXEC.bits()).cast_signed())
+                .flags(flags.bits().cast_signed())
                 .build()
                 .user_data(at as u64);
             // SAFETY: the paths are borrowed until this call returns, and it returns only when all
             // answers have come; if they do not come, the process ends.
-            if unsafe { self.0.submission().push(&open) }.is_err() {
+            if unsafe { self.ring.submission().push(&open) }.is_err() {
                 std::process::abort();
             }
         }
         while left > 0 {
-            match self.0.submit_and_wait(left) {
+            match self.ring.submit_and_wait(left) {
                 Err(why) if why.kind() != io::ErrorKind::Interrupted => std::process::abort(),
                 _ => {}
             }
-            for done in self.0.completion() {
+            for done in self.ring.completion() {
                 left -= 1;
-                answer(done.user_data() as usize, done.result());
+                let fd = done.result();
+                let opened = if fd < 0 {
+                    Err(Errno::from_raw(-fd))
+                } else {
+                    Ok(fd)
+                };
+                answer(done.user_data() as usize, opened);
             }
         }
     }

@@ -6,49 +6,19 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::paths::Rng;
+use crate::process;
 
 /// How many headers the project has, in the directory that is searched last.
 const OWN: usize = 7;
 const OWN_DIR: &str = "include/generated/config";
 /// Headers of the toolchain that can be included together, where they exist.
-const HEADERS: &[&str] = &[
-    "stdio.h",
-    "stdlib.h",
-    "string.h",
-    "unistd.h",
-    "fcntl.h",
-    "errno.h",
-    "signal.h",
-    "pthread.h",
-    "time.h",
-    "math.h",
-    "poll.h",
-    "dirent.h",
-    "ctype.h",
-    "limits.h",
-    "stdint.h",
-    "stddef.h",
-    "stdarg.h",
-    "wchar.h",
-    "locale.h",
-    "sys/stat.h",
-    "sys/mman.h",
-    "sys/socket.h",
-    "sys/wait.h",
-    "sys/epoll.h",
-    "sys/uio.h",
-    "sys/time.h",
-    "sys/resource.h",
-    "netinet/in.h",
-    "netinet/tcp.h",
-    "arpa/inet.h",
-    "netdb.h",
-    "linux/fs.h",
-    "linux/stat.h",
-];
+const HEADERS: &str = "stdio.h stdlib.h string.h unistd.h fcntl.h errno.h signal.h pthread.h \
+    time.h math.h poll.h dirent.h ctype.h limits.h stdint.h stddef.h stdarg.h wchar.h locale.h \
+    sys/stat.h sys/mman.h sys/socket.h sys/wait.h sys/epoll.h sys/uio.h sys/time.h sys/resource.h \
+    netinet/in.h netinet/tcp.h arpa/inet.h netdb.h linux/fs.h linux/stat.h";
 /// How many of each ten headers a unit includes.
 const OF_TEN: usize = 9;
 
@@ -60,8 +30,8 @@ pub(crate) fn write(dir: &Path, units: usize) -> io::Result<String> {
     for i in 0..OWN {
         fs::write(dir.join(OWN_DIR).join(own(i)), header(i))?;
     }
-    let found = |name: &&&str| places.iter().any(|place| place.join(name).exists());
-    let headers: Vec<&str> = HEADERS.iter().filter(found).copied().collect();
+    let found = |name: &&str| places.iter().any(|place| place.join(name).exists());
+    let headers: Vec<&str> = HEADERS.split(' ').filter(found).collect();
     let mut flags = String::from("-nostdinc -O0");
     for place in &places {
         let _ = write!(flags, " -I{}", place.display());
@@ -78,18 +48,16 @@ pub(crate) fn write(dir: &Path, units: usize) -> io::Result<String> {
 
 /// The name and version of the compiler.
 pub(super) fn compiler() -> Option<String> {
-    let out = Command::new("gcc").arg("-dumpfullversion").output().ok()?;
-    let version = String::from_utf8_lossy(&out.stdout).trim().to_owned();
-    out.status.success().then(|| format!("gcc {version}"))
+    let [version, _] = process::run(Command::new("gcc").arg("-dumpfullversion")).ok()?;
+    Some(format!("gcc {version}"))
 }
 
 /// The compiler's search list for headers, the most used first: those of this architecture, the
 /// common ones, the compiler's own.
 fn search_list() -> io::Result<Vec<PathBuf>> {
     let mut ask = Command::new("gcc");
-    ask.args(["-xc", "-E", "-v", "-"]).stdin(Stdio::null());
-    let out = ask.env("LC_ALL", "C").output()?;
-    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    ask.args(["-xc", "-E", "-v", "-"]).env("LC_ALL", "C");
+    let [_, text] = process::run(&mut ask)?;
     let list = text
         .lines()
         .skip_while(|line| !line.starts_with("#include <"));

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use openpath_abi::Errno;
 
 use super::project;
 use super::trace::{Open, Trace};
+use crate::process;
 use crate::scratch::Scratch;
 
 /// Replaces the directory of the compilation.
@@ -27,13 +30,6 @@ const NAMES: &[(&str, i32)] = &[
     ("O_NOFOLLOW", libc::O_NOFOLLOW),
     ("O_CLOEXEC", libc::O_CLOEXEC),
     ("O_LARGEFILE", 0),
-];
-const ERRNOS: &[(&str, i32)] = &[
-    ("ENOENT", libc::ENOENT),
-    ("ENOTDIR", libc::ENOTDIR),
-    ("EISDIR", libc::EISDIR),
-    ("EEXIST", libc::EEXIST),
-    ("ELOOP", libc::ELOOP),
 ];
 const LINKS_MAX: usize = 40;
 
@@ -60,18 +56,8 @@ pub(super) fn record(units: usize) -> io::Result<Trace> {
         .args(["sh", "build.sh"])
         .current_dir(dir)
         .env("TMPDIR", dir.join("tmp"))
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null());
-    let out = strace
-        .output()
-        .map_err(|e| io::Error::new(e.kind(), format!("strace: {e}")))?;
-    if !out.status.success() {
-        let text = String::from_utf8_lossy(&out.stderr).into_owned();
-        return Err(io::Error::other(format!(
-            "the compilation failed: {}",
-            text.trim()
-        )));
-    }
+        .env("LC_ALL", "C");
+    process::run(&mut strace)?;
     let calls = parse(&String::from_utf8_lossy(&fs::read(&log)?));
     if calls.is_empty() {
         return Err(io::Error::other("strace saw no open"));
@@ -116,10 +102,7 @@ fn parse_call(text: &str) -> Option<Call> {
         flags |= NAMES.iter().find(|(name, _)| *name == word.trim())?.1;
     }
     let errno = match answer.trim().strip_prefix("-1 ") {
-        Some(why) => {
-            let word = why.split(' ').next()?;
-            ERRNOS.iter().find(|(name, _)| *name == word)?.1
-        }
+        Some(why) => Errno::from_name(why.split(' ').next()?)?.raw(),
         None => 0,
     };
     let plain = !path.contains('\\') && !path.contains(' ');

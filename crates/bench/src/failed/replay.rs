@@ -7,26 +7,24 @@
 
 use std::cell::Cell;
 use std::ffi::CString;
-use std::fs;
-use std::os::unix::fs::symlink;
 use std::rc::Rc;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_EXCL, O_TRUNC};
-use openpath_abi::{Errno, OFlags};
+use openpath_abi::OFlags;
+use openpath_abi::fcntl::{O_EXCL, O_TRUNC};
 use openpath_vfs::Task;
 
 use super::trace::Trace;
+use crate::calls::{Calls, Kernel};
 use crate::error::Error;
 use crate::harness::{Heat, Id, Plan};
 use crate::host::Root;
-use crate::{ours, sys};
 
 /// How many equal parts the trace has; a window is one of them.
 const SLICES: usize = 32;
 
 struct Step {
     path: CString,
-    flags: u32,
+    flags: OFlags,
     /// The host's errno, 0 for success.
     errno: i32,
 }
@@ -41,7 +39,9 @@ pub(super) struct Replay {
 impl Replay {
     /// Builds the tree of `trace` below `root` and finds the opens that can be repeated.
     pub(super) fn new(trace: &Trace, root: &Root) -> Result<Self, Error> {
-        grow_host(trace, root)?;
+        root.enter()?;
+        grow(trace, &Kernel)?;
+        enter(root, &trace.cwd)?;
         let mut out = Self {
             steps: Vec::new(),
             left_out: 0,
@@ -51,10 +51,10 @@ impl Replay {
                 .map_err(|e| Error::setup("a path of the trace", e))?;
             let step = Step {
                 path,
-                flags: open.flags & !(O_EXCL.bits() | O_TRUNC.bits()),
+                flags: OFlags::from_bits_retain(open.flags) & !(O_EXCL | O_TRUNC),
                 errno: open.errno,
             };
-            if on_host(&step) {
+            if step.is_right(&Kernel) {
                 out.steps.push(step);
             } else {
                 out.left_out += 1;
@@ -69,41 +69,28 @@ impl Replay {
         (self.steps.len(), failed)
     }
 
-    /// Adds the replay on our side.
-    pub(super) fn add_ours<'a>(&'a self, plan: &mut Plan<'a>, task: &'a Task) -> Id {
-        self.add(
-            plan,
-            "header-search ours",
-            || Ok(()),
-            |step| on_ours(task, step),
-        )
-    }
-
-    /// Adds the replay on the host's side.
-    pub(super) fn add_host<'a>(&'a self, plan: &mut Plan<'a>, root: &'a Root, cwd: &'a str) -> Id {
-        self.add(
-            plan,
-            "header-search host",
-            move || enter(root, cwd),
-            on_host,
-        )
-    }
-
-    fn add<'a>(
+    /// Adds the replay on one side; `enter` makes the tree's root and directory the side's own.
+    pub(super) fn add<'a>(
         &'a self,
         plan: &mut Plan<'a>,
-        label: &str,
+        side: &'a impl Calls,
         mut enter: impl FnMut() -> Result<(), Error> + 'a,
-        right: impl Fn(&Step) -> bool + 'a,
     ) -> Id {
-        let slices = Rc::new(Slices::new(self, right));
+        let slices = Rc::new(Slices {
+            steps: &self.steps,
+            side,
+            at: Cell::new(0),
+            last: Cell::new(1),
+        });
         let warm = Rc::clone(&slices);
         let enter = move || {
             enter()?;
             warm.ahead();
             Ok(())
         };
-        let id = plan.add(label, Heat::Cold, enter, move |ops| slices.run(ops));
+        let id = plan.add("header-search", Heat::Cold, enter, move |ops| {
+            slices.run(ops)
+        });
         // An operation of this side is a slice.
         plan.stands_for(id, self.steps.len() as f64 / SLICES as f64);
         id
@@ -111,24 +98,15 @@ impl Replay {
 }
 
 /// Walks the trace slice by slice, repeatedly.
-struct Slices<'a, F> {
+struct Slices<'a, C> {
     steps: &'a [Step],
-    right: F,
+    side: &'a C,
     at: Cell<usize>,
     /// Slices of the last window: as many run untimed before the next.
     last: Cell<u64>,
 }
 
-impl<'a, F: Fn(&Step) -> bool> Slices<'a, F> {
-    fn new(replay: &'a Replay, right: F) -> Self {
-        Self {
-            steps: &replay.steps,
-            right,
-            at: Cell::new(0),
-            last: Cell::new(1),
-        }
-    }
-
+impl<C: Calls> Slices<'_, C> {
     fn slice(&self, at: usize) -> &[Step] {
         let count = self.steps.len();
         &self.steps[count * at / SLICES..count * (at + 1) / SLICES]
@@ -139,7 +117,7 @@ impl<'a, F: Fn(&Step) -> bool> Slices<'a, F> {
         for _ in 0..turns {
             let at = self.at.get();
             for step in self.slice(at) {
-                wrong += u64::from(!(self.right)(step));
+                wrong += u64::from(!step.is_right(self.side));
             }
             self.at.set((at + 1) % SLICES);
         }
@@ -159,57 +137,38 @@ impl<'a, F: Fn(&Step) -> bool> Slices<'a, F> {
     }
 }
 
-#[inline(always)]
-fn on_host(step: &Step) -> bool {
-    let fd = sys::open(&step.path, step.flags, 0o644);
-    if fd < 0 {
-        fd == -step.errno
-    } else {
-        sys::close(fd) == 0 && step.errno == 0
+impl Step {
+    /// Opens and closes; returns whether the result is the recorded one.
+    #[inline(always)]
+    fn is_right(&self, side: &impl Calls) -> bool {
+        match side.open(&self.path, self.flags, 0o644) {
+            Ok(fd) => side.close(fd) && self.errno == 0,
+            Err(errno) => errno.raw() == self.errno,
+        }
     }
 }
 
-#[inline(always)]
-fn on_ours(task: &Task, step: &Step) -> bool {
-    match task.open(
-        step.path.to_bytes(),
-        OFlags::from_bits_retain(step.flags),
-        0o644,
-    ) {
-        Ok(fd) => task.close(fd).is_ok() && step.errno == 0,
-        Err(errno) => errno.raw() == step.errno,
-    }
-}
-
-fn enter(root: &Root, cwd: &str) -> Result<(), Error> {
+/// Enters the working directory of a trace below a root of the host.
+pub(super) fn enter(root: &Root, cwd: &str) -> Result<(), Error> {
     root.enter()?;
     std::env::set_current_dir(cwd).map_err(|e| Error::host("enter the project", e))
 }
 
-fn grow_host(trace: &Trace, root: &Root) -> Result<(), Error> {
-    root.enter()?;
-    let grow = || {
-        trace.dirs.iter().try_for_each(fs::create_dir_all)?;
-        for (path, target) in &trace.links {
-            symlink(target, path)?;
-        }
-        trace.files.iter().try_for_each(|file| fs::write(file, ""))
-    };
-    grow().map_err(|e| Error::host("build the project's tree", e))?;
-    enter(root, &trace.cwd)
+/// Builds the tree of `trace` in the root.
+fn grow(trace: &Trace, side: &impl Calls) -> Result<(), Error> {
+    for dir in &trace.dirs {
+        side.make_dir(dir.as_bytes())?;
+    }
+    for (path, target) in &trace.links {
+        side.make_link(target.as_bytes(), path.as_bytes())?;
+    }
+    let mut files = trace.files.iter();
+    files.try_for_each(|file| side.make_file(file.as_bytes(), b""))
 }
 
 /// Builds the tree of `trace` in the task's instance and enters its working directory.
 pub(super) fn grow_ours(trace: &Trace, task: &Task) -> Result<(), Error> {
-    for dir in &trace.dirs {
-        ours::mkdir(task, dir.as_bytes())?;
-    }
-    let made = |result: Result<(), Errno>| result.map_err(|e| Error::setup("build the tree", e));
-    for (path, target) in &trace.links {
-        made(task.symlinkat(target.as_bytes(), AT_FDCWD, path.as_bytes()))?;
-    }
-    for file in &trace.files {
-        ours::touch(task, file.as_bytes())?;
-    }
-    made(task.chdir(trace.cwd.as_bytes()))
+    grow(trace, task)?;
+    let entered = task.chdir(trace.cwd.as_bytes());
+    entered.map_err(|e| Error::setup("enter the project", e))
 }

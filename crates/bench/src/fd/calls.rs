@@ -11,16 +11,17 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use openpath_abi::fcntl::{F_DUPFD, O_CREAT, O_RDWR};
+use openpath_abi::fcntl::{O_CREAT, O_RDWR};
 use openpath_vfs::{Task, Vfs};
 
-use super::pattern::{Pattern, Random, Span, Table};
+use super::pattern::{Pattern, Span, Table, add};
 use super::{OPEN, Open, open};
+use crate::calls::{Calls, Kernel};
 use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::{Heat, Id, Plan};
+use crate::harness::Plan;
 use crate::row::{Row, Verdict};
-use crate::{SEED, ours, sys};
+use crate::{ours, sys};
 
 /// The sizes: those of the bitmaps, and one within a host's usual hard limit.
 const SIZES: [Open; 5] = [OPEN[0], OPEN[1], open(16_000, "16k"), OPEN[2], OPEN[3]];
@@ -33,25 +34,25 @@ const FEW: Span = Span {
 const LIMIT: u64 = 1 << 20;
 /// Descriptors that a pattern needs to itself.
 const ROOM_MIN: usize = 3;
-/// A task with descriptors of one file, the first of which stays.
-struct Ours<'a>(&'a Task);
 
-impl Table for Ours<'_> {
+/// One side, and the open descriptor that is duplicated.
+#[derive(Clone, Copy)]
+struct Dups<'a, C>(&'a C, i32);
+
+impl<C: Calls> Table for Dups<'_, C> {
     #[inline]
     fn alloc(&mut self, start: u32) -> u32 {
+        let Self(side, fd) = *self;
         let got = match start {
-            0 => self.0.dup(0),
-            _ => {
-                let got = self.0.fcntl(0, F_DUPFD, u64::from(start));
-                got.map(|fd| fd as i32)
-            }
+            0 => side.dup(fd),
+            _ => side.dup_from(fd, start),
         };
         got.map_or(u32::MAX, i32::cast_unsigned)
     }
 
     #[inline]
     fn free(&mut self, fd: u32) -> bool {
-        self.0.close(fd.cast_signed()).is_ok()
+        self.0.close(fd.cast_signed())
     }
 }
 
@@ -62,23 +63,6 @@ struct HostTable {
     filled: Vec<Range<u32>>,
     /// The host's limit.
     room: u64,
-}
-
-impl Table for &HostTable {
-    #[inline]
-    fn alloc(&mut self, start: u32) -> u32 {
-        let fd = self.file.as_raw_fd();
-        let got = match start {
-            0 => sys::dup(fd),
-            _ => sys::dup_from(fd, start),
-        };
-        got.cast_unsigned()
-    }
-
-    #[inline]
-    fn free(&mut self, fd: u32) -> bool {
-        sys::close(fd.cast_signed()) == 0
-    }
 }
 
 impl HostTable {
@@ -95,13 +79,12 @@ impl HostTable {
     /// before; returns the numbers that patterns may use.
     fn fill(&mut self, count: u32) -> Result<Span, Error> {
         loop {
-            let fd = sys::dup(self.file.as_raw_fd());
-            let Ok(new) = u32::try_from(fd) else {
-                return Err(Error::Setup(format!("{count} descriptors: errno {}", -fd)));
-            };
+            let fd = Kernel.dup(self.file.as_raw_fd());
+            let fd = fd.map_err(|e| Error::setup(&format!("{count} descriptors"), e))?;
+            let new = fd.cast_unsigned();
             match self.filled.last_mut() {
                 Some(last) if last.end == new && last.len() > ROOM_MIN && new >= count => {
-                    sys::close(fd);
+                    Kernel.close(fd);
                     return Ok(Span {
                         base: last.start,
                         count: new,
@@ -150,8 +133,8 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     };
     let any = |open| {
         Pattern::ALL
-            .into_iter()
-            .any(|pattern| wanted(pattern, open))
+            .iter()
+            .any(|&(pattern, _)| wanted(pattern, open))
     };
     if !SIZES.into_iter().any(any) {
         return Ok(Vec::new());
@@ -166,14 +149,14 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
             false => None,
         };
         let task = filled(&vfs, host_at.map_or(open.count, |at| at.count))?;
-        for pattern in Pattern::ALL {
+        for (pattern, _) in Pattern::ALL {
             if wanted(pattern, open) {
                 let run = Run {
                     pattern,
                     open,
                     task: &task,
                     few: &few,
-                    host: &host,
+                    host: host.file.as_raw_fd(),
                     host_at,
                 };
                 out.extend(run.rows(ask)?);
@@ -189,26 +172,34 @@ struct Run<'a> {
     open: Open,
     task: &'a Task,
     few: &'a Task,
-    host: &'a HostTable,
+    host: i32,
     /// None if the host's limit is lower.
     host_at: Option<Span>,
 }
 
-impl<'a> Run<'a> {
+impl Run<'_> {
     fn rows(&self, ask: &Ask) -> Result<Vec<Row>, Error> {
-        let count = self.open.count;
+        let (pattern, count, repeats) = (self.pattern, self.open.count, ask.repeats());
         let at = self.host_at.unwrap_or(Span { base: 1, count });
-        let repeats = ask.repeats();
-        let mut plan = Plan::default();
-        let (task, few, host) = (self.task, self.few, self.host);
-        let wrong = self.change(true, at);
-        let ours = self.add(&mut plan, "ours", at, repeats, || Ours(task));
-        let name = row_name(self.pattern, self.open);
-        let mut rows = Vec::new();
+        let (ours, few, host) = (
+            Dups(self.task, 0),
+            Dups(self.few, 0),
+            Dups(&Kernel, self.host),
+        );
+        let name = row_name(pattern, self.open);
+        let label = |side: &str| format!("{side} {name}");
+        let (mut plan, mut rows) = (Plan::default(), Vec::new());
+        let mut wrong = self.change(true, at);
+        let mine = add(
+            &mut plan,
+            label("ours"),
+            (pattern, at, repeats),
+            move || Ok(ours),
+        );
         match self.host_at {
             Some(at) => {
-                let host = self.add(&mut plan, "host", at, 1, || host);
-                plan.row(Row::faster, &name, ours, "host", host);
+                let host = add(&mut plan, label("host"), (pattern, at, 1), move || Ok(host));
+                plan.row(Row::faster, &name, mine, "host", host);
             }
             None => rows.push(Row {
                 verdict: Verdict::Info,
@@ -216,12 +207,13 @@ impl<'a> Run<'a> {
             }),
         }
         if self.open != SIZES[0] {
-            let few = self.add(&mut plan, "ours 10", FEW, repeats, || Ours(few));
-            let name = growth_name(self.pattern, self.open);
-            plan.row(Row::growth, &name, ours, "ours 10", few);
+            let of = (pattern, FEW, repeats);
+            let few = add(&mut plan, label("ours 10"), of, move || Ok(few));
+            let name = growth_name(pattern, self.open);
+            plan.row(Row::growth, &name, mine, "ours 10", few);
         }
         rows.extend(plan.run(ask)?);
-        let wrong = wrong + self.change(false, at);
+        wrong += self.change(false, at);
         match wrong {
             0 => Ok(rows),
             _ => Err(Error::Wrong(format!("{name}: {wrong} numbers"))),
@@ -230,48 +222,17 @@ impl<'a> Run<'a> {
 
     /// Brings every table into the pattern's state, or back; returns the number of wrong results.
     fn change(&self, into: bool, at: Span) -> u64 {
-        let mut wrong = 0;
-        let mut change = |table: &mut dyn Table, at| {
-            wrong += match into {
-                true => self.pattern.prepare(table, at),
-                false => self.pattern.restore(table, at),
-            };
+        let change = |table: &mut dyn Table, at| match into {
+            true => self.pattern.prepare(table, at),
+            false => self.pattern.restore(table, at),
         };
-        change(&mut Ours(self.task), at);
+        let mut wrong = change(&mut Dups(self.task, 0), at);
         if self.open != SIZES[0] {
-            change(&mut Ours(self.few), FEW);
+            wrong += change(&mut Dups(self.few, 0), FEW);
         }
         if let Some(at) = self.host_at {
-            let mut host = self.host;
-            change(&mut host, at);
+            wrong += change(&mut Dups(&Kernel, self.host), at);
         }
         wrong
-    }
-
-    fn add<T: Table + 'a>(
-        &self,
-        plan: &mut Plan<'a>,
-        side: &str,
-        at: Span,
-        repeats: u64,
-        table: impl Fn() -> T,
-    ) -> Id {
-        let pattern = self.pattern;
-        let label = format!("{side} {}", row_name(pattern, self.open));
-        let (mut warm, mut table) = (table(), table());
-        let (mut other, mut random) = (Random::new(SEED + 1), Random::new(SEED));
-        let name = label.clone();
-        let enter = move || match pattern.burst(&mut warm, at, &mut other, pattern.warm_up(at)) {
-            0 => Ok(()),
-            wrong => Err(Error::Wrong(format!(
-                "{name}: {wrong} numbers while warming up"
-            ))),
-        };
-        let burst = move |ops| {
-            (0..repeats)
-                .map(|_| pattern.burst(&mut table, at, &mut random, ops))
-                .sum()
-        };
-        plan.add(&label, Heat::Warm, enter, burst)
     }
 }

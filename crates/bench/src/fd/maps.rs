@@ -2,19 +2,16 @@
 //! Measures the bitmaps alone, without lock, slots and files: allocation and release in
 //! nanoseconds.
 
-use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::rc::Rc;
 
 use openpath_vfs::FdMap;
 
 use super::linux::TwoLevels;
-use super::pattern::{Pattern, Random, Span, Table};
+use super::pattern::{Pattern, Span, Table, add};
 use super::{OPEN, Open};
-use crate::SEED;
 use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::{Heat, Id, Plan};
+use crate::harness::{Id, Plan};
 use crate::row::Row;
 
 /// The hard limit of tables (`fs.nr_open`), as the host's default.
@@ -78,7 +75,7 @@ fn row_name(pattern: Pattern, open: Open, label: &str) -> String {
 /// The rows of each pattern, in one plan, so that sizes can be compared.
 pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut out = Vec::new();
-    for pattern in Pattern::ALL {
+    for (pattern, _) in Pattern::ALL {
         let mut plan = Plan::default();
         let mut by_size = Vec::new();
         for open in OPEN {
@@ -87,7 +84,7 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
             let repeats = if most { ask.repeats() } else { 1 };
             let sides = LAYOUTS.map(|(layout, label)| {
                 let repeats = if layout == OURS { repeats } else { 1 };
-                add(&mut plan, (pattern, open), (layout, label), repeats)
+                add_layout(&mut plan, (pattern, open), (layout, label), repeats)
             });
             for ((_, label), peer) in LAYOUTS.into_iter().zip(sides).skip(1) {
                 let name = row_name(pattern, open, label);
@@ -104,58 +101,42 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     Ok(out)
 }
 
-fn add(
+fn add_layout(
     plan: &mut Plan<'_>,
     (pattern, open): (Pattern, Open),
     (layout, label): (Layout, &str),
     repeats: u64,
 ) -> Id {
+    let (base, count) = (0, open.count);
+    let at = Span { base, count };
     let label = format!("{label} fd {} {}", pattern.name(), open.name);
-    let of = (pattern, open, repeats);
+    let of = (pattern, at, repeats);
     match layout {
-        Layout::Ours(peek, conditional) => add_table(plan, label, of, move || {
-            FdMap::new(NR_OPEN, peek, conditional)
+        Layout::Ours(peek, conditional) => add(plan, label, of, move || {
+            full(FdMap::new(NR_OPEN, peek, conditional), pattern, at)
         }),
-        Layout::Linux(0) => add_table(plan, label, of, || TwoLevels::<0>::new(NR_OPEN)),
-        Layout::Linux(1) => add_table(plan, label, of, || TwoLevels::<1>::new(NR_OPEN)),
-        Layout::Linux(2) => add_table(plan, label, of, || TwoLevels::<2>::new(NR_OPEN)),
-        Layout::Linux(_) => add_table(plan, label, of, || TwoLevels::<3>::new(NR_OPEN)),
+        Layout::Linux(0) => add(plan, label, of, move || {
+            full(TwoLevels::<0>::new(NR_OPEN), pattern, at)
+        }),
+        Layout::Linux(1) => add(plan, label, of, move || {
+            full(TwoLevels::<1>::new(NR_OPEN), pattern, at)
+        }),
+        Layout::Linux(2) => add(plan, label, of, move || {
+            full(TwoLevels::<2>::new(NR_OPEN), pattern, at)
+        }),
+        Layout::Linux(_) => add(plan, label, of, move || {
+            full(TwoLevels::<3>::new(NR_OPEN), pattern, at)
+        }),
     }
 }
 
-/// Adds bursts on a full table, each of which runs `repeats` times.
-fn add_table<T: Table + 'static>(
-    plan: &mut Plan<'_>,
-    label: String,
-    (pattern, open, repeats): (Pattern, Open, u64),
-    make: impl FnOnce() -> T + 'static,
-) -> Id {
-    let at = Span {
-        base: 0,
-        count: open.count,
-    };
-    let checked = move |wrong: u64, when: &str| match wrong {
-        0 => Ok(()),
-        _ => Err(Error::Wrong(format!("{wrong} numbers of the table{when}"))),
-    };
-    plan.set_up(&label, Heat::Warm, move || {
-        let mut table = make();
-        let filled = (0..at.count).filter(|&fd| table.alloc(0) != fd).count() as u64;
-        checked(filled + pattern.prepare(&mut table, at), "")?;
-        let table = Rc::new(RefCell::new((table, Random::new(SEED))));
-        let warm = Rc::clone(&table);
-        let enter = move || {
-            let (table, random) = &mut *warm.borrow_mut();
-            let wrong = pattern.burst(table, at, random, pattern.warm_up(at));
-            checked(wrong, " while warming up")
-        };
-        let burst = move |ops| {
-            let (table, random) = &mut *table.borrow_mut();
-            let once = |_| pattern.burst(table, at, random, ops);
-            (0..repeats).map(once).sum()
-        };
-        Ok((Box::new(enter), Box::new(burst)))
-    })
+/// Fills a table, and prepares it for the pattern.
+fn full<T: Table>(mut table: T, pattern: Pattern, at: Span) -> Result<T, Error> {
+    let filled = (0..at.count).filter(|&fd| table.alloc(0) != fd).count() as u64;
+    match filled + pattern.prepare(&mut table, at) {
+        0 => Ok(table),
+        wrong => Err(Error::Wrong(format!("{wrong} numbers of the table"))),
+    }
 }
 
 /// Layouts across, patterns and sizes down; a line without a measurement is left out.
@@ -164,23 +145,16 @@ pub(super) fn matrix(rows: &[Row]) -> String {
     let mut text = format!("| pattern | open | {} |\n|---|---|", labels.join(" | "));
     text.push_str(&"---|".repeat(LAYOUTS.len()));
     text.push('\n');
-    for (pattern, open) in Pattern::ALL
+    for ((pattern, name), open) in Pattern::ALL
         .iter()
         .flat_map(|p| OPEN.map(|open| (*p, open)))
     {
-        let cell = |(layout, label): (Layout, &str)| {
-            let of = |label| {
-                let name = row_name(pattern, open, label);
-                rows.iter().find(|row| row.name == name)
-            };
-            match layout {
-                OURS => of("linux").and_then(|row| row.ours),
-                _ => of(label).and_then(|row| Some(row.peer.as_ref()?.value)),
-            }
-        };
-        let cells = LAYOUTS.map(cell);
+        let cells = LAYOUTS.map(|(layout, label)| match layout {
+            OURS => Row::named(rows, &row_name(pattern, open, "linux"))?.ours,
+            _ => Row::named(rows, &row_name(pattern, open, label))?.theirs(),
+        });
         if cells.iter().any(Option::is_some) {
-            let _ = write!(text, "| {} | {} |", pattern.name(), open.name);
+            let _ = write!(text, "| {name} | {} |", open.name);
             for value in cells {
                 let value = value.map_or(String::new(), |ns| format!("{ns:.1}"));
                 let _ = write!(text, " {value} |");

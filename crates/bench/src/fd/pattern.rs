@@ -4,6 +4,13 @@
 //! Before and after a burst, all numbers below `count` are open, unless the pattern says otherwise.
 //! One operation is one allocation and one release. A burst returns how many numbers were wrong.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::SEED;
+use crate::error::Error;
+use crate::harness::{Heat, Id, Plan};
+
 /// A generator of random numbers, the same in every run (a multiply-add, of which the high half is
 /// used).
 pub(super) struct Random(u64);
@@ -49,22 +56,17 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    pub(super) const ALL: [Self; 5] = [
-        Self::Top,
-        Self::Random,
-        Self::Batch,
-        Self::Hole,
-        Self::AboveHole,
+    /// All of them, with their names.
+    pub(super) const ALL: [(Self, &'static str); 5] = [
+        (Self::Top, "top"),
+        (Self::Random, "random"),
+        (Self::Batch, "batch"),
+        (Self::Hole, "hole"),
+        (Self::AboveHole, "above-hole"),
     ];
 
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Top => "top",
-            Self::Random => "random",
-            Self::Batch => "batch",
-            Self::Hole => "hole",
-            Self::AboveHole => "above-hole",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// Prepares a full table once; returns the number of wrong results.
@@ -142,6 +144,34 @@ impl Span {
     fn hole(self) -> u32 {
         self.base.max(3)
     }
+}
+
+/// Adds bursts of a pattern to a plan, each of which runs `repeats` times, on the table that
+/// `setup` makes.
+pub(super) fn add<'a, T: Table + 'a>(
+    plan: &mut Plan<'a>,
+    label: String,
+    (pattern, at, repeats): (Pattern, Span, u64),
+    setup: impl FnOnce() -> Result<T, Error> + 'a,
+) -> Id {
+    let name = label.clone();
+    plan.set_up(&label, Heat::Warm, move || {
+        let table = Rc::new(RefCell::new((setup()?, Random::new(SEED))));
+        let warm = Rc::clone(&table);
+        let enter = move || {
+            let (table, random) = &mut *warm.borrow_mut();
+            match pattern.burst(table, at, random, pattern.warm_up(at)) {
+                0 => Ok(()),
+                wrong => Err(Error::Wrong(format!("{name}: {wrong} numbers in warm-up"))),
+            }
+        };
+        let burst = move |ops| {
+            let (table, random) = &mut *table.borrow_mut();
+            let once = |_| pattern.burst(table, at, random, ops);
+            (0..repeats).map(once).sum()
+        };
+        Ok((Box::new(enter), Box::new(burst)))
+    })
 }
 
 /// Opens, expecting `want`, and closes that.

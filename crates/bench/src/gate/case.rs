@@ -5,9 +5,9 @@ use std::ffi::CString;
 
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{AtFlags, Errno};
-use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, MountFlags, Task, Vfs};
 
+use crate::calls::Calls;
 use crate::error::Error;
 use crate::ops::Op;
 use crate::ours;
@@ -57,17 +57,6 @@ pub(crate) struct Case {
     pub(crate) depth: usize,
 }
 
-const OPS: [Op; 9] = [
-    Op::FailedOpen,
-    Op::OpenClose,
-    Op::CreatExisting,
-    Op::CreatReadOnly,
-    Op::Stat,
-    Op::Lstat,
-    Op::Statx,
-    Op::Denied,
-    Op::DupClose,
-];
 const VIAS: [(&str, Via); 11] = [
     ("symlink", Via::Symlink),
     ("dirlink", Via::DirLink),
@@ -103,7 +92,7 @@ impl Case {
         let [name, between @ .., depth] = &words[..] else {
             return None;
         };
-        let op = OPS.into_iter().find(|op| op.name() == *name)?;
+        let (_, op) = Op::NAMED.into_iter().find(|(known, _)| known == name)?;
         let mut case = Self {
             op,
             via: Via::Dirs,
@@ -158,7 +147,7 @@ impl Case {
                 chains.iter_mut().for_each(|chain| chain.below(&point));
             }
         }
-        ours::grow(maker, chains)?;
+        maker.grow(chains)?;
         for chain in chains {
             let prepared = self.prepare(maker, chain);
             prepared.map_err(|e| Error::setup("prepare a file", e))?;
@@ -230,7 +219,7 @@ impl Case {
         if self.via == Via::Barred {
             self.op.barred(task, ops, ring)
         } else {
-            self.op.ours(task, ops, ring)
+            self.op.burst(task, ops, ring)
         }
     }
 
@@ -254,9 +243,8 @@ pub(crate) fn task(vfs: &Vfs, user: bool) -> Result<Task, Error> {
 
 /// Mounts an empty tree on a new directory.
 fn mount(maker: &Task, point: &[u8]) -> Result<(), Error> {
-    ours::mkdir(maker, point)?;
-    let other = MemFs::new(MemOptions::default());
-    let mounted = maker.mount(other, point, MountFlags::default());
+    maker.make_dir(point)?;
+    let mounted = maker.mount(ours::memory(), point, MountFlags::default());
     mounted.map_err(|e| Error::setup("mount", e))
 }
 
@@ -283,18 +271,14 @@ mod tests {
     #[test]
     fn cases_are_parsed_from_row_names() {
         let case = Case::parse("creat-existing d16").unwrap();
-        let (op, via, user, shared) = (Op::CreatExisting, Via::Dirs, false, false);
-        let depth = 16;
-        assert_eq!(
-            case,
-            Case {
-                op,
-                via,
-                user,
-                shared,
-                depth
-            }
-        );
+        let plain = Case {
+            op: Op::CreatExisting,
+            via: Via::Dirs,
+            user: false,
+            shared: false,
+            depth: 16,
+        };
+        assert_eq!(case, plain);
         let case = Case::parse("stat dotdot user d5").unwrap();
         let read = (case.op, case.via, case.user, case.depth);
         assert_eq!(read, (Op::Stat, Via::DotDot, true, 5));
@@ -302,17 +286,11 @@ mod tests {
         assert!(Case::parse("denied-open d1").unwrap().user);
         let case = Case::parse("open-close user shared-table d16").unwrap();
         assert_eq!(case.circumstances(), "user shared-table d16");
-        let bad = [
-            "",
-            "stat",
-            "stat d",
-            "stat d0",
-            "stat 5",
-            "walk d5",
-            "stat dotdot d1",
-            "stat sideways d5",
-        ];
-        for text in bad {
+        let bad = ["", "stat", "stat d", "stat d0", "stat 5", "walk d5"];
+        for text in bad
+            .into_iter()
+            .chain(["stat dotdot d1", "stat sideways d5"])
+        {
             assert!(Case::parse(text).is_err(), "{text}");
         }
     }

@@ -4,8 +4,8 @@
 //! The first kind commutes and is promised: cached calls on the same file or on two files. The
 //! second kind writes; it is watched, so that its shared lines can only become fewer.
 
-use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
-use openpath_abi::{AtFlags, Errno, RenameFlags};
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_vfs::{Fd, Task};
 
 use super::case::{Case, Via};
@@ -78,7 +78,7 @@ impl Action {
     /// Undoes what would disturb the next run; returns whether that succeeded.
     pub(crate) fn undo(self, task: &Task, chain: &Chain) -> bool {
         let missing = chain.missing.to_bytes();
-        self != Action::Create || task.unlinkat(AT_FDCWD, missing, AtFlags::empty()).is_ok()
+        self != Action::Create || task.unlink(missing).is_ok()
     }
 
     fn change(self, task: &Task, chain: &Chain) -> Result<(), Errno> {
@@ -93,21 +93,21 @@ impl Action {
             Action::Cached(_) => Ok(()),
             Action::CreateUnlink => {
                 Action::Create.change(task, chain)?;
-                task.unlinkat(AT_FDCWD, missing, AtFlags::empty())
+                task.unlink(missing)
             }
             Action::Create => {
                 let flags = O_CREAT | O_EXCL | O_RDWR;
                 task.close(task.open(missing, flags, 0o644)?)
             }
             Action::MkdirRmdir => {
-                task.mkdirat(AT_FDCWD, missing, 0o755)?;
-                task.unlinkat(AT_FDCWD, missing, AT_REMOVEDIR)
+                task.mkdir(missing, 0o755)?;
+                task.rmdir(missing)
             }
             Action::Rename => {
-                task.renameat2(AT_FDCWD, file, AT_FDCWD, missing, RenameFlags::empty())?;
-                task.renameat2(AT_FDCWD, missing, AT_FDCWD, file, RenameFlags::empty())
+                task.rename(file, missing)?;
+                task.rename(missing, file)
             }
-            Action::Chmod => task.fchmodat2(AT_FDCWD, file, 0o644, AtFlags::empty()),
+            Action::Chmod => task.chmod(file, 0o644),
             Action::Write => with_open(O_WRONLY, &mut |fd| task.pwrite(fd, &data, 0).map(drop)),
             Action::Read => with_open(O_RDONLY, &mut |fd| task.pread(fd, &mut data, 0).map(drop)),
             Action::OpenWrite => with_open(O_WRONLY, &mut |_| Ok(())),
@@ -171,6 +171,7 @@ pub(crate) fn all() -> Vec<Pair> {
             how,
         });
     };
+    let twice = |op| [Action::Cached(op); 2];
     for depth in [1, 5] {
         let plain = how(Via::Dirs, false, depth);
         for (at, &first) in SAME.iter().enumerate() {
@@ -187,30 +188,25 @@ pub(crate) fn all() -> Vec<Pair> {
         Via::Mount,
         Via::Barred,
     ] {
-        for op in SAME {
-            add([op; 2].map(Action::Cached), false, how(via, false, 5));
-        }
+        SAME.into_iter()
+            .for_each(|op| add(twice(op), false, how(via, false, 5)));
     }
     for op in SAME {
-        add([op; 2].map(Action::Cached), false, how(Via::Dirs, true, 5));
-        add(
-            [op; 2].map(Action::Cached),
-            true,
-            how(Via::Mounts, false, 2),
-        );
+        add(twice(op), false, how(Via::Dirs, true, 5));
+        add(twice(op), true, how(Via::Mounts, false, 2));
         for via in [Via::Nested, Via::MountUp, Via::Relative] {
-            add([op; 2].map(Action::Cached), false, how(via, false, 2));
+            add(twice(op), false, how(via, false, 2));
         }
     }
     for op in ROOT {
-        add([op; 2].map(Action::Cached), false, how(Via::Root, false, 2));
+        add(twice(op), false, how(Via::Root, false, 2));
     }
     let shared = Case {
         shared: true,
         ..how(Via::Dirs, false, 1)
     };
     for op in [Op::FailedOpen, Op::Stat, Op::OpenClose, Op::DupClose] {
-        add([op; 2].map(Action::Cached), false, shared);
+        add(twice(op), false, shared);
     }
     for (first, second, elsewhere) in WATCHED {
         add([first, second], elsewhere, how(Via::Dirs, false, 2));

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Provides memory that can be sealed, and the addresses that a tracer needs.
-//!
-//! # States of the arena
-//! Unmapped -> open ([`in_arena`] allocates in it) -> sealed ([`sealed`]: a store ends the process
-//! with [`STORE_SEEN`], an address and a backtrace) -> open again.
+//! Provides an arena, the memory that tasks may share, and the addresses that a tracer needs.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::Layout;
-use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
-use std::io::{self, Write};
+use std::io;
 use std::ptr::null_mut;
-use std::sync::atomic::{
-    AtomicPtr, AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed, compiler_fence,
-};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed, compiler_fence};
 
 /// A named range of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,13 +36,6 @@ impl Span {
 
 const ARENA_BYTES: usize = 1 << 30;
 const PAGE: usize = 4096;
-/// Seconds that a backtrace may take; a fault may come while a lock that it needs is held.
-const REPORT_S: u32 = 20;
-
-/// The exit status of a process that stored to read-only memory.
-pub(crate) const STORE_SEEN: i32 = 91;
-/// The kernel's code for an access that its page forbids; the libc crate lacks it.
-const SEGV_ACCERR: c_int = 2;
 
 thread_local! {
     static IN_ARENA: Cell<bool> = const { Cell::new(false) };
@@ -58,8 +44,6 @@ thread_local! {
 /// Start and used bytes of the arena; 0 before it is mapped.
 static ARENA_START: AtomicUsize = AtomicUsize::new(0);
 static ARENA_USED: AtomicUsize = AtomicUsize::new(0);
-/// The sealed memory, for the handler that has to open it again; null before.
-static SEALED: AtomicPtr<Vec<Span>> = AtomicPtr::new(null_mut());
 
 /// Whether a block is in the arena, which is never released.
 pub(crate) fn arena_holds(at: *mut u8) -> bool {
@@ -79,7 +63,7 @@ pub(crate) fn arena_alloc(layout: Layout) -> Option<*mut u8> {
     Some(if fits { start as *mut u8 } else { null_mut() })
 }
 
-/// Runs `build` with every allocation of this thread in memory that [`sealed`] protects. The memory
+/// Runs `build` with every allocation of this thread in memory that may be watched. The memory
 /// stays until the process ends.
 pub(crate) fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
     if ARENA_START.load(Relaxed) == 0 {
@@ -89,6 +73,11 @@ pub(crate) fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
     let out = build();
     IN_ARENA.set(false);
     Ok(out)
+}
+
+/// Ends [`in_arena`] for the calling thread, if a fault interrupted it.
+pub(crate) fn leave_arena() {
+    IN_ARENA.set(false);
 }
 
 /// Fresh memory, at `at` unless that is 0.
@@ -120,34 +109,6 @@ pub(crate) fn shared(spans: Vec<Span>) -> Vec<Span> {
     all.extend(variables());
     all.retain(|span| span.bytes > 0);
     all
-}
-
-/// Runs `body` with the arena, this program's variables and `spans` read-only: the first store to
-/// them ends the process with [`STORE_SEEN`] and reports on standard error its address and its
-/// code.
-pub(crate) fn sealed<T>(spans: Vec<Span>, body: impl FnOnce() -> T) -> io::Result<T> {
-    let all: &'static Vec<Span> = Box::leak(Box::new(shared(spans)));
-    SEALED.store(std::ptr::from_ref(all).cast_mut(), Relaxed);
-    exit_on_forbidden_store();
-    for span in all {
-        protect(span, libc::PROT_READ)?;
-    }
-    let out = body();
-    for span in all {
-        protect(span, libc::PROT_READ | libc::PROT_WRITE)?;
-    }
-    Ok(out)
-}
-
-fn protect(span: &Span, access: c_int) -> io::Result<()> {
-    // SAFETY: the callers name whole pages that were readable and writable before, and restore
-    // that; a store in between is the fault that is looked for.
-    let done = unsafe { libc::mprotect(span.start as *mut c_void, span.bytes, access) };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 /// A loaded object: the program or a library.
@@ -220,42 +181,6 @@ fn variables() -> Vec<Span> {
     let ranges = program.map_or_else(Vec::new, |program| program.variables);
     let span = |(start, end)| Span::new("variables", start, end - start);
     ranges.into_iter().map(span).collect()
-}
-
-/// Reports the first forbidden store and ends the process.
-extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel hands a valid siginfo.
-    let (code, at) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    // SAFETY: the pointer is to a leaked vector, or null.
-    let spans = unsafe { SEALED.load(Relaxed).as_ref() };
-    if code != SEGV_ACCERR {
-        // SAFETY: it ends the process without running any of its code.
-        unsafe { libc::_exit(2) };
-    }
-    // The report allocates and writes variables; if it hangs, the alarm ends the process.
-    // SAFETY: no argument is an address.
-    unsafe { libc::alarm(REPORT_S) };
-    let spans = spans.map_or(&[][..], Vec::as_slice);
-    for span in spans {
-        let _ = protect(span, libc::PROT_READ | libc::PROT_WRITE);
-    }
-    IN_ARENA.set(false);
-    let place = spans.iter().find_map(|span| span.place(at));
-    let place = place.unwrap_or_default();
-    let trace = Backtrace::force_capture();
-    let _ = writeln!(io::stderr(), "{at:#018x} {place}\n{trace}");
-    // SAFETY: as above.
-    unsafe { libc::_exit(STORE_SEEN) };
-}
-
-fn exit_on_forbidden_store() {
-    // SAFETY: a zeroed sigaction is valid, and the handler has the three-argument signature.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_fault as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        libc::sigaction(libc::SIGSEGV, &raw const action, null_mut());
-    }
 }
 
 /// Words at addresses that a tracer knows: a store to word `n` means event `n`.

@@ -18,7 +18,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Task, Vfs};
 
 use super::case::{Case, task};
@@ -69,7 +68,8 @@ struct Exercise {
     paths: [Chain; 2],
 }
 
-/// The order of a thread, or its answer.
+/// The order of a thread, or its answer. A channel would not do: its receiver spins before it
+/// sleeps, and the tracer would take that for a part of the operation.
 #[derive(Default)]
 struct Exchange {
     said: Mutex<Message>,
@@ -114,18 +114,14 @@ impl Exchange {
 
 /// Runs the pairs, and writes to `out` what the analysis of the trace needs.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
-    let wants = |pair: &Pair| {
-        options
-            .filter
-            .as_ref()
-            .is_none_or(|f| pair.name().contains(f))
-    };
+    let filter = options.filter.as_deref().unwrap_or_default();
+    let wants = |pair: &Pair| pair.name().contains(filter);
     let pairs: Vec<Pair> = all().into_iter().filter(wants).collect();
     let marks = Marks::map(options.marks).map_err(|e| Error::setup("map the marks", e))?;
     let mut rng = Rng::new(options.seed);
     let _padding = padding(&mut rng);
     let secret = [rng.below(usize::MAX) as u64, options.seed];
-    let vfs = ours::keyed(MemFs::new(MemOptions::default()), secret)?;
+    let vfs = ours::keyed(ours::memory(), secret)?;
     let maker = ours::task(&vfs)?;
     let laid = lay(&maker, &pairs, &mut rng)?;
     let living: Result<Vec<Task>, Error> = (0..options.tasks).map(|_| ours::task(&vfs)).collect();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures a lock and its unlock, beside the host kernel.
 
+use std::ffi::CStr;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
@@ -12,6 +13,7 @@ use openpath_abi::lock::{
 use openpath_abi::{Errno, Flock};
 use openpath_vfs::{Fd, Task, Vfs};
 
+use crate::calls::{Calls, Kernel, wrong_of};
 use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::Plan;
@@ -37,7 +39,7 @@ const KINDS: [(Kind, &str); 3] = [
 
 const ALONE: Flock = Flock::new(F_WRLCK, 0, 0);
 const NONE: Flock = Flock::new(F_UNLCK, 0, 0);
-const FILE: &std::ffi::CStr = c"/locked.data";
+const FILE: &CStr = c"/locked.data";
 
 impl Kind {
     #[inline(always)]
@@ -59,20 +61,16 @@ impl Kind {
 
     #[inline(always)]
     fn host(self, fd: i32, waits: bool) -> bool {
-        let locked = match (self, waits) {
-            (Kind::Posix, false) => sys::lock_range(fd, F_SETLK, true),
-            (Kind::Posix, true) => sys::lock_range(fd, F_SETLKW, true),
-            (Kind::Ofd, false) => sys::lock_range(fd, F_OFD_SETLK, true),
-            (Kind::Ofd, true) => sys::lock_range(fd, F_OFD_SETLKW, true),
-            (Kind::Flock, false) => sys::flock(fd, LOCK_EX | LOCK_NB),
-            (Kind::Flock, true) => sys::flock(fd, LOCK_EX),
+        let range = |set, wait| {
+            let locked = sys::lock_range(fd, if waits { wait } else { set }, true);
+            locked && sys::lock_range(fd, set, false)
         };
-        locked
-            && match self {
-                Kind::Posix => sys::lock_range(fd, F_SETLK, false),
-                Kind::Ofd => sys::lock_range(fd, F_OFD_SETLK, false),
-                Kind::Flock => sys::flock(fd, LOCK_UN),
-            }
+        match (self, waits) {
+            (Kind::Posix, _) => range(F_SETLK, F_SETLKW),
+            (Kind::Ofd, _) => range(F_OFD_SETLK, F_OFD_SETLKW),
+            (Kind::Flock, false) => sys::flock(fd, LOCK_EX | LOCK_NB) && sys::flock(fd, LOCK_UN),
+            (Kind::Flock, true) => sys::flock(fd, LOCK_EX) && sys::flock(fd, LOCK_UN),
+        }
     }
 }
 
@@ -88,7 +86,7 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     }
     let host = Host::new()?;
     let (root, vfs) = (&host.tmpfs, ours::instance()?);
-    ours::touch(&ours::task(&vfs)?, FILE.to_bytes())?;
+    ours::task(&vfs)?.make_file(FILE.to_bytes(), b"")?;
     let mut rows = Vec::new();
     for ((kind, _), [alone, turns]) in KINDS.into_iter().zip(&names) {
         let mut plan = Plan::default();
@@ -155,8 +153,7 @@ fn ours<'a>(kind: Kind, vfs: &Vfs, waits: bool) -> Result<Make<'a>, Error> {
         let fd = task.open(FILE.to_bytes(), O_RDWR, 0);
         let fd = fd.map_err(|e| Error::setup("open the file to lock", e))?;
         Ok(Box::new(move |ops| {
-            let wrong = |_: &u64| kind.ours(&task, fd, waits).is_err();
-            (0..ops).filter(wrong).count() as u64
+            wrong_of(ops, || kind.ours(&task, fd, waits).is_ok())
         }))
     }))
 }
@@ -164,10 +161,8 @@ fn ours<'a>(kind: Kind, vfs: &Vfs, waits: bool) -> Result<Make<'a>, Error> {
 fn theirs(kind: Kind, root: &Root, waits: bool) -> Make<'_> {
     Box::new(move || {
         enter_alone(root, true)?;
-        let fd = sys::open(FILE, (O_RDWR | O_CREAT).bits(), 0o644);
-        Ok(Box::new(move |ops| {
-            let wrong = |_: &u64| !kind.host(fd, waits);
-            (0..ops).filter(wrong).count() as u64
-        }))
+        let fd = Kernel.open(FILE, O_RDWR | O_CREAT, 0o644);
+        let fd = fd.map_err(|e| Error::setup("open the file to lock", e))?;
+        Ok(Box::new(move |ops| wrong_of(ops, || kind.host(fd, waits))))
     })
 }

@@ -7,30 +7,9 @@ use super::LONG_NS;
 use crate::stats::quantile;
 use crate::sys::ticks;
 
-/// A quantile that is a row.
-pub(super) struct Quantile {
-    pub(super) name: &'static str,
-    at: f64,
-}
-
-pub(super) const QUANTILES: [Quantile; 4] = [
-    Quantile {
-        name: "p50",
-        at: 0.5,
-    },
-    Quantile {
-        name: "p99",
-        at: 0.99,
-    },
-    Quantile {
-        name: "p99.9",
-        at: 0.999,
-    },
-    Quantile {
-        name: "max",
-        at: 1.0,
-    },
-];
+/// The quantiles that are rows.
+pub(super) const QUANTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// The unit of the clock, and the cost of reading it.
 pub(super) struct Clock {
@@ -109,7 +88,7 @@ impl Times {
         sorted.sort_by(f64::total_cmp);
         Summary {
             count: self.count,
-            at: QUANTILES.map(|q| quantile(&sorted, q.at).unwrap_or(0.0)),
+            at: QUANTILES.map(|(_, at)| quantile(&sorted, at).unwrap_or(0.0)),
             long: sorted.len() - sorted.partition_point(|&ns| ns <= LONG_NS),
         }
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times a table that grows to a million descriptors, is used when full, and is emptied.
 
-use openpath_abi::fcntl::O_RDONLY;
 use std::ffi::CStr;
 
+use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::{Fd, Task};
 
 use super::clock::{Clock, Times};
 use super::latency;
+use crate::calls::{Calls, Kernel};
 use crate::error::Error;
 use crate::host::Host;
 use crate::memory::Resident;
@@ -27,44 +28,6 @@ const SPARE: usize = 1000;
 /// One close and open of a random descriptor per this many in the full table.
 const CHURN: usize = 4;
 
-/// A descriptor table as its owner sees it.
-trait Table {
-    fn open(&self) -> Option<Fd>;
-    fn dup(&self, fd: Fd) -> Option<Fd>;
-    fn close(&self, fd: Fd) -> bool;
-}
-
-impl Table for Task {
-    fn open(&self) -> Option<Fd> {
-        Task::open(self, FILE.to_bytes(), O_RDONLY, 0).ok()
-    }
-
-    fn dup(&self, fd: Fd) -> Option<Fd> {
-        Task::dup(self, fd).ok()
-    }
-
-    fn close(&self, fd: Fd) -> bool {
-        Task::close(self, fd).is_ok()
-    }
-}
-
-/// The calling thread's own table.
-struct HostTable;
-
-impl Table for HostTable {
-    fn open(&self) -> Option<Fd> {
-        Some(sys::open(FILE, 0, 0)).filter(|&fd| fd >= 0)
-    }
-
-    fn dup(&self, fd: Fd) -> Option<Fd> {
-        Some(sys::dup(fd)).filter(|&fd| fd >= 0)
-    }
-
-    fn close(&self, fd: Fd) -> bool {
-        sys::close(fd) == 0
-    }
-}
-
 /// A table and its opened descriptors, with the times of one phase.
 struct Lane<'a, T> {
     table: &'a T,
@@ -83,7 +46,7 @@ enum Phase {
     Close,
 }
 
-impl<'a, T: Table> Lane<'a, T> {
+impl<'a, T: Calls> Lane<'a, T> {
     fn new(table: &'a T, count: usize) -> Self {
         let mut fds = vec![-1; count + 1];
         fds.clear();
@@ -105,10 +68,11 @@ impl<'a, T: Table> Lane<'a, T> {
     fn make(&mut self, dup: bool) -> Option<Fd> {
         let table = self.table;
         let first = self.fds.first().copied().filter(|_| dup);
-        self.made.time(|| match first {
+        let made = self.made.time(|| match first {
             Some(first) => table.dup(first),
-            None => table.open(),
-        })
+            None => table.open(FILE, O_RDONLY, 0),
+        });
+        made.ok()
     }
 
     /// One step of a phase on a table that grows; false if its result was wrong.
@@ -148,7 +112,7 @@ impl<'a, T: Table> Lane<'a, T> {
 struct Lanes<'a> {
     grown: Lane<'a, Task>,
     control: Lane<'a, Task>,
-    host: Lane<'a, HostTable>,
+    host: Lane<'a, Kernel>,
     /// How many descriptors ours has, and the host's: its limit may be lower.
     counts: [usize; 2],
 }
@@ -175,26 +139,14 @@ impl Lanes<'_> {
         Ok(())
     }
 
-    fn made(&self, name: &str, clock: &Clock) -> Vec<Row> {
-        let (grown, control) = (&self.grown.made, &self.control.made);
-        latency(
-            &format!("{NAME} {name}"),
-            clock,
-            grown,
-            control,
-            Some(&self.host.made),
-        )
-    }
-
-    fn closed(&self, name: &str, clock: &Clock) -> Vec<Row> {
-        let (grown, control) = (&self.grown.closed, &self.control.closed);
-        latency(
-            &format!("{NAME} {name}"),
-            clock,
-            grown,
-            control,
-            Some(&self.host.closed),
-        )
+    /// The rows of an operation: of those that make descriptors, or of those that close them.
+    fn rows(&self, name: &str, clock: &Clock, closed: bool) -> Vec<Row> {
+        fn of<'a, T>(lane: &'a Lane<'_, T>, closed: bool) -> &'a Times {
+            if closed { &lane.closed } else { &lane.made }
+        }
+        let [grown, control] = [&self.grown, &self.control].map(|lane| of(lane, closed));
+        let (name, host) = (format!("{NAME} {name}"), of(&self.host, closed));
+        latency(&name, clock, grown, control, Some(host))
     }
 }
 
@@ -203,7 +155,7 @@ impl Lanes<'_> {
 pub(super) fn rows(count: usize, host: &Host, clock: &Clock) -> Result<Vec<Row>, Error> {
     let chain = Chain::of(FILE);
     let vfs = ours::instance()?;
-    ours::grow(&ours::task(&vfs)?, std::slice::from_ref(&chain))?;
+    ours::task(&vfs)?.grow(std::slice::from_ref(&chain))?;
     host.tmpfs.grow(&[chain])?;
     host.leave()?;
     let resident = &Resident::open()?;
@@ -240,13 +192,13 @@ fn measure(
     [grown, control]: &[Task; 2],
 ) -> Result<Vec<Row>, Error> {
     for _ in 0..FEW {
-        Table::open(control).ok_or_else(|| Error::Wrong("an open".to_owned()))?;
+        let opened = Calls::open(control, FILE, O_RDONLY, 0);
+        opened.map_err(|_| Error::Wrong("an open".to_owned()))?;
     }
-    let host = HostTable;
     let mut lanes = Lanes {
         grown: Lane::new(grown, count),
         control: Lane::new(control, count),
-        host: Lane::new(&host, theirs),
+        host: Lane::new(&Kernel, theirs),
         counts: [count, theirs],
     };
     lanes.control.fds.push(0);
@@ -255,13 +207,13 @@ fn measure(
     let took = resident.bytes()?.saturating_sub(before) as f64 / count as f64;
     let bytes = format!("{NAME} bytes-per-descriptor {name}");
     let mut rows = vec![Row::count(&bytes, "B", took)];
-    rows.extend(lanes.made(name, clock));
+    rows.extend(lanes.rows(name, clock, false));
     if phase == Phase::Open {
         lanes.phase(Phase::Churn, CHURN)?;
-        rows.extend(lanes.closed("churn close", clock));
-        rows.extend(lanes.made("churn open", clock));
+        rows.extend(lanes.rows("churn close", clock, true));
+        rows.extend(lanes.rows("churn open", clock, false));
         lanes.phase(Phase::Close, 1)?;
-        rows.extend(lanes.closed("close", clock));
+        rows.extend(lanes.rows("close", clock, true));
     }
     Ok(rows)
 }

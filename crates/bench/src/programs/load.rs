@@ -25,56 +25,37 @@ pub(super) struct Load {
 }
 
 impl Load {
-    fn new(name: &str, [before, work, check]: [&str; 3]) -> Self {
-        let [before, work, check] = [before, work, check].map(str::to_owned);
-        Self {
-            name: name.to_owned(),
-            before,
-            work,
-            check,
-        }
-    }
-
     /// All loads.
     pub(super) fn all(scene: &Scene) -> Vec<Self> {
         let python = format!("{} -c 'import {MODULES}'", scene.python);
         let sums = "cd \"$OUT\"; find . -type f | LC_ALL=C sort | xargs -d '\\n' cksum";
         let again = "rm -rf \"$OUT\"; mkdir -p \"$OUT\"";
-        vec![
-            Self::new("run compile", [again, &scene.build, sums]),
-            Self::new("run python imports", ["true", &python, "true"]),
-            Self::new(
-                "run git status",
-                [
-                    "true",
-                    "GIT_OPTIONAL_LOCKS=0 git -C repository status --porcelain",
-                    "GIT_OPTIONAL_LOCKS=0 git -C repository status --porcelain | wc -l",
-                ],
+        let status = "GIT_OPTIONAL_LOCKS=0 git -C repository status --porcelain";
+        let find = "find repository -type f -size +0 | wc -l";
+        let loads = [
+            ("compile", again, &*scene.build, sums),
+            ("python imports", "true", &*python, "true"),
+            ("git status", "true", status, &*format!("{status} | wc -l")),
+            ("find", "true", find, find),
+            (
+                "tar",
+                again,
+                "tar -xf archive.tar -C \"$OUT\"",
+                "cd \"$OUT\"; find . | wc -l",
             ),
-            Self::new(
-                "run find",
-                [
-                    "true",
-                    "find repository -type f -size +0 | wc -l",
-                    "find repository -type f -size +0 | wc -l",
-                ],
+            (
+                "sqlite",
+                again,
+                "sqlite3 \"$OUT/db\" < inserts.sql",
+                "sqlite3 \"$OUT/db\" 'select count(*), sum(length(name)) from item'",
             ),
-            Self::new(
-                "run tar",
-                [
-                    again,
-                    "tar -xf archive.tar -C \"$OUT\"",
-                    "cd \"$OUT\"; find . | wc -l",
-                ],
-            ),
-            Self::new(
-                "run sqlite",
-                [
-                    again,
-                    "sqlite3 \"$OUT/db\" < inserts.sql",
-                    "sqlite3 \"$OUT/db\" 'select count(*), sum(length(name)) from item'",
-                ],
-            ),
-        ]
+        ];
+        let load = |(name, before, work, check): (&str, &str, &str, &str)| Self {
+            name: format!("run {name}"),
+            before: before.to_owned(),
+            work: work.to_owned(),
+            check: check.to_owned(),
+        };
+        loads.map(load).into()
     }
 }

@@ -26,32 +26,21 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// All places.
-    pub(super) const ALL: [Self; 5] = [
-        Self::Disk,
-        Self::Tmpfs,
-        Self::Run,
-        Self::FuseOverlayfs,
-        Self::Proot,
+    /// All places, with their names in tables.
+    pub(super) const ALL: [(Self, &'static str); 5] = [
+        (Self::Disk, "native"),
+        (Self::Tmpfs, "tmpfs"),
+        (Self::Run, "openpath"),
+        (Self::FuseOverlayfs, "fuse-overlayfs"),
+        (Self::Proot, "proot"),
     ];
 
     /// Its name in tables.
     pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Disk => "native",
-            Self::Tmpfs => "tmpfs",
-            Self::Run => "openpath",
-            Self::FuseOverlayfs => "fuse-overlayfs",
-            Self::Proot => "proot",
-        }
+        Self::ALL[self as usize].1
     }
 
-    /// Whether the benchmark needs it.
-    pub(super) fn is_needed(self) -> bool {
-        matches!(self, Self::Disk | Self::Run)
-    }
-
-    /// Whether it is a tool with our purpose.
+    /// Whether it is a tool with our purpose. The benchmark works without such a one.
     pub(super) fn is_rival(self) -> bool {
         matches!(self, Self::FuseOverlayfs | Self::Proot)
     }
@@ -98,13 +87,12 @@ pub(super) struct Environment {
     pub(super) kind: Kind,
     worker: Child,
     asks: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    answers: Option<BufReader<ChildStdout>>,
 }
 
 impl Environment {
     /// Makes the place, starts its worker and waits for its first answer.
     pub(super) fn enter(kind: Kind, programs: &Programs, scene: &Scene) -> Result<Self, Error> {
-        let failed = |why: std::io::Error| Error::setup(kind.label(), why);
         let folder: &Path = match kind {
             Kind::Tmpfs => &scene.copy,
             _ => &scene.folder,
@@ -113,12 +101,12 @@ impl Environment {
         start.arg("worker").arg(folder);
         start.arg(folder.join("out").join(kind.label()));
         start.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut worker = start.spawn().map_err(failed)?;
-        let (asks, answers) = (worker.stdin.take(), worker.stdout.take());
-        let Some(answers) = answers else {
-            return Err(Error::setup(kind.label(), "its worker has no output"));
-        };
-        let answers = BufReader::new(answers);
+        let worker = start.spawn();
+        let mut worker = worker.map_err(|why| Error::setup(kind.label(), why))?;
+        let (asks, answers) = (
+            worker.stdin.take(),
+            worker.stdout.take().map(BufReader::new),
+        );
         let mut place = Self {
             kind,
             worker,
@@ -131,22 +119,33 @@ impl Environment {
 
     /// Runs a script; returns its nanoseconds and its output.
     pub(super) fn does(&mut self, script: &str) -> Result<(f64, String), Error> {
-        let failed = |why: std::io::Error| Error::setup(self.kind.label(), why);
-        let Some(asks) = &mut self.asks else {
-            return Err(Error::setup(self.kind.label(), "its worker has ended"));
-        };
-        let mut line = serde_json::to_string(script).map_err(|why| failed(why.into()))?;
-        line.push('\n');
-        asks.write_all(line.as_bytes()).map_err(failed)?;
-        line.clear();
-        if self.answers.read_line(&mut line).map_err(failed)? == 0 {
-            return Err(Error::setup(self.kind.label(), "its worker ended"));
-        }
-        let answer: Answer = serde_json::from_str(&line).map_err(|why| failed(why.into()))?;
+        let failed = |why| Error::setup(self.kind.label(), why);
+        let answer = ask(&mut self.asks, &mut self.answers, script);
+        let answer = answer.map_err(|why| failed(why.to_string()))?;
         match answer.failed {
             None => Ok((answer.ns, answer.out)),
-            Some(why) => Err(Error::setup(self.kind.label(), why)),
+            Some(why) => Err(failed(why)),
         }
+    }
+}
+
+/// Sends a script to a worker, and waits for the answer.
+fn ask(
+    asks: &mut Option<ChildStdin>,
+    answers: &mut Option<BufReader<ChildStdout>>,
+    script: &str,
+) -> std::io::Result<Answer> {
+    let ended = || std::io::Error::other("its worker has ended");
+    let (Some(asks), Some(answers)) = (asks, answers) else {
+        return Err(ended());
+    };
+    let mut line = serde_json::to_string(script)?;
+    line.push('\n');
+    asks.write_all(line.as_bytes())?;
+    line.clear();
+    match answers.read_line(&mut line)? {
+        0 => Err(ended()),
+        _ => Ok(serde_json::from_str(&line)?),
     }
 }
 

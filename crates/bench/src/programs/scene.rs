@@ -10,6 +10,7 @@ use std::process::Command;
 use super::Options;
 use crate::error::Error;
 use crate::failed::project;
+use crate::process;
 
 /// How many files one folder of the repository and of the archive has.
 const A_FOLDER: usize = 100;
@@ -58,7 +59,10 @@ impl Scene {
             spare: top.join("spare"),
             top,
             build: String::new(),
-            python: said("python3 -c 'import sys; print(sys.executable)'")?,
+            python: shell(
+                "python3 -c 'import sys; print(sys.executable)'",
+                "/".as_ref(),
+            )?,
         };
         let made = scene.fill(options);
         made.map_err(|why| Error::host("make the files", why))?;
@@ -71,10 +75,8 @@ impl Scene {
         for folder in [&self.folder.join("out"), &self.copy, &self.spare] {
             fs::create_dir_all(folder)?;
         }
-        self.build = match &options.project {
-            Some(project) => foreign(project, &self.folder)?,
-            None => project::write(&self.folder, UNITS)?.replace(" -o ", " -o \"$OUT\"/"),
-        };
+        let build = project::write(&self.folder, UNITS)?;
+        self.build = build.replace(" -o ", " -o \"$OUT\"/");
         files(&self.folder.join("repository"), options.tracked)?;
         files(&self.folder.join("archive"), options.archived)?;
         fs::write(self.folder.join("inserts.sql"), inserts())
@@ -87,61 +89,6 @@ impl Drop for Scene {
         let _unmounted = shell("umount copy", &self.top);
         let _removed = fs::remove_dir_all(&self.top);
     }
-}
-
-/// Copies a C project; returns the script that compiles those of its files that compile alone.
-fn foreign(project: &Path, folder: &Path) -> io::Result<String> {
-    let copied = Command::new("cp")
-        .arg("-a")
-        .arg(project)
-        .arg(folder.join("project"))
-        .status()?;
-    if !copied.success() {
-        return Err(io::Error::other(format!(
-            "{} is not copied",
-            project.display()
-        )));
-    }
-    let listed = |pattern: &str| -> io::Result<Vec<String>> {
-        let mut find = Command::new("find");
-        find.args(["project", "-type", "f", "-name", pattern]);
-        let found = find.current_dir(folder).output()?;
-        let mut names: Vec<String> = String::from_utf8_lossy(&found.stdout)
-            .lines()
-            .map(str::to_owned)
-            .collect();
-        names.sort();
-        Ok(names)
-    };
-    let mut places: Vec<&str> = Vec::new();
-    let headers = listed("*.h")?;
-    for header in &headers {
-        let place = header.rsplit_once('/').map_or(".", |(place, _)| place);
-        if places.last() != Some(&place) {
-            places.push(place);
-        }
-    }
-    let mut flags = String::from("-w -O1");
-    for place in places {
-        let _ = write!(flags, " -I{place}");
-    }
-    let (mut script, mut units) = (String::from("set -e\n"), 0);
-    for (n, unit) in listed("*.c")?.iter().enumerate() {
-        let one = format!("gcc {flags} -c {unit} -o ");
-        let mut attempt = Command::new("sh");
-        attempt
-            .args(["-c", &format!("{one}/dev/null 2>&1")])
-            .current_dir(folder);
-        if attempt.output()?.status.success() {
-            let _ = writeln!(script, "{one}\"$OUT\"/unit{n}.o");
-            units += 1;
-        }
-    }
-    if units == 0 {
-        let none = format!("nothing in {} compiles by itself", project.display());
-        return Err(io::Error::other(none));
-    }
-    Ok(script)
 }
 
 /// Makes `count` small files below `top`, a hundred in a folder.
@@ -181,30 +128,9 @@ fn inserts() -> String {
     sql
 }
 
-/// Runs a script that must succeed.
-fn shell(script: &str, folder: &Path) -> Result<(), Error> {
-    let done = Command::new("sh")
-        .args(["-ec", script])
-        .current_dir(folder)
-        .output();
-    let done = done.map_err(|why| Error::host("start a shell", why))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    Err(Error::setup("make the files", said))
-}
-
-/// The line that a script prints.
-fn said(script: &str) -> Result<String, Error> {
-    let done = Command::new("sh").args(["-ec", script]).output();
-    let done = done.map_err(|why| Error::host("start a shell", why))?;
-    let line = String::from_utf8_lossy(&done.stdout).trim().to_owned();
-    if done.status.success() && !line.is_empty() {
-        return Ok(line);
-    }
-    Err(Error::setup(
-        "ask",
-        String::from_utf8_lossy(&done.stderr).trim(),
-    ))
+/// Runs a script that must succeed; returns what it prints.
+fn shell(script: &str, folder: &Path) -> Result<String, Error> {
+    let done = process::run(Command::new("sh").args(["-ec", script]).current_dir(folder));
+    let [said, _] = done.map_err(|why| Error::host("make the files", why))?;
+    Ok(said)
 }

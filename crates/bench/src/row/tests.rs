@@ -16,8 +16,8 @@ fn planted_shortfall_fails_check() {
         (Verdict::Ok, Some(true), Some(11.0))
     );
     assert_eq!((bad.verdict, bad.ok), (Verdict::Short, Some(false)));
-    assert!(shortfalls(std::slice::from_ref(&good), false).is_empty());
-    assert_eq!(shortfalls(&[good, bad], true).len(), 1);
+    assert!(shortfalls(std::slice::from_ref(&good)).is_empty());
+    assert_eq!(shortfalls(&[good, bad]).len(), 1);
 }
 
 #[test]
@@ -31,11 +31,10 @@ fn growth_is_bounded_from_above() {
 }
 
 #[test]
-fn unmeasured_row_fails_unless_allowed() {
+fn unmeasured_row_fails() {
     let row = Row::missing("failed-open ext4 d1", "no ext4");
     assert_eq!(row.verdict, Verdict::NotMeasured);
-    assert_eq!(shortfalls(std::slice::from_ref(&row), false).len(), 1);
-    assert!(shortfalls(&[row], true).is_empty());
+    assert_eq!(shortfalls(std::slice::from_ref(&row)).len(), 1);
     let empty = Row::faster("stat d1", &samples(1.0), "tmpfs", &Samples::new(vec![], 8));
     assert_eq!((empty.verdict, empty.dropped), (Verdict::NotMeasured, 8));
     let few = Row::faster(
@@ -51,7 +50,7 @@ fn unmeasured_row_fails_unless_allowed() {
 fn rows_outside_contract_fail_nothing() {
     let extra = Row::count("getppid", "ns", 9e9);
     assert_eq!(extra.verdict, Verdict::Info);
-    assert!(shortfalls(&[extra], false).is_empty());
+    assert!(shortfalls(&[extra]).is_empty());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::slice::from_ref;
 
 use super::Options;
+use crate::calls::{Calls, Kernel};
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::host::Host;
@@ -35,7 +36,7 @@ fn row(
     let tree = chains((options.dentries / depth).max(64), depth, SEED);
     let vfs = ours::instance()?;
     let task = ours::task(&vfs)?;
-    ours::grow(&task, &tree)?;
+    task.grow(&tree)?;
     host.tmpfs.grow(&tree)?;
     let paths = rotation(&tree, false);
     drop(tree);
@@ -43,7 +44,7 @@ fn row(
         // Several times in a row, as programs do that return to a file soon, so that the path cache
         // admits it. Several passes, because the cache grows meanwhile.
         for path in [0; 3].iter().flat_map(|_| &paths) {
-            Op::OpenClose.ours(&task, 4, &mut Ring::new(from_ref(path), 0));
+            Op::OpenClose.burst(&task, 4, &mut Ring::new(from_ref(path), 0));
         }
     }
     let (tmpfs, op, repeats) = (&host.tmpfs, Op::OpenClose, options.ask.repeats());
@@ -51,11 +52,11 @@ fn row(
     let mut plan = Plan::default();
     let nothing = || Ok(());
     let ours = plan.add("ours cold", Heat::Cold, nothing, |ops| {
-        (0..repeats).map(|_| op.ours(&task, ops, &mut mine)).sum()
+        (0..repeats).map(|_| op.burst(&task, ops, &mut mine)).sum()
     });
     let enter = || tmpfs.enter();
     let peer = plan.add("tmpfs cold", Heat::Cold, enter, |ops| {
-        op.host(ops, &mut theirs)
+        op.burst(&Kernel, ops, &mut theirs)
     });
     let row = plan.row(Row::faster_cold, name, ours, "tmpfs", peer);
     if remembered {

@@ -3,6 +3,7 @@
 
 use std::ffi::CString;
 
+use crate::calls::{Calls, Kernel};
 use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::Plan;
@@ -32,7 +33,7 @@ pub(super) fn rows(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
     let mut paths: Vec<[Vec<CString>; 2]> = Vec::new();
     for depth in DEPTHS {
         let tree = chains(PATHS, depth, SEED);
-        ours::grow(&task, &tree)?;
+        task.grow(&tree)?;
         for (_, root) in host.roots() {
             root.grow(&tree)?;
         }
@@ -49,7 +50,7 @@ pub(super) fn rows(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
         let ours = [0, 1, 2].map(|level| {
             let mut ring = ring(op, level);
             plan.ours(&format!("ours {name} d{}", DEPTHS[level]), move |ops| {
-                (0..repeats).map(|_| op.ours(task, ops, &mut ring)).sum()
+                (0..repeats).map(|_| op.burst(task, ops, &mut ring)).sum()
             })
         });
         for (label, root) in host.roots() {
@@ -61,7 +62,7 @@ pub(super) fn rows(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
             };
             for (level, depth) in DEPTHS.into_iter().enumerate() {
                 let (name, mut ring) = (format!("{name} d{depth}"), ring(op, level));
-                let burst = move |ops| op.host(ops, &mut ring);
+                let burst = move |ops| op.burst(&Kernel, ops, &mut ring);
                 let theirs = plan.host(&format!("{label} {name}"), root, burst);
                 plan.row(Row::faster, &name, ours[level], label, theirs);
             }

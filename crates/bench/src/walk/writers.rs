@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures a directory's rename and chmod when many names below it are cached.
 
-use openpath_abi::{AtFlags, RenameFlags};
 use std::cell::Cell;
+use std::ffi::CString;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
+use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Task;
 
 use super::Options;
+use crate::calls::Calls;
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::ours;
@@ -20,29 +21,32 @@ const FEW: usize = 10;
 struct Dir {
     names: [&'static [u8]; 2],
     /// A file below it under either name.
-    deep: [Vec<u8>; 2],
+    deep: [CString; 2],
     name: Cell<usize>,
     mode: Cell<u32>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Change {
     Rename,
     Chmod,
 }
 
-/// A change, and its rows: alone, and with an open of the deep file after it.
-const CHANGES: [(Change, [&str; 2]); 2] = [
-    (
-        Change::Rename,
-        ["big-dir rename", "big-dir rename, then open"],
-    ),
-    (Change::Chmod, ["big-dir chmod", "big-dir chmod, then open"]),
+/// The rows of each change: alone, and with an open of the deep file after it.
+const ROWS: [[(&str, Change, bool); 2]; 2] = [
+    [
+        ("big-dir rename", Change::Rename, false),
+        ("big-dir rename, then open", Change::Rename, true),
+    ],
+    [
+        ("big-dir chmod", Change::Chmod, false),
+        ("big-dir chmod, then open", Change::Chmod, true),
+    ],
 ];
 
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let ask = &options.ask;
-    if !CHANGES.iter().any(|(_, names)| ask.wants_any(names)) {
+    if !ROWS.as_flattened().iter().any(|(name, ..)| ask.wants(name)) {
         return Ok(Vec::new());
     }
     let vfs = ours::instance()?;
@@ -51,25 +55,18 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let big = Dir::grow(task, [b"/big-a", b"/big-b"], options.dentries)?;
     let cached = options.dentries + options.dentries / FANOUT;
     let mut out = Vec::new();
-    for (change, names) in CHANGES {
+    for rows in ROWS {
         let mut plan = Plan::default();
-        for (name, open) in names.into_iter().zip([false, true]) {
-            let sides = [(&big, ask.repeats()), (&small, 1)].map(|(dir, repeats)| {
+        for (name, change, open) in rows {
+            let [big, small] = [(&big, ask.repeats()), (&small, 1)].map(|(dir, repeats)| {
                 let burst = move |ops| {
-                    (0..ops * repeats)
-                        .map(|_| dir.turn(task, change, open))
-                        .sum()
+                    let turn = |_| dir.turn(task, change, open);
+                    (0..ops * repeats).map(turn).sum()
                 };
                 plan.add(name, Heat::Cold, || Ok(()), burst)
             });
-            plan.row(
-                Row::growth,
-                name,
-                sides[0],
-                &format!("{FEW} cached"),
-                sides[1],
-            )
-            .note(&format!("{cached} cached"));
+            plan.row(Row::growth, name, big, &format!("{FEW} cached"), small)
+                .note(&format!("{cached} cached"));
         }
         out.extend(plan.run(ask)?);
     }
@@ -79,20 +76,19 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
 impl Dir {
     /// Makes the directory with `files` files below it, all of them cached by their creation.
     fn grow(task: &Task, names: [&'static [u8]; 2], files: usize) -> Result<Self, Error> {
-        ours::mkdir(task, names[0])?;
+        task.make_dir(names[0])?;
         let mut deep = Vec::new();
         for i in 0..files {
-            let dir = [names[0], format!("/dir{}", i / FANOUT).as_bytes()].concat();
+            deep = format!("/dir{}", i / FANOUT).into_bytes();
             if i % FANOUT == 0 {
-                ours::mkdir(task, &dir)?;
+                task.make_dir(&[names[0], &deep].concat())?;
             }
-            deep = [&dir, format!("/file{i}").as_bytes()].concat();
-            ours::touch(task, &deep)?;
+            deep.extend(format!("/file{i}").into_bytes());
+            task.make_file(&[names[0], &deep].concat(), b"")?;
         }
-        let other = [names[1], &deep[names[0].len()..]].concat();
         Ok(Self {
             names,
-            deep: [deep, other],
+            deep: names.map(|name| CString::new([name, &deep].concat()).unwrap_or_default()),
             name: Cell::new(0),
             mode: Cell::new(0o755),
         })
@@ -104,26 +100,15 @@ impl Dir {
         let changed = match change {
             Change::Rename => {
                 self.name.set(1 - name);
-                task.renameat2(
-                    AT_FDCWD,
-                    self.names[name],
-                    AT_FDCWD,
-                    self.names[1 - name],
-                    RenameFlags::empty(),
-                )
+                task.rename(self.names[name], self.names[1 - name])
             }
             Change::Chmod => {
                 self.mode.set(self.mode.get() ^ 0o055);
-                task.fchmodat2(
-                    AT_FDCWD,
-                    self.names[name],
-                    self.mode.get(),
-                    AtFlags::empty(),
-                )
+                task.chmod(self.names[name], self.mode.get())
             }
         };
         let deep = &self.deep[self.name.get()];
-        let opened = !open || ours::open_close(task, deep, O_RDONLY);
+        let opened = !open || task.open_close(deep, O_RDONLY);
         u64::from(changed.is_err() || !opened)
     }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures single calls: each loop at each depth, on all sides in turn.
 
-use wasmtime::Engine;
-
-use super::inside::{Loop, Side, module};
-use super::peer::{self, Blocking};
-use super::tree::Tree;
-use super::{Options, ours, scratch};
+use super::Options;
+use super::hosts::{Blocking, World};
+use super::inside::{Loop, Side};
+use super::tree::DEPTHS;
 use crate::error::Error;
 use crate::harness::{Heat, Plan};
 use crate::row::Row;
@@ -18,13 +16,13 @@ struct Group {
     name: String,
 }
 
-fn groups(tree: &Tree) -> Vec<Group> {
+fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     for what in Loop::ALL {
-        let levels = if what.walks() { tree.0.len() } else { 1 };
+        let levels = if what.walks() { DEPTHS.len() } else { 1 };
         for level in 0..levels {
             let name = match what.walks() {
-                true => format!("wasi {} d{}", what.name(), tree.0[level].depth),
+                true => format!("wasi {} d{}", what.name(), DEPTHS[level]),
                 false => format!("wasi {}", what.name()),
             };
             groups.push(Group { what, level, name });
@@ -35,35 +33,24 @@ fn groups(tree: &Tree) -> Vec<Group> {
 
 /// The names of the rows of a group.
 fn names(group: &Group) -> [String; 3] {
-    [Blocking::Pool.label(), Blocking::InPlace.label(), HOST]
-        .map(|end| format!("{}, {end}", group.name))
+    ["default", "blocking", "host backend"].map(|end| format!("{}, {end}", group.name))
 }
 
-/// The end of the names of host back end rows.
-const HOST: &str = "host backend";
-
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
-    let tree = Tree::new();
-    let mut wanted = groups(&tree);
+    let mut wanted = groups();
     wanted.retain(|group| options.ask.wants_any(&names(group)));
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let scratch = scratch(&options.folder)?;
-    tree.lay(scratch.path())?;
-    let module = module(&Engine::default())?;
-    let dir = scratch.path();
-    let mut ours = ours::in_memory(&module, &tree)?;
-    let mut on_host = ours::on_host(&module, dir, &tree)?;
-    let [mut pool, mut blocking] = [
-        peer::inside(Blocking::Pool, &module, dir, &tree)?,
-        peer::inside(Blocking::InPlace, &module, dir, &tree)?,
-    ];
+    let world = World::new(options)?;
+    let (mut ours, mut on_host) = (world.in_memory()?, world.on_host()?);
+    let mut pool = world.peer(Blocking::Pool)?;
+    let mut blocking = world.peer(Blocking::InPlace)?;
     let mut sides: [(&str, Heat, &mut dyn Side); 4] = [
         ("ours", Heat::Warm, &mut ours),
         ("ours on the host", Heat::Warm, &mut on_host),
-        (Blocking::Pool.label(), Heat::Offloaded, &mut pool),
-        (Blocking::InPlace.label(), Heat::Warm, &mut blocking),
+        ("default", Heat::Offloaded, &mut pool),
+        ("blocking", Heat::Warm, &mut blocking),
     ];
     let mut rows = Vec::new();
     for group in wanted {
@@ -74,15 +61,9 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
             plan.add(&label, *heat, || Ok(()), burst)
         });
         let [to_pool, to_blocking, host] = names(&group);
-        plan.row(Row::faster, &to_pool, ours, Blocking::Pool.label(), pool);
+        plan.row(Row::faster, &to_pool, ours, "default", pool);
         for (name, ours) in [(to_blocking, ours), (host, on_host)] {
-            plan.row(
-                Row::faster,
-                &name,
-                ours,
-                Blocking::InPlace.label(),
-                blocking,
-            );
+            plan.row(Row::faster, &name, ours, "blocking", blocking);
         }
         rows.extend(plan.run(&options.ask)?);
     }

@@ -9,23 +9,27 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
-use openpath_mem::{MemFs, MemOptions};
+use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_overlay::{OverlayFs, OverlayOptions};
-use openpath_vfs::{Cred, SuperBlock, TenantLimits, Vfs};
+use openpath_vfs::{SuperBlock, TenantLimits, Vfs};
 use openpath_wasi::{Guest, OpenpathWasi};
 use wasmtime::{Config, Engine, Linker, Module, Store};
 
-use super::peer::{self, Blocking};
-use super::{Options, engine, meeting, ours, scratch};
+use super::hosts::{self, Blocking};
+use super::{Options, engine, scratch};
+use crate::calls::{Calls, Kernel};
 use crate::cmd::tell;
 use crate::error::Error;
+use crate::gate;
 use crate::memory::Resident;
-use crate::row::{Peer, Row};
+use crate::ours::{memory, over, task};
+use crate::row::Row;
+use crate::watch::observe;
+use crate::watch::sys::Kind;
 
 /// The tree that a guest writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+enum Shape {
     /// A directory of its own.
     Directory,
     /// An overlay over the image.
@@ -33,10 +37,10 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 2] = [Self::Directory, Self::Overlay];
+    const ALL: [Self; 2] = [Self::Directory, Self::Overlay];
 
     /// The beginning of its row names.
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Directory => "wasi guests, directory each",
             Self::Overlay => "wasi guests, overlay each",
@@ -48,7 +52,7 @@ impl Shape {
 const DIRS: usize = 10;
 const FILES: usize = 100;
 /// The file that every guest uses.
-pub(super) const FILE: &[u8] = b"dir-3/file-14";
+const FILE: &[u8] = b"dir-3/file-14";
 /// The limits of a guest.
 const BUDGET: TenantLimits = TenantLimits {
     positive_max: 4096,
@@ -73,8 +77,8 @@ const TEXT: &str = r#"(module
     (call $fd_close (i32.load (i32.const 0)))))"#;
 
 /// The image, and the instance that it is mounted in.
-pub(super) struct Image {
-    pub(super) vfs: Vfs,
+struct Image {
+    vfs: Vfs,
     image: Arc<SuperBlock>,
 }
 
@@ -83,36 +87,31 @@ fn failed(errno: openpath_abi::Errno) -> Error {
 }
 
 impl Image {
-    pub(super) fn new() -> Result<Self, Error> {
-        let image = MemFs::new(MemOptions::default());
+    fn new() -> Result<Self, Error> {
+        let image = memory();
         {
-            let task = crate::ours::task(&crate::ours::over(image.clone())?)?;
-            for dir in ["/private", "/overlay"] {
-                crate::ours::mkdir(&task, dir.as_bytes())?;
-            }
+            let task = task(&over(image.clone())?)?;
+            task.make_dir(b"/private")?;
+            task.make_dir(b"/overlay")?;
             for d in 0..DIRS {
-                crate::ours::mkdir(&task, format!("/dir-{d}").as_bytes())?;
+                task.make_dir(format!("/dir-{d}").as_bytes())?;
                 for n in 0..FILES {
                     let path = format!("/dir-{d}/file-{n}");
-                    let flags = O_WRONLY | O_CREAT;
-                    let fd = task.openat(AT_FDCWD, path.as_bytes(), flags, 0o644);
-                    let fd = fd.map_err(failed)?;
-                    task.write(fd, path.as_bytes()).map_err(failed)?;
-                    task.close(fd).map_err(failed)?;
+                    task.make_file(path.as_bytes(), path.as_bytes())?;
                 }
             }
         }
-        let vfs = crate::ours::over(image.clone())?;
+        let vfs = over(image.clone())?;
         Ok(Self { vfs, image })
     }
 
     /// A guest that has used its file.
-    pub(super) fn guest(&self, shape: Shape) -> Result<Guest, Error> {
-        let task = self.vfs.task(Cred::root()).map_err(failed)?;
+    fn guest(&self, shape: Shape) -> Result<Guest, Error> {
+        let task = task(&self.vfs)?;
         task.set_tenant(&self.vfs.tenant(BUDGET))
             .expect("a tenant of this Vfs");
         task.set_rlimit_nofile(DESCRIPTORS);
-        let private = MemFs::new(MemOptions::default());
+        let private = memory();
         let builder = OpenpathWasi::builder().task(task);
         let builder = match shape {
             Shape::Directory => builder.mount("/private", private).preopen("/", "/"),
@@ -133,7 +132,7 @@ impl Image {
 }
 
 /// Opens and closes the file as the guest's calls do.
-pub(super) fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
+fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
     let task = guest.task();
     let root: &[u8] = match shape {
         Shape::Directory => b"/",
@@ -149,64 +148,77 @@ pub(super) fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
 const STORES: &str = "common stores";
 const OF_MANY: [&str; 3] = ["bytes", "bytes of an instance", "started a second"];
 
-/// Guests of one shape, and their memory.
-struct Made {
-    shape: Shape,
-    guests: Vec<Guest>,
+/// The cost of one guest or instance.
+struct Cost {
     bytes: f64,
     seconds: f64,
 }
 
-/// The start times of some guests' instances.
-struct Started {
-    bytes: f64,
-    seconds: f64,
-}
-
-fn make(image: &Image, shape: Shape, count: usize, memory: &Resident) -> Result<Made, Error> {
-    let mut guests = Vec::with_capacity(count);
+/// Makes all of these, which live until the last one is made; returns them, and the cost of each.
+fn make<T>(
+    memory: &Resident,
+    all: impl ExactSizeIterator<Item = Result<T, Error>>,
+) -> Result<(Vec<T>, Cost), Error> {
+    let mut made = Vec::with_capacity(all.len());
     let (before, begun) = (memory.bytes()?, Instant::now());
-    for _ in 0..count {
-        guests.push(image.guest(shape)?);
+    for one in all {
+        made.push(one?);
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    let bytes = memory.bytes()?.saturating_sub(before) as f64 / count as f64;
-    Ok(Made {
-        shape,
-        guests,
-        bytes,
-        seconds,
-    })
+    let (seconds, count) = (begun.elapsed().as_secs_f64(), made.len().max(1) as f64);
+    let cost = Cost {
+        bytes: memory.bytes()?.saturating_sub(before) as f64 / count,
+        seconds: seconds / count,
+    };
+    Ok((made, cost))
 }
 
-/// Gives each guest its instance and runs it; all live until the last one has run.
+/// Gives each guest its instance and runs it.
 fn start<T: 'static>(
     linker: &Linker<T>,
     module: &Module,
-    make: impl Iterator<Item = Result<T, Error>>,
+    guests: impl ExactSizeIterator<Item = Result<T, Error>>,
     memory: &Resident,
-) -> Result<Started, Error> {
+) -> Result<Cost, Error> {
     let failed = engine("start a guest");
-    let (before, begun) = (memory.bytes()?, Instant::now());
     let ready = linker.instantiate_pre(module).map_err(&failed)?;
-    let mut stores = Vec::new();
-    for data in make {
+    let start = |data: Result<T, Error>| {
         let mut store = Store::new(module.engine(), data?);
         let instance = ready.instantiate(&mut store).map_err(&failed)?;
         let run = instance.get_typed_func::<(), u32>(&mut store, "run");
-        let answer = run
-            .and_then(|run| run.call(&mut store, ()))
-            .map_err(&failed)?;
-        if answer != 0 {
-            return Err(Error::Wrong(format!("a guest: {answer}")));
+        let answer = run.and_then(|run| run.call(&mut store, ()));
+        match answer.map_err(&failed)? {
+            0 => Ok(store),
+            wrong => Err(Error::Wrong(format!("a guest: {wrong}"))),
         }
-        stores.push(store);
+    };
+    make(memory, guests.map(start)).map(|(_, cost)| cost)
+}
+
+/// How often each of two guests opens its file before stores are counted, and again during it; how
+/// many guests the image has then.
+const OPENS: [usize; 2] = [8, 16];
+const GUESTS: usize = 16;
+
+/// Counts the stores to lines that two guests both store to while they open one file of the image.
+fn common_stores(shape: Shape) -> Result<Row, Error> {
+    let build = || {
+        let image = Image::new()?;
+        let guests = (0..GUESTS).map(|_| image.guest(shape));
+        let guests = guests.collect::<Result<Vec<_>, _>>()?;
+        Ok((image, guests))
+    };
+    let stores = gate::apart(build, |(image, guests)| {
+        let pair = [&guests[GUESTS / 2 - 1], &guests[GUESTS / 2]];
+        let step = |guest: usize| use_file(pair[guest], shape).is_ok();
+        let seen = observe(&image.vfs, Kind::Stores, pair.len(), OPENS, step)?;
+        Ok(seen.stores(&[]))
+    })?;
+    let mut note = format!("{:.1} stores in all", stores.all);
+    for (name, count) in &stores.places {
+        note.push_str(&format!("; {name} {count:.1}"));
     }
-    let count = stores.len().max(1) as f64;
-    Ok(Started {
-        bytes: memory.bytes()?.saturating_sub(before) as f64 / count,
-        seconds: begun.elapsed().as_secs_f64() / count,
-    })
+    let name = format!("{}, {STORES}", shape.name());
+    Ok(Row::count(&name, "", stores.common).with_note(&note))
 }
 
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
@@ -216,7 +228,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for &shape in shapes.iter().filter(|shape| wants(shape, STORES)) {
         tell(&format!("{}, {STORES}", shape.name()));
-        rows.push(meeting::row(shape)?);
+        rows.push(common_stores(shape)?);
     }
     shapes.retain(|shape| OF_MANY.iter().any(|end| wants(shape, end)));
     if shapes.is_empty() {
@@ -225,10 +237,11 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     tell(&format!("wasi guests, {count} of each kind"));
     let image = Image::new()?;
     let memory = Resident::open()?;
-    let made = shapes
-        .iter()
-        .map(|&shape| make(&image, shape, count, &memory));
-    let made = made.collect::<Result<Vec<_>, _>>()?;
+    let made = shapes.iter().map(|&shape| {
+        let guests = (0..count).map(|_| image.guest(shape));
+        Ok((shape, make(&memory, guests)?))
+    });
+    let made = made.collect::<Result<Vec<_>, Error>>()?;
     let mut config = Config::new();
     // Memories reserve no more than they use: 10,000 default ones would fill the address space.
     config
@@ -237,34 +250,26 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let of = Engine::new(&config).map_err(engine("start the engine"))?;
     let module = Module::new(&of, TEXT).map_err(engine("compile the guest"))?;
     let scratch = scratch(&options.folder)?;
-    let dir = scratch.path().join("dir-3");
-    let laid =
-        std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join("file-14"), "x"));
-    laid.map_err(|why| Error::host("create the tree on the host", why))?;
-    let peers = (0..count).map(|_| peer::context(Blocking::InPlace, scratch.path()));
-    let peer = start(&peer::linker(&of)?, &module, peers, &memory)?;
-    for one in made {
-        let name = one.shape.name();
-        rows.push(
-            Row::count(&format!("{name}, bytes"), "B", one.bytes)
+    let dir = scratch.path().join("dir-3").into_os_string();
+    Kernel.make_dir(dir.as_encoded_bytes())?;
+    Kernel.make_file(&[dir.as_encoded_bytes(), b"/file-14"].concat(), b"x")?;
+    let peers = (0..count).map(|_| hosts::context(Blocking::InPlace, scratch.path()));
+    let peer = start(&hosts::peer_linker(&of)?, &module, peers, &memory)?;
+    for (shape, (guests, cost)) in made {
+        let count =
+            |what: &str, unit, value| Row::count(&format!("{}, {what}", shape.name()), unit, value);
+        let started = guests.into_iter().map(Ok);
+        let started = start(&hosts::linker(&of)?, &module, started, &memory)?;
+        let seconds = cost.seconds + started.seconds;
+        let mut speed = count("started a second", "/s", 1.0 / seconds);
+        speed.ratio = Some(peer.seconds / seconds);
+        let label = Blocking::InPlace.label();
+        rows.extend([
+            count("bytes", "B", cost.bytes)
                 .with_note("without an instance; has used a file of the image"),
-        );
-        let guests = one.guests.into_iter().map(Ok);
-        let started = start(&ours::linker(&of)?, &module, guests, &memory)?;
-        rows.push(Row::count(
-            &format!("{name}, bytes of an instance"),
-            "B",
-            started.bytes,
-        ));
-        let seconds = one.seconds / count as f64 + started.seconds;
-        let mut row = Row::count(&format!("{name}, started a second"), "/s", 1.0 / seconds);
-        row.peer = Some(Peer {
-            label: Blocking::InPlace.label().to_owned(),
-            value: 1.0 / peer.seconds,
-            spread: None,
-        });
-        row.ratio = Some(peer.seconds / seconds);
-        rows.push(row);
+            count("bytes of an instance", "B", started.bytes),
+            speed.against(label, 1.0 / peer.seconds, None),
+        ]);
     }
     Ok(rows)
 }

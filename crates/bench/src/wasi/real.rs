@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Options;
-use super::peer::Blocking;
+use super::hosts::Blocking;
 use crate::cmd::tell;
 use crate::error::Error;
 use crate::harness::Plan;

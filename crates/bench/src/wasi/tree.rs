@@ -2,15 +2,12 @@
 //! Makes the tree that all sides have: at each depth 64 files of 4 KiB, as many missing names, and
 //! a directory of 1,000 names.
 
-use std::fs;
 use std::path::Path;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_WRONLY};
-use openpath_vfs::Task;
-
+use crate::calls::Calls;
 use crate::error::Error;
 use crate::paths::{Chain, chains, rotation};
-use crate::{PATHS, SEED, ours};
+use crate::{PATHS, SEED};
 
 /// The depths.
 pub(super) const DEPTHS: [usize; 3] = [1, 5, 10];
@@ -21,7 +18,6 @@ const BLOCK: [u8; 4096] = [b'x'; 4096];
 
 /// The files of one depth. Paths are relative, and have that many names.
 pub(super) struct Level {
-    pub(super) depth: usize,
     chains: Vec<Chain>,
     /// The files, in the order of use.
     pub(super) files: Vec<String>,
@@ -50,7 +46,6 @@ impl Level {
             paths.iter().map(|path| text(path.to_bytes())).collect()
         };
         Self {
-            depth,
             files: used(false),
             missing: used(true),
             listed,
@@ -78,39 +73,18 @@ impl Tree {
         Self(DEPTHS.map(Level::new).into())
     }
 
-    /// Makes it in a directory of the host.
-    pub(super) fn lay(&self, root: &Path) -> Result<(), Error> {
-        let failed = |why| Error::host("create the tree on the host", why);
+    /// Makes it in a directory of one side.
+    pub(super) fn grow(&self, side: &impl Calls, root: &Path) -> Result<(), Error> {
+        let at = |name: &str| root.join(name).into_os_string().into_encoded_bytes();
         for level in &self.0 {
             for dir in level.dirs() {
-                fs::create_dir_all(root.join(dir)).map_err(failed)?;
+                side.make_dir(&at(&dir))?;
             }
             for file in &level.files {
-                fs::write(root.join(file), BLOCK).map_err(failed)?;
+                side.make_file(&at(file), &BLOCK)?;
             }
             for file in level.names() {
-                fs::write(root.join(file), []).map_err(failed)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes it in the root of a task.
-    pub(super) fn grow(&self, task: &Task) -> Result<(), Error> {
-        let failed = |errno| Error::setup("create the tree", errno);
-        for level in &self.0 {
-            for dir in level.dirs() {
-                ours::mkdir(task, format!("/{dir}").as_bytes())?;
-            }
-            for file in &level.files {
-                let path = format!("/{file}");
-                let fd = task.openat(AT_FDCWD, path.as_bytes(), O_WRONLY | O_CREAT, 0o644);
-                let fd = fd.map_err(failed)?;
-                task.write(fd, &BLOCK).map_err(failed)?;
-                task.close(fd).map_err(failed)?;
-            }
-            for file in level.names() {
-                ours::touch(task, format!("/{file}").as_bytes())?;
+                side.make_file(&at(&file), b"")?;
             }
         }
         Ok(())

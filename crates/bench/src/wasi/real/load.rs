@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Error;
+use crate::process;
 
 /// A part of the Go tree, of more than 200 files.
 const GO_FILES: &str = "src/os";
@@ -70,10 +71,9 @@ fn statements() -> String {
 
 /// Files of the installed Go without their indentation, and so unformatted.
 fn go_files() -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
-    let asked = Command::new("go").args(["env", "GOROOT"]).output();
-    let asked = asked.map_err(|why| Error::setup("ask for the Go tree", why))?;
-    let root = String::from_utf8_lossy(&asked.stdout).into_owned();
-    let from = Path::new(root.trim()).join(GO_FILES);
+    let asked = process::run(Command::new("go").args(["env", "GOROOT"]));
+    let [root, _] = asked.map_err(|why| Error::setup("ask for the Go tree", why))?;
+    let from = Path::new(&root).join(GO_FILES);
     let mut files = Vec::new();
     read(&from, &from, &mut files).map_err(|why| Error::setup("read the Go tree", why))?;
     Ok(files)

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_WRONLY};
 use openpath_vfs::{Task, Vfs};
 use openpath_wasi::{Guest, Input, OpenpathWasi, Output, exit_code};
 use wasmtime::{Engine, InstancePre, Module, Store};
@@ -15,10 +14,11 @@ use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
 use wasmtime_wasi::{FsPerms, I32Exit, WasiCtxBuilder};
 
 use super::load::Load;
+use crate::calls::{Calls, Kernel};
 use crate::error::Error;
 use crate::scratch::Scratch;
-use crate::wasi::peer::{self, Blocking};
-use crate::wasi::{engine, ours, scratch};
+use crate::wasi::hosts::{self, Blocking};
+use crate::wasi::{engine, scratch};
 
 /// The label of the process.
 pub(super) const NATIVE: &str = "native";
@@ -66,8 +66,8 @@ impl<'a> Program<'a> {
         let module = Module::from_file(&of, &guest);
         let module = module.map_err(engine("compile the program"))?;
         let failed = engine("link the program");
-        let mine = ours::linker(&of)?.instantiate_pre(&module);
-        let theirs = peer::linker(&of)?.instantiate_pre(&module);
+        let mine = hosts::linker(&of)?.instantiate_pre(&module);
+        let theirs = hosts::peer_linker(&of)?.instantiate_pre(&module);
         let vfs = crate::ours::instance()?;
         let task = crate::ours::task(&vfs)?;
         let dir = scratch(folder)?;
@@ -91,32 +91,20 @@ impl<'a> Program<'a> {
     }
 
     fn fill(&self) -> Result<(), Error> {
-        let failed = |why| Error::host("create the program's files", why);
+        Kernel.make_file(&bytes(&self.input), self.load.input.as_bytes())?;
         let tree = self.tree();
-        fs::create_dir(&tree).map_err(failed)?;
-        fs::write(&self.input, &self.load.input).map_err(failed)?;
-        for (name, bytes) in &self.load.files {
-            let on_host = tree.join(name);
-            let parents = name.ancestors().skip(1).collect::<Vec<_>>();
-            for dir in parents.into_iter().rev() {
-                fs::create_dir_all(tree.join(dir)).map_err(failed)?;
-                crate::ours::mkdir(&self.task, &in_memory(dir))?;
+        let sides: [(&dyn Calls, &Path); 2] = [(&Kernel, &tree), (&self.task, Path::new("/"))];
+        for (side, root) in sides {
+            side.make_dir(&bytes(root))?;
+            for (name, content) in &self.load.files {
+                let parents = name.ancestors().skip(1).collect::<Vec<_>>();
+                for dir in parents.into_iter().rev() {
+                    side.make_dir(&bytes(&root.join(dir)))?;
+                }
+                side.make_file(&bytes(&root.join(name)), content)?;
             }
-            fs::write(on_host, bytes).map_err(failed)?;
-            self.write(name, bytes)
-                .map_err(|errno| Error::setup("create the program's files", errno))?;
         }
         Ok(())
-    }
-
-    fn write(&self, name: &Path, bytes: &[u8]) -> Result<(), Errno> {
-        let (task, path) = (&self.task, in_memory(name));
-        let fd = task.openat(AT_FDCWD, &path, O_WRONLY | O_CREAT, 0o644)?;
-        let mut left = bytes;
-        while !left.is_empty() {
-            left = &left[task.write(fd, left)?..];
-        }
-        task.close(fd)
     }
 
     /// Ours first, then wasmtime's by default and blocking, then the process.
@@ -146,7 +134,7 @@ impl<'a> Program<'a> {
         let Some(name) = self.load.leaves else {
             return Ok(());
         };
-        let path = in_memory(Path::new(name));
+        let path = bytes(&Path::new("/").join(name));
         let gone = match self.task.unlink(&path) {
             Err(Errno::EISDIR) => self.task.rmdir(&path),
             gone => gone,
@@ -241,10 +229,8 @@ impl<'a> Program<'a> {
     }
 }
 
-/// A program's path in the tree in memory.
-fn in_memory(name: &Path) -> Vec<u8> {
-    let root = Path::new("/");
-    root.join(name).into_os_string().into_encoded_bytes()
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_encoded_bytes().to_vec()
 }
 
 /// Runs a guest from its instance to its end.

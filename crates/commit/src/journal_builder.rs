@@ -385,7 +385,8 @@ impl<'a> JournalBuilder<'a> {
         Err(Refusal::new(
             RefusalKind::Unsupported,
             format!(
-                "{} was renamed to {}, which is on another file system: copy it in the view instead",
+                "{} was renamed to {}, which is on another file system: copy it in the view \
+                 instead",
                 shown(from),
                 shown(to)
             ),

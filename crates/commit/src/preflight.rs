@@ -240,8 +240,8 @@ impl<'a> Preflight<'a> {
         Err(Refusal::new(
             RefusalKind::Unsupported,
             format!(
-                "{} has an access control list in the view, which its file system cannot keep: remove \
-             the list (`setfacl -b`) or commit other paths",
+                "{} has an access control list in the view, which its file system cannot keep: \
+                 remove the list (`setfacl -b`) or commit other paths",
                 shown(path)
             ),
         ))

@@ -2,8 +2,8 @@
 //! Trees removed, however deep, whatever the permissions of their directories.
 //!
 //! # Rules
-//! R1. The walk goes by descriptors and follows no symbolic link (`dir_stack`), so nothing outside the
-//!     tree is removed when another process swaps names meanwhile.
+//! R1. The walk goes by descriptors and follows no symbolic link (`dir_stack`), so nothing outside
+//!     the tree is removed when another process swaps names meanwhile.
 //! R2. What is mounted in the tree stays: a directory on another mount is an error.
 
 use crate::dir_stack::DirStack;
@@ -28,7 +28,8 @@ pub fn remove_tree_in(dir: impl AsFd, name: &OsStr) -> io::Result<()> {
 /// `keep_going` is asked before each name.
 ///
 /// # Errors
-/// `ECANCELED`: `keep_going` said no. `EBUSY`: something is mounted there. What the file system says.
+/// `ECANCELED`: `keep_going` said no. `EBUSY`: something is mounted there. What the file system
+/// says.
 pub(crate) fn remove(
     dir: BorrowedFd<'_>,
     name: &[u8],

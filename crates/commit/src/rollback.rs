@@ -203,8 +203,8 @@ impl Transaction<'_> {
     }
 
     /// Returns files to the view that were moved out, where it has none newer; `on_newer` gets the
-    /// others. `attrs_changed`: the paths whose attributes the commit changed; without it nothing is
-    /// changed.
+    /// others. `attrs_changed`: the paths whose attributes the commit changed; without it nothing
+    /// is changed.
     fn return_to_view(
         &self,
         from: &[u8],

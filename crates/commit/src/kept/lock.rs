@@ -124,7 +124,8 @@ fn private(dir: &ViewDir) -> Result<(), Refusal> {
         return Err(Refusal::new(
             RefusalKind::Untrusted,
             format!(
-                "others can write to {shown}, so what is in it cannot be trusted: name a new directory"
+                "others can write to {shown}, so what is in it cannot be trusted: name a new \
+                 directory"
             ),
         ));
     }
@@ -169,8 +170,8 @@ fn in_use(dir: &ViewDir) -> Refusal {
             None => format!("the view in {shown} is in use by another process: wait until it ends"),
             Some(pid) => match front_of(pid) {
                 Some(front) => format!(
-                    "the view in {shown} is in use by process {front}: wait until it ends, or enter it \
-                 by `openpath exec {front} -- COMMAND`"
+                    "the view in {shown} is in use by process {front}: wait until it ends, or \
+                     enter it by `openpath exec {front} -- COMMAND`"
                 ),
                 None => {
                     format!("the view in {shown} is in use by process {pid}: wait until it ends")

@@ -109,8 +109,8 @@ fn open_or_make(
         Err(why) if is_refused(&why) => Err(Refusal::new(
             RefusalKind::Unsupported,
             format!(
-                "views cannot be kept by name here, as inside another run: {} cannot be made ({why}); \
-             leave --name out, or name a directory by `--upper DIR`",
+                "views cannot be kept by name here, as inside another run: {} cannot be made \
+                 ({why}); leave --name out, or name a directory by `--upper DIR`",
                 dir.path().join(name).display()
             ),
         )),

@@ -15,10 +15,10 @@
 //! thread, as unshare(2) of a user namespace demands.
 //!
 //! # States
-//! Built -> Mounted -> Entered -> Ended -> Summed. The server builds the view. The helper mounts it,
-//! and sends the descriptor of FUSE through the front to the server. The helper makes the view its
-//! root and ends, and the command runs. The command ends, and all processes that it left are ended.
-//! The server reports the changes.
+//! Built -> Mounted -> Entered -> Ended -> Summed. The server builds the view. The helper mounts
+//! it, and sends the descriptor of FUSE through the front to the server. The helper makes the view
+//! its root and ends, and the command runs. The command ends, and all processes that it left are
+//! ended. The server reports the changes.
 //!
 //! # Rules
 //! R1. The server never uses the view itself: it stays in the namespaces that it was started in.

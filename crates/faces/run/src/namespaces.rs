@@ -325,12 +325,12 @@ fn no_device(why: Errno) -> Refusal {
         RefusalKind::Unsupported,
         match why {
             Errno::NOENT | Errno::NODEV | Errno::NXIO => format!(
-                "there is no {DEVICE} ({why}): as root, `modprobe fuse`; give it to a container with \
-             `--device {DEVICE}`"
+                "there is no {DEVICE} ({why}): as root, `modprobe fuse`; give it to a container \
+                 with `--device {DEVICE}`"
             ),
             Errno::ACCESS | Errno::PERM => format!(
-                "{DEVICE} may not be opened ({why}): as root, `chmod 666 {DEVICE}`, as distributions \
-             have it"
+                "{DEVICE} may not be opened ({why}): as root, `chmod 666 {DEVICE}`, as \
+                 distributions have it"
             ),
             other => format!("{DEVICE} cannot be opened: {other}"),
         },

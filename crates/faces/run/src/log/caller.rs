@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn calls_are_read_as_the_kernel_writes_them() {
         let line = "257 0xffffff9c 0x7ffe5c 0x241 0x1b6 0x0 0x0 0x7ffe 0x7f2a\n";
-        let (number, args, next) = parse_syscall(&line).unwrap();
+        let (number, args, next) = parse_syscall(line).unwrap();
         assert_eq!(
             (number, args[0] as i32, args[2], next),
             (number::OPENAT, AT_FDCWD, 0x241, 0x7f2a)

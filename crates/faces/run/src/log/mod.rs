@@ -6,7 +6,7 @@
 //! answers are the same. It still sends a request to the server each time:
 //! | an open that | is seen by |
 //! |---|---|
-//! | is refused by permission | the request for attributes that the kernel sends before it refuses |
+//! | is refused by permission | the request for attributes that the kernel sends before |
 //! | finds a hidden or absent name | its lookup, which the kernel may not cache |
 //! | is refused because the path is read only | the lookup of its last name, which is not cached |
 //! | is granted, or creates a file | its own request ([`openpath_fuse::Opens::Each`]) |

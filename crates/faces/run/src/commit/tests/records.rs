@@ -97,6 +97,6 @@ fn note_of_another_user_is_not_read() {
     std::fs::write(&note, "[]").unwrap();
     assert!(scene.plan(&[]).is_ok());
     std::os::unix::fs::chown(&note, Some(1000), Some(1000)).unwrap();
-    let refused = scene.plan(&[]).err().expect("a refusal").to_string();
+    let refused = scene.plan(&[]).expect_err("a refusal").to_string();
     assert!(refused.contains("another user"), "{refused}");
 }

@@ -3,7 +3,7 @@
 //!
 //! # Rules
 //! R1. An upper tree of an ordinary user keeps owner, mode and kind in `user.openpath.attr`, as the
-//!     back end `host` writes it; marks of the overlay are `user.overlay.*`, and a guest's own such
+//!     backend `host` writes it; marks of the overlay are `user.overlay.*`, and a guest's own such
 //!     attribute is kept as `user.overlay.overlay.*`.
 //! R2. There, a character device 0:0 stands for a name that is gone. One with the sticky bit is a
 //!     device of the view, which does not have that bit.
@@ -17,7 +17,7 @@ use openpath_abi::mode;
 use rustix::io::Result;
 use std::collections::BTreeMap;
 
-/// What begins the names of the back end's own attributes, and a guest's own name behind that.
+/// What begins the names of the backend's own attributes, and a guest's own name behind that.
 const OWN: &[u8] = b"user.openpath.";
 const OWN_ESCAPE: &[u8] = b"openpath.";
 /// The attribute that keeps owner and mode.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the suite on openpath over the memory back end, with and without complete directories.
+//! Runs the suite on openpath over the memory backend, with and without complete directories.
 
 mod openpath;
 

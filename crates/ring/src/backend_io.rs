@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that the back end moves by itself, so that no worker waits for it.
+//! Data that the backend moves by itself, so that no worker waits for it.
 //!
 //! # Kernel analogue
 //! `io_rw_init_file` with a `ki_complete`, against `io_queue_iowq`.
 //!
 //! # States of a job
-//! Submitted -> in the back end -> done -> completed: in the back end's thread if that cannot wait,
-//! else by a worker -> posted to the mailbox. A job that the back end does not take is queued for a
+//! Submitted -> in the backend -> done -> completed: in the backend's thread if that cannot wait,
+//! else by a worker -> posted to the mailbox. A job that the backend does not take is queued for a
 //! worker.
 //!
 //! # Rules
-//! R1. A job in the back end is like one that a worker has begun: it cannot be recalled, and
+//! R1. A job in the backend is like one that a worker has begun: it cannot be recalled, and
 //!     completes when it ends. If its ring is gone, its result is dropped.
-//! R2. The back end's thread does not wait: a file with its last reference in a job is released by
+//! R2. The backend's thread does not wait: a file with its last reference in a job is released by
 //!     a worker.
 //! R3. Jobs that are completed by workers have a lane of their own in the pool, since their ring
 //!     may be gone, or have all its workers wait for what one of them holds. If there is no thread
-//!     for them, they are completed in the back end's thread.
+//!     for them, they are completed in the backend's thread.
 //!
 //! # Divergence: L39
 
@@ -49,7 +49,7 @@ pub(crate) fn restore_buffers(op: &mut Op, cargo: IoRequest) {
     }
 }
 
-/// Completes a job that the back end has done.
+/// Completes a job that the backend has done.
 pub(crate) fn complete(
     task: &Task,
     mut op: Op,

@@ -105,7 +105,7 @@ impl PoolClient {
         }
     }
 
-    /// Has the back end do a call, or queues it for the workers.
+    /// Has the backend do a call, or queues it for the workers.
     ///
     /// # Errors
     /// `ENOMEM` (no proxy task), `EAGAIN` (no thread).
@@ -216,7 +216,7 @@ impl PoolClient {
     }
 }
 
-/// Has the back end move the data of a job.
+/// Has the backend move the data of a job.
 ///
 /// # Errors
 /// The job, unchanged, for a worker.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that the back end moves by itself: no worker waits for it, and the order of a ring holds.
+//! Data that the backend moves by itself: no worker waits for it, and the order of a ring holds.
 
 #[path = "common/backend_io.rs"]
 mod backend_io;

@@ -3,8 +3,8 @@
 //!
 //! # Kernel analogue
 //! vmpressure's levels and `struct shrinker`. A monitor of the host's memory (a control group's
-//! events, PSI) calls it, and the cache evicts names. Memory that the cache and the trees of back
-//! ends do not use goes back to the system ([`Vfs::trim`]), and the host's callback runs.
+//! events, PSI) calls it, and the cache evicts names. Memory that the cache and the trees of
+//! backends do not use goes back to the system ([`Vfs::trim`]), and the host's callback runs.
 
 use crate::instance::{Shared, Vfs};
 use crate::pressure::{Pressure, Relief};

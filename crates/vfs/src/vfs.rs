@@ -252,7 +252,7 @@ impl VfsBuilder {
         self
     }
 
-    /// Calls `told` at each [`Vfs::pressure`], after names were given up: for caches of back ends
+    /// Calls `told` at each [`Vfs::pressure`], after names were given up: for caches of backends
     /// and of the host. It runs in the caller's thread, with no lock held.
     #[must_use]
     pub fn on_pressure(mut self, told: impl Fn(Pressure) + Send + Sync + 'static) -> Self {

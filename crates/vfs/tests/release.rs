@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The release of an open file: once, in the call that drops the last reference, even if the back
-//! end fails, panics or is slow.
+//! The release of an open file: once, in the call that drops the last reference, even if the
+//! backend fails, panics or is slow.
 
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, OFlags, StatFs, Timespec};
@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
-/// What the back end was asked to do, in order, and its answers.
+/// What the backend was asked to do, in order, and its answers.
 #[derive(Default)]
 struct Record {
     told: Mutex<Vec<&'static str>>,
@@ -213,7 +213,7 @@ fn a_failed_open_leaves_nothing() {
     assert_eq!(task.open(b"/f", O_RDONLY, 0), Err(Errno::EMEDIUMTYPE));
     assert_eq!(record.take(), ["open"], "a failed open is released");
     record.refuses.store(false, Ordering::Relaxed);
-    // The back end refuses the truncation after the open: the file is released, not flushed.
+    // The backend refuses the truncation after the open: the file is released, not flushed.
     let cut = task.open(b"/f", O_WRONLY | O_TRUNC, 0);
     assert_eq!(cut, Err(Errno::EDQUOT));
     assert_eq!(record.take(), ["open", "release"]);

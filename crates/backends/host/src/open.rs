@@ -2,8 +2,8 @@
 //! Openings: when the host is asked, and when an opening reports its end.
 //!
 //! # States
-//! A file with a readable handle is opened for reading without a call of the host or of this back
-//! end ([`openpath_vfs::flag::OPEN_HOOK`] is clear). Otherwise the host is asked, so that its
+//! A file with a readable handle is opened for reading without a call of the host or of this
+//! backend ([`openpath_vfs::flag::OPEN_HOOK`] is clear). Otherwise the host is asked, so that its
 //! refusals (`EACCES`, `ETXTBSY`, `EIO`) come at open. A file that is opened for writing keeps its
 //! write handle until the last such opening ends; with [`crate::Policy::None`] so does one that is
 //! read.

@@ -110,7 +110,7 @@ fn xattr_namespaces_match_tmpfs() {
         assert_eq!(set(i, "trusted.a", b"v", XattrFlags::empty(), 3), Ok(()));
         assert_eq!(set(i, "security.a", b"v", XattrFlags::empty(), 3), Ok(()));
     }
-    // A back end does not treat access control lists as attributes.
+    // A backend does not treat access control lists as attributes.
     for name in ["system.posix_acl_access", "system.posix_acl_default"] {
         assert_eq!(get(&fifo, name), Err(Errno::EOPNOTSUPP), "{name}");
     }

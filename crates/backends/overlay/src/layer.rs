@@ -19,7 +19,7 @@ pub(crate) type Locked<'a> = RwLockWriteGuard<'a, (), Stacked>;
 /// The inode of `name` in a directory of a layer.
 ///
 /// # Errors
-/// Those of the back end; `EAGAIN` if it would have to wait and may not.
+/// Those of the backend; `EAGAIN` if it would have to wait and may not.
 pub(crate) fn lookup(
     dir: &Inode,
     name: &[u8],
@@ -49,7 +49,7 @@ pub(crate) fn lookup_locked(
 /// meanwhile.
 ///
 /// # Errors
-/// Those of the back end or of `each`.
+/// Those of the backend or of `each`.
 pub(crate) fn list_dir(
     dir: &Inode,
     from: i64,
@@ -91,7 +91,7 @@ pub(crate) fn with_lock<R>(inode: &Inode, run: impl FnOnce(&dyn InodeOps) -> R) 
 /// Makes a file in a layer.
 ///
 /// # Errors
-/// Those of the back end.
+/// Those of the backend.
 pub(crate) fn create(dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
     with_lock(dir, |ops| ops.create(dir, name, new))
 }
@@ -99,7 +99,7 @@ pub(crate) fn create(dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc
 /// Removes a name in a layer; a directory must be empty.
 ///
 /// # Errors
-/// Those of the back end.
+/// Those of the backend.
 pub(crate) fn remove(
     dir: &Inode,
     name: &[u8],
@@ -117,7 +117,7 @@ pub(crate) fn remove(
 /// Renames in a layer.
 ///
 /// # Errors
-/// Those of the back end.
+/// Those of the backend.
 pub(crate) fn rename(rename: &Rename<'_>) -> Result<(), Errno> {
     let _locked = lock_both(rename.old_dir, rename.new_dir);
     rename.old_dir.ops().rename(rename)
@@ -126,7 +126,7 @@ pub(crate) fn rename(rename: &Rename<'_>) -> Result<(), Errno> {
 /// Changes attributes in a layer.
 ///
 /// # Errors
-/// Those of the back end.
+/// Those of the backend.
 pub(crate) fn set_attr(inode: &Inode, to: &SetAttr) -> Result<(), Errno> {
     with_lock(inode, |ops| ops.setattr(inode, to))
 }

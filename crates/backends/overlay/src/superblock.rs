@@ -28,7 +28,7 @@ impl OverlayFs {
     /// A tree that merges the trees of `options`.
     ///
     /// Lower trees may serve other overlays and be mounted themselves. Changes that others make in
-    /// them are seen as far as their back ends report them.
+    /// them are seen as far as their backends report them.
     ///
     /// Linux: mount(2) of an overlay.
     ///

@@ -39,7 +39,7 @@ fn names(group: &Group) -> [String; 3] {
         .map(|end| format!("{}, {end}", group.name))
 }
 
-/// The end of the names of host back end rows.
+/// The end of the names of host backend rows.
 const HOST: &str = "host backend";
 
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {

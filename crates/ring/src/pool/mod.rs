@@ -19,7 +19,7 @@
 //!     are fewer than allowed. A worker checks for jobs before it sleeps, with the lock held.
 //!
 //! # Limits
-//! A call that the back end does not end, and that cannot be interrupted, keeps its thread.
+//! A call that the backend does not end, and that cannot be interrupted, keeps its thread.
 
 mod lane;
 mod options;
@@ -55,7 +55,7 @@ struct Handle(Arc<Inner>);
 
 pub(crate) struct Inner {
     options: PoolOptions,
-    /// The lane for jobs that the back end has done.
+    /// The lane for jobs that the backend has done.
     completion_lane: LaneId,
     state: Mutex<State, PoolQueues>,
 }
@@ -157,7 +157,7 @@ impl Pool {
         self.0.0.state.lock().lanes.recall(lane, is_it)
     }
 
-    /// The lane in which jobs of a back end are completed, for as long as one holds it.
+    /// The lane in which jobs of a backend are completed, for as long as one holds it.
     pub(crate) fn completions(&self) -> CompletionLane {
         CompletionLane(Arc::clone(&self.0.0))
     }
@@ -223,7 +223,7 @@ fn put(inner: &Arc<Inner>, lane: LaneId, job: Message<Job>) -> Result<(), Messag
         .map_or(Ok(()), Err)
 }
 
-/// The workers of a pool, for jobs of a back end.
+/// The workers of a pool, for jobs of a backend.
 pub(crate) struct CompletionLane(Arc<Inner>);
 
 impl CompletionLane {

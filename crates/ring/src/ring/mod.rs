@@ -163,7 +163,7 @@ impl Ring {
         // Requests that wait for locks leave their queues.
         drop(requests);
         for fd in completions.into_iter().filter_map(|ready| ready.installed) {
-            // The error of the back end goes with the completion.
+            // The error of the backend goes with the completion.
             let _told = task.close(fd);
         }
         task

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of one file, `/f`, with data that the back end moves when the test says so.
+//! A tree of one file, `/f`, with data that the backend moves when the test says so.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An operation of the back end, until the test ends it.
+/// An operation of the backend, until the test ends it.
 pub(crate) struct BackendOp {
     pub(crate) cargo: IoRequest,
     pub(crate) offset: u64,
@@ -25,7 +25,7 @@ pub(crate) struct State {
     /// The calls, in order.
     pub(crate) log: Mutex<Vec<String>>,
     begun: Mutex<Sender<BackendOp>>,
-    /// Whether the back end moves data.
+    /// Whether the backend moves data.
     moves_data: bool,
 }
 
@@ -70,7 +70,7 @@ impl BackendOp {
         self.end_with(Ok(moved));
     }
 
-    /// Ends it with this result, in a thread of the back end.
+    /// Ends it with this result, in a thread of the backend.
     pub(crate) fn end_with(self, moved: Result<usize, Errno>) {
         let Self { cargo, then, .. } = self;
         let kernel = thread::Builder::new().name("kernel".to_owned());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a back end without complete directories: a directory of numbered files that is asked
+//! Implements a backend without complete directories: a directory of numbered files that is asked
 //! for each name.
 
 use std::any::Any;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs cases on openpath: a `Vfs` of its own for each case, over the memory back end by default.
+//! Runs cases on openpath: a `Vfs` of its own for each case, over the memory backend by default.
 //!
 //! # Rules
 //! * The clock stands still during an operation and moves on by a second between two.

@@ -146,7 +146,7 @@ impl Dcache {
     /// Reclaims what can be of the graveyard; whether any entry was freed since `before`, here or
     /// in another thread.
     ///
-    /// A call that found no room is repeated only then: the back end was full of entries that this
+    /// A call that found no room is repeated only then: the backend was full of entries that this
     /// cache held.
     pub(crate) fn frees_since(&self, before: Freed) -> bool {
         self.collect_all();

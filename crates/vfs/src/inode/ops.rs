@@ -395,7 +395,7 @@ pub trait InodeOps: Send + Sync + 'static {
     }
 
     /// A request of the device or file system; the reply in `arg` goes back to the caller.
-    /// `FS_IOC_SETFLAGS` comes with permissions checked and the inode's names locked; a back end
+    /// `FS_IOC_SETFLAGS` comes with permissions checked and the inode's names locked; a backend
     /// that has it answers a shorter argument with `EFAULT`.
     ///
     /// # Errors

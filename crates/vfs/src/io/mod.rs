@@ -49,7 +49,7 @@ fn verify_area(offset: i64, len: usize) -> Result<(), Errno> {
     offset.checked_add(len).map(|_| ()).ok_or(Errno::EINVAL)
 }
 
-/// How much a back end or a driver moved, by its own account, of the `asked` bytes.
+/// How much a backend or a driver moved, by its own account, of the `asked` bytes.
 ///
 /// # Errors
 /// `EIO`: more.

@@ -154,7 +154,7 @@ impl Task {
         self.fstat_by(fd, 0)
     }
 
-    /// The type of the file at `fd` (`S_IFMT` of its mode), which never changes: no back end is
+    /// The type of the file at `fd` (`S_IFMT` of its mode), which never changes: no backend is
     /// asked. Works with `O_PATH` too.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that a test changes behind the core's back. It counts requests, and on request holds
+//! A backend that a test changes behind the core's back. It counts requests, and on request holds
 //! a lookup or answers that it would wait.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};

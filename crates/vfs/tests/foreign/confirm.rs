@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Back ends that revalidate: each use of a name and each request for attributes asks them.
+//! Backends that revalidate: each use of a name and each request for attributes asks them.
 
 use super::backend::{scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, O_APPEND, O_RDONLY, O_RDWR, SEEK_END};

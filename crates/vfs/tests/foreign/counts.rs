@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that reports more bytes than requested, or no room: the answer of the call, and how
-//! often the back end is asked.
+//! A backend that reports more bytes than requested, or no room: the answer of the call, and how
+//! often the backend is asked.
 
 use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
@@ -52,7 +52,7 @@ impl InodeOps for Node {
     fn create(&self, _: &Inode, _: &[u8], _: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
         self.answers
             .written()
-            .map(|_| unreachable!("the back end refuses it"))
+            .map(|_| unreachable!("the backend refuses it"))
     }
 
     fn read_at(&self, _: &Inode, _: &mut [u8], _: u64) -> Answer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees that others change too: the requests of the core to their back ends.
+//! Trees that others change too: the requests of the core to their backends.
 
 #![forbid(unsafe_code)]
 

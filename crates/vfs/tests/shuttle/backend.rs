@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that records its open files: one directory of files that contain their numbers.
+//! A backend that records its open files: one directory of files that contain their numbers.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
@@ -9,7 +9,7 @@ use openpath_vfs::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A record of the calls. A panic in the back end would only be `EIO`, so errors are found in the
+/// A record of the calls. A panic in the backend would only be `EIO`, so errors are found in the
 /// record at the end as well. The lock is the system's: no switch happens while it is held.
 #[derive(Default)]
 pub(crate) struct Record {

@@ -173,7 +173,7 @@ fn a_walk_up_from_a_moving_directory_ends_in_a_parent() {
     });
 }
 
-/// Dentries are evicted under walks, which ask the back end again.
+/// Dentries are evicted under walks, which ask the backend again.
 #[test]
 fn entries_are_reclaimed_under_walks() {
     explore(|| {

@@ -51,7 +51,7 @@ fn look(task: &Task, path: &str) {
     task.stat(path.as_bytes()).expect("a file that exists");
 }
 
-/// The number of names that the task had to look up in the back end.
+/// The number of names that the task had to look up in the backend.
 fn asked(task: &Task) -> u64 {
     task.reasons().of(Reason::Miss)
 }

@@ -67,7 +67,7 @@ impl Spec {
     /// Makes the tree; `bar` shows its copy-ups. `taken` comes from [`Spec::take`].
     ///
     /// # Errors
-    /// Those of its back end.
+    /// Those of its backend.
     pub(crate) fn make(
         &self,
         bar: &Arc<Bar>,

@@ -145,7 +145,7 @@ impl Task {
     /// ```
     ///
     /// # Errors
-    /// As [`Task::fcntl_setlkw`], but for `EINTR`. `ENOLCK` also where a back end keeps the locks
+    /// As [`Task::fcntl_setlkw`], but for `EINTR`. `ENOLCK` also where a backend keeps the locks
     /// ([`crate::InodeOps::lock`]) and a lock is in the way: that wait takes a thread; and where
     /// the tenant may have no more locks than it has and waits for.
     pub fn fcntl_setlkw_later(&self, fd: Fd, ask: &Flock) -> Result<Option<LockWait>, Errno> {

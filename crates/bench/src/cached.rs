@@ -72,10 +72,7 @@ pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
 
 /// An instance over the directory of the host's tmpfs that every side uses.
 fn host_tree() -> Result<Vfs, Error> {
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default().policy(Policy::Exclusive);
     let tree = HostFs::open("/", options).map_err(|e| Error::setup("open the directory", e))?;
     build(Vfs::builder(), tree)
 }
@@ -99,10 +96,7 @@ fn build(
     builder: openpath_vfs::VfsBuilder,
     tree: std::sync::Arc<openpath_vfs::SuperBlock>,
 ) -> Result<Vfs, Error> {
-    let limits = Limits {
-        negatives_max: NEGATIVES,
-        ..Limits::default()
-    };
+    let limits = Limits::default().negatives_max(NEGATIVES);
     let built = builder.limits(limits).build(tree);
     built.map_err(|e| Error::setup("build an instance", e))
 }

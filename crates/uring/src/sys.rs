@@ -9,7 +9,7 @@
 //! R1. An operation leaves its slot at its completion, or when the kernel never saw its entry and
 //!     never will. If the ring is dropped earlier, its slots and their contents are leaked.
 
-use crate::ring_thread::Operation;
+use crate::operation::Operation;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use openpath_abi::Errno;
 use openpath_vfs::IoRequest;

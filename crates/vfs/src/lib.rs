@@ -10,6 +10,7 @@
 //! task's own. The heads of `walk` and `dcache` explain how.
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 mod above;
 mod absent;
@@ -22,6 +23,7 @@ mod clock;
 mod config;
 mod cred;
 mod dcache;
+mod debug;
 mod device;
 mod events;
 mod explain;
@@ -57,6 +59,7 @@ mod pipe;
 mod pressure;
 mod reason;
 mod release;
+mod setters;
 mod shrinker;
 mod stand_in;
 mod story;

@@ -14,6 +14,7 @@ pub enum Pressure {
 
 /// What was given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Relief {
     /// Cached names that went.
     pub evicted: usize,

@@ -36,6 +36,7 @@ pub trait SuperBlockOps: Send + Sync + 'static {
 
 /// How long the core may rely on a backend's answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Caching {
     /// Names, absent ones too, and attributes stay until a call of ours changes them or the backend
     /// invalidates them ([`SuperBlock::forget_name`] and its kin).
@@ -49,6 +50,7 @@ pub enum Caching {
 
 /// The properties of a tree that the core must know.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SuperBlockOptions {
     /// Name of the file system type, as `/proc/mounts` shows it.
     pub kind: &'static str,
@@ -85,6 +87,19 @@ impl Default for SuperBlockOptions {
             blocking_io: false,
             acls: false,
         }
+    }
+}
+
+crate::setters! {
+    SuperBlockOptions {
+        kind: &'static str,
+        name_max: usize,
+        dev: u64,
+        read_only: bool,
+        caching: Caching,
+        tries: bool,
+        blocking_io: bool,
+        acls: bool,
     }
 }
 

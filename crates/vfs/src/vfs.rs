@@ -19,6 +19,7 @@ use crate::weak_list::{remember, sweep};
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
 use openpath_sync::{Census, HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -159,6 +160,7 @@ impl Vfs {
 
 /// The present use of a `Vfs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Usage {
     /// Cached names, negative and unlinked ones included.
     pub dentries: u32,
@@ -179,6 +181,15 @@ pub struct VfsBuilder {
     secret: Option<[u64; 2]>,
     root_tenant: TenantLimits,
     told: Option<Told>,
+}
+
+impl fmt::Debug for VfsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VfsBuilder")
+            .field("config", &self.config)
+            .field("root_tenant", &self.root_tenant)
+            .finish_non_exhaustive()
+    }
 }
 
 impl VfsBuilder {

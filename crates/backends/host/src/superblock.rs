@@ -83,19 +83,17 @@ impl HostFs {
             _ => None,
         };
         let name_max = rustix::fs::fstatfs(&dir).map_err(errno)?.f_namelen;
-        let core = SuperBlockOptions {
-            kind: options.kind,
-            name_max: usize::try_from(name_max).unwrap_or(255),
-            read_only: options.read_only,
-            caching: match options.policy {
+        let core = SuperBlockOptions::default()
+            .kind(options.kind)
+            .name_max(usize::try_from(name_max).unwrap_or(255))
+            .read_only(options.read_only)
+            .caching(match options.policy {
                 Policy::Exclusive | Policy::Notify => Caching::Keep,
                 Policy::Revalidate | Policy::None => Caching::Confirm,
-            },
-            tries: true,
-            blocking_io: true,
-            acls: !matches!(options.ownership, Ownership::Squash { .. }),
-            ..SuperBlockOptions::default()
-        };
+            })
+            .tries(true)
+            .blocking_io(true)
+            .acls(!matches!(options.ownership, Ownership::Squash { .. }));
         let tree = Tree::new(options, (opener, proc), &stat, watches);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let open = match tree.stores_attr(&stat) {

@@ -31,10 +31,7 @@ fn below(seed: &mut u64, below: u64) -> u64 {
 fn rings(name: &str, policy_of: Policy, kernel_ring: u32) -> (Scratch, Pool, Ring) {
     let scratch = Scratch::new(&format!("carried-{name}-{policy_of:?}-{kernel_ring}"));
     scratch.put("file", &"0123456789".repeat(1000));
-    let options = HostOptions {
-        kernel_ring,
-        ..policy(policy_of)
-    };
+    let options = policy(policy_of).kernel_ring(kernel_ring);
     let (_vfs, task) = world(&scratch, options);
     let pool = Pool::new(PoolOptions::default());
     let ring = Ring::new(task, &pool, RingOptions::default()).expect("a ring");

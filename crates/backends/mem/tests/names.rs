@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 #[test]
 fn root_has_mount_options() {
-    let fs = with(openpath_mem::MemOptions {
-        mode: 0o750,
-        uid: 3,
-        gid: 4,
-        ..Default::default()
-    });
+    let fs = with(
+        openpath_mem::MemOptions::default()
+            .mode(0o750)
+            .uid(3)
+            .gid(4),
+    );
     let a = fs.root().attr();
     assert_eq!(
         (a.mode, a.nlink, a.size, a.blocks),
@@ -29,10 +29,7 @@ fn root_has_mount_options() {
         ("tmpfs", 255)
     );
     assert!(!fs.sb.is_read_only());
-    let ro = with(openpath_mem::MemOptions {
-        read_only: true,
-        ..Default::default()
-    });
+    let ro = with(openpath_mem::MemOptions::default().read_only(true));
     assert!(ro.sb.is_read_only());
 }
 

@@ -78,10 +78,7 @@ fn subtree_in_use_outlives_dropped_tree() {
 
 #[test]
 fn threads_make_remove_and_list() {
-    let fs = with(MemOptions {
-        inodes: 100_000,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().inodes(100_000));
     let root = fs.root();
     for i in 0..500 {
         root.file(&format!("stable{i}"), 2);

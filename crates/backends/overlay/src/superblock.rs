@@ -180,20 +180,18 @@ fn core_options(options: &OverlayOptions) -> SuperBlockOptions {
     let layers: Vec<_> = options.lowers.iter().chain(&options.upper).collect();
     let any = |is: fn(&SuperBlockOptions) -> bool| layers.iter().any(|sb| is(sb.options()));
     let name_max = layers.iter().map(|sb| sb.options().name_max).min();
-    SuperBlockOptions {
-        kind: options.kind,
-        name_max: name_max.unwrap_or(255),
-        read_only: options.read_only || options.upper.is_none(),
-        caching: if any(|o| o.caching == Caching::Confirm) {
+    SuperBlockOptions::default()
+        .kind(options.kind)
+        .name_max(name_max.unwrap_or(255))
+        .read_only(options.read_only || options.upper.is_none())
+        .caching(if any(|o| o.caching == Caching::Confirm) {
             Caching::Confirm
         } else {
             Caching::Keep
-        },
-        tries: !any(|o| !o.tries),
-        blocking_io: any(|o| o.blocking_io),
-        acls: any(|o| o.acls),
-        ..SuperBlockOptions::default()
-    }
+        })
+        .tries(!any(|o| !o.tries))
+        .blocking_io(any(|o| o.blocking_io))
+        .acls(any(|o| o.acls))
 }
 
 fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {

@@ -306,10 +306,7 @@ fn attributes_that_others_changed_beneath_a_copied_directory_are_no_change() {
         mkdir(below, dir);
         below.chmod(dir.as_bytes(), 0o755).expect("chmod");
     }
-    let options = || OverlayOptions {
-        records_taken: true,
-        ..s.options()
-    };
+    let options = || s.options().records_taken(true);
     let tree = OverlayFs::new(options()).expect("an overlay");
     let (vfs, task) = task_in(&tree);
     for dir in ["/both", "/theirs", "/ours"] {

@@ -110,10 +110,7 @@ fn rename_flags_and_path_limit_hold() {
         task.mknod(b"/w", openpath_abi::mode::S_IFCHR, 0),
         Err(Errno::EPERM)
     );
-    let options = OverlayOptions {
-        redirects: false,
-        ..stack().options()
-    };
+    let options = stack().options().redirects(false);
     let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
     assert_eq!(task.rename(b"/a", b"/c"), Err(Errno::EXDEV));
     mkdir(&task, "/d");

@@ -24,10 +24,7 @@ fn stack() -> Stack {
 
 /// The overlay of `stack`, in which devices 0:0 are files.
 fn mount(s: &Stack) -> (Vfs, Task) {
-    let options = OverlayOptions {
-        null_devices: true,
-        ..s.options()
-    };
+    let options = s.options().null_devices(true);
     common::task_in(&OverlayFs::new(options).expect("an overlay"))
 }
 

@@ -122,11 +122,9 @@ fn fill(path: &Path) -> std::io::Result<()> {
 
 /// The directory, with so many places in the kernel's ring.
 fn tree(dir: &Path, kernel_ring: u32) -> Result<Vfs, Error> {
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        kernel_ring,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default()
+        .policy(Policy::Exclusive)
+        .kernel_ring(kernel_ring);
     let tree = HostFs::open(dir, options).map_err(|e| Error::setup("open the directory", e))?;
     Vfs::builder()
         .build(tree)

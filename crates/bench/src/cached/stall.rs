@@ -75,9 +75,6 @@ pub(super) fn tree(gate: &Gate) -> Arc<SuperBlock> {
         ..Attr::default()
     };
     let root = Inode::new(1, 0, attr, Timespec::default(), Box::new(Dir(gate.clone())));
-    let options = SuperBlockOptions {
-        tries: true,
-        ..SuperBlockOptions::default()
-    };
+    let options = SuperBlockOptions::default().tries(true);
     SuperBlock::new(root, Box::new(Tree), options)
 }

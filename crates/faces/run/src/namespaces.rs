@@ -179,13 +179,11 @@ pub(crate) fn options(mapped: bool) -> openpath_fuse::Options {
         gid: rustix::process::getegid().as_raw(),
         groups: groups(),
     };
-    openpath_fuse::Options {
-        allow_other: true,
-        only_user: mapped.then(only),
+    openpath_fuse::Options::default()
+        .allow_other(true)
+        .only_user(mapped.then(only))
         // A user namespace takes the meaning from what others own all the same.
-        trusted: true,
-        ..openpath_fuse::Options::default()
-    }
+        .trusted(true)
 }
 
 /// The further groups of this process.

@@ -133,21 +133,18 @@ impl View {
                 return Err(Refusal::new(text));
             }
         };
-        let overlay = OverlayFs::new(OverlayOptions {
-            lowers: vec![Arc::clone(&lower)],
-            null_devices: true,
-            records_taken: held.is_some(),
-            upper: Some(upper),
-            copying: how.telling.clone(),
-            clock: Arc::clone(&clock),
-            ..OverlayOptions::default()
-        });
+        let overlay = OverlayFs::new(
+            OverlayOptions::default()
+                .lowers(vec![Arc::clone(&lower)])
+                .null_devices(true)
+                .records_taken(held.is_some())
+                .upper(Some(upper))
+                .copying(how.telling.clone())
+                .clock(Arc::clone(&clock)),
+        );
         let overlay = overlay.map_err(failed)?;
         let vfs = Vfs::builder().limits(limits()).clock(Box::new(clock));
-        let vfs = vfs.root_tenant(TenantLimits {
-            locks_max: LOCKS,
-            ..TenantLimits::default()
-        });
+        let vfs = vfs.root_tenant(TenantLimits::default().locks_max(LOCKS));
         let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
         let mut view = View {
             task: vfs.task(Cred::root()).map_err(failed)?,
@@ -387,23 +384,18 @@ impl How {
         read_only: bool,
         held: Option<Arc<EnforcedFlags>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
-        let options = HostOptions {
-            policy: Policy::Notify,
-            ownership: Ownership::PassThrough,
-            crossing: self.crossing,
-            handles_max: HANDLES,
-            watches_max: WATCHES,
-            held,
-            read_only,
-            interrupted: self.interruption(),
-            ..HostOptions::default()
-        };
+        let options = HostOptions::default()
+            .policy(Policy::Notify)
+            .ownership(Ownership::PassThrough)
+            .crossing(self.crossing)
+            .handles_max(HANDLES)
+            .watches_max(WATCHES)
+            .held(held)
+            .read_only(read_only)
+            .interrupted(self.interruption());
         let failed = |why: &dyn std::fmt::Display| Refusal::step(&path.display().to_string(), why);
         let dir = crate::links::open(path).map_err(|why| failed(&why))?;
-        let options = HostOptions {
-            path: Some(path.to_owned()),
-            ..options
-        };
+        let options = options.path(Some(path.to_owned()));
         HostFs::over(dir, options).map_err(|why| failed(&why))
     }
 
@@ -413,12 +405,12 @@ impl How {
         lowers: Vec<Arc<SuperBlock>>,
         upper: Option<Arc<SuperBlock>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
-        let overlay = OverlayFs::new(OverlayOptions {
-            lowers,
-            upper,
-            copying: self.telling.clone(),
-            ..OverlayOptions::default()
-        });
+        let overlay = OverlayFs::new(
+            OverlayOptions::default()
+                .lowers(lowers)
+                .upper(upper)
+                .copying(self.telling.clone()),
+        );
         overlay.map_err(|why| Refusal::step("an overlay cannot be made", why))
     }
 }
@@ -426,20 +418,18 @@ impl How {
 /// The directory of changes, as an upper tree.
 fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    let options = HostOptions {
-        policy: Policy::Exclusive,
+    let options = HostOptions::default()
+        .policy(Policy::Exclusive)
         // Who is not root can give files to nobody, and notes whose they are.
-        ownership: if uid.is_root() {
+        .ownership(if uid.is_root() {
             Ownership::PassThrough
         } else {
             Ownership::Xattr {
                 uid: uid.as_raw(),
                 gid: gid.as_raw(),
             }
-        },
-        handles_max: HANDLES,
-        ..HostOptions::default()
-    };
+        })
+        .handles_max(HANDLES);
     for name in ["upper", "work"] {
         dir.subdir(name).map_err(|why| dir.failed(why))?;
     }
@@ -449,24 +439,22 @@ fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
 
 /// An empty tree in memory, in which everything counts against its size but so many inodes.
 fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
-    MemFs::new(MemOptions {
-        mode: 0o755,
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-        size: size.unwrap_or_else(half_of_memory),
-        inodes: 0,
-        charging: Charging::Memory { spare_inodes },
-        ..MemOptions::default()
-    })
+    MemFs::new(
+        MemOptions::default()
+            .mode(0o755)
+            .uid(rustix::process::getuid().as_raw())
+            .gid(rustix::process::getgid().as_raw())
+            .size(size.unwrap_or_else(half_of_memory))
+            .inodes(0)
+            .charging(Charging::Memory { spare_inodes }),
+    )
 }
 
 /// What the server keeps for the command at most, besides the changes.
 fn limits() -> Limits {
-    Limits {
-        dentries_max: NAMES,
-        negatives_max: ABSENT_NAMES,
-        ..Limits::default()
-    }
+    Limits::default()
+        .dentries_max(NAMES)
+        .negatives_max(ABSENT_NAMES)
 }
 
 /// Half of the machine's memory in whole pages, in bytes: the most that a tree in memory holds

@@ -79,6 +79,7 @@ struct State {
 
 /// The figures of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct PoolStats {
     /// Threads.
     pub threads: usize,

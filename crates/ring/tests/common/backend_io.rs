@@ -214,10 +214,7 @@ impl World {
         file.set_flags(openpath_vfs::flag::OPEN_HOOK | openpath_vfs::flag::WRITE_HOOK);
         let ops = Box::new(Root(file));
         let root = Inode::new(1, 0, attr(mode::S_IFDIR | 0o755), Timespec::default(), ops);
-        let options = SuperBlockOptions {
-            blocking_io: true,
-            ..SuperBlockOptions::default()
-        };
+        let options = SuperBlockOptions::default().blocking_io(true);
         let tree = SuperBlock::new(root, Box::new(Tree), options);
         let vfs = Vfs::builder()
             .clock(Box::new(Fine))

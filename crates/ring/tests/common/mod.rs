@@ -136,10 +136,7 @@ fn root() -> (Arc<SuperBlock>, Scratch) {
     let place = std::env::temp_dir().join(name);
     let _left_over = std::fs::remove_dir_all(&place);
     std::fs::create_dir_all(&place).expect("a directory to play in");
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default().policy(Policy::Exclusive);
     let tree = HostFs::open(&place, options).expect("a tree");
     (tree, Scratch(Some(place)))
 }
@@ -160,10 +157,7 @@ impl World {
     }
 
     pub(crate) fn with(options: PoolOptions, blocking_io: bool) -> Self {
-        let limits = Limits {
-            pins_max: 1 << 18,
-            ..Limits::default()
-        };
+        let limits = Limits::default().pins_max(1 << 18);
         let (root, scratch) = root();
         let vfs = Vfs::builder().limits(limits).build(root).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
@@ -180,10 +174,7 @@ impl World {
             .expect("a FIFO");
         let gate = Arc::new(Gate::default());
         let dir = inode(1, mode::S_IFDIR | 0o755, Box::new(Slow(Arc::clone(&gate))));
-        let options_of_tree = SuperBlockOptions {
-            blocking_io,
-            ..SuperBlockOptions::default()
-        };
+        let options_of_tree = SuperBlockOptions::default().blocking_io(blocking_io);
         let slow = SuperBlock::new(dir, Box::new(Tree), options_of_tree);
         task.mount(slow, b"/slow", MountFlags::default())
             .expect("a mount");

@@ -164,6 +164,7 @@ impl Certificate {
 }
 
 /// What a search without a hit has proved.
+#[derive(Clone, Copy, Debug)]
 pub enum Miss {
     /// There was no such entry, at one moment since the search began.
     Proved,

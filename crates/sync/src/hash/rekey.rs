@@ -9,9 +9,9 @@
 //! # Guarantees
 //! G1. Each call moves at most [`STEP`] buckets.
 
+use super::key::HashKey;
 use super::shape::Shape;
 use super::{CROWDED, Census, Chain, Table};
-use crate::HashKey;
 use crate::primitive::no_fault_injection;
 
 /// Buckets moved at a time.

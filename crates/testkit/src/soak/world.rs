@@ -127,20 +127,14 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, over_host: bool) -> Result<Self, Errno> {
-        let limits = Limits {
-            dentries_max: 4096,
-            ..Limits::default()
-        };
+        let limits = Limits::default().dentries_max(4096);
         let scratch = over_host
             .then(|| Scratch::new("soak"))
             .transpose()
             .map_err(|_| Errno::EIO)?;
         let root = match &scratch {
             Some(scratch) => {
-                let options = HostOptions {
-                    policy: Policy::Exclusive,
-                    ..HostOptions::default()
-                };
+                let options = HostOptions::default().policy(Policy::Exclusive);
                 HostFs::open(scratch.path(), options)?
             }
             None => MemFs::new(MemOptions::default()),

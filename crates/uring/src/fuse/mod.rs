@@ -21,9 +21,11 @@
 #[expect(unsafe_code, reason = "entries of the kernel's ring point to memory")]
 mod sys;
 
+use crate::errno::errno;
 use openpath_abi::Errno;
 use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor};
 use std::collections::VecDeque;
+use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
@@ -46,13 +48,13 @@ const RETRY_PAUSE: Duration = Duration::from_millis(1);
 /// Those of opening `/dev/fuse`. `EINVAL`: `device` is not the descriptor of a mount.
 pub fn clone_device(device: impl AsFd) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let clone = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(super::errno)?;
-    let stat = fstat(&clone).map_err(super::errno)?;
+    let clone = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(errno)?;
+    let stat = fstat(&clone).map_err(errno)?;
     // R3
     if (major(stat.st_rdev), minor(stat.st_rdev)) != DEVICE {
         return Err(Errno::ENODEV);
     }
-    sys::attach_clone(&clone, device.as_fd()).map_err(super::errno)?;
+    sys::attach_clone(&clone, device.as_fd()).map_err(errno)?;
     Ok(clone)
 }
 
@@ -90,6 +92,15 @@ pub struct FuseRing<D> {
     refused: Option<Errno>,
 }
 
+impl<D> fmt::Debug for FuseRing<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FuseRing")
+            .field("live", &self.live)
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<D: AsFd> FuseRing<D> {
     /// A ring of the calling thread, with an entry for each of `queues`. An entry has `room` bytes,
     /// of which the kernel leaves the first `slack` alone.
@@ -98,7 +109,7 @@ impl<D: AsFd> FuseRing<D> {
     /// `ENODEV`: the device is not `/dev/fuse`. `ENOSYS`, `EPERM`, `EINVAL`: the kernel has no
     /// rings, refuses them, or is too old. `EMFILE`, `ENOMEM`.
     pub fn new(device: D, queues: Vec<u16>, room: usize, slack: usize) -> Result<Self, Errno> {
-        let stat = fstat(&device).map_err(super::errno)?;
+        let stat = fstat(&device).map_err(errno)?;
         let is_char = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
         // R3
         if !is_char || (major(stat.st_rdev), minor(stat.st_rdev)) != DEVICE {

@@ -43,6 +43,7 @@ impl Lane {
 
 /// How far the fast lanes came.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Fast {
     /// The lane that answers.
     pub lane: Lane,

@@ -15,6 +15,7 @@ use openpath_abi::Errno;
 
 /// The kind of an operation on data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum IoKind {
     /// A read.
     Read,

@@ -13,6 +13,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 /// The result of a lookup in a backend.
+#[derive(Debug)]
 pub enum Found {
     /// This inode.
     Inode(Arc<Inode>),
@@ -54,6 +55,7 @@ pub struct NewInode<'a> {
 }
 
 /// A rename as a backend carries it out. All checks are done; both directories are locked.
+#[derive(Debug)]
 pub struct Rename<'a> {
     /// Directory of the source.
     pub old_dir: &'a Inode,

@@ -8,6 +8,7 @@ use openpath_abi::Errno;
 
 /// A place of a walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Place {
     /// Its path from the task's root. If the root does not lead there, the path begins at the top
     /// of the tree of mounts that it is in.
@@ -22,6 +23,7 @@ pub struct Place {
 
 /// A permission that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Permission {
     /// What for: 4 read, 2 write, 1 execute or search.
     pub asked: u32,

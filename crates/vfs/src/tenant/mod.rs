@@ -39,6 +39,7 @@ const LOCKS: usize = 2;
 
 /// What the tasks of one tenant may use together. The default is no bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TenantLimits {
     /// Cached names that exist.
     pub positive_max: u32,
@@ -54,6 +55,14 @@ pub struct TenantLimits {
 
 impl Default for TenantLimits {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TenantLimits {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             positive_max: u32::MAX,
             negative_max: u32::MAX,
@@ -61,6 +70,16 @@ impl Default for TenantLimits {
             inodes_max: u64::MAX,
             locks_max: u64::MAX,
         }
+    }
+}
+
+crate::setters! {
+    const TenantLimits {
+        positive_max: u32,
+        negative_max: u32,
+        bytes_max: u64,
+        inodes_max: u64,
+        locks_max: u64,
     }
 }
 

@@ -328,10 +328,7 @@ fn nothing_changes_through_a_read_only_mount_or_tree() {
     task.bind(b"/d", b"/ro").expect("bind");
     let flags = MountFlags::default() | MountFlags::READ_ONLY | MountFlags::NO_EXEC;
     task.remount_bind(b"/ro", flags).expect("remount");
-    let tree = MemFs::new(MemOptions {
-        mode: 0o755,
-        ..MemOptions::default()
-    });
+    let tree = MemFs::new(MemOptions::default().mode(0o755));
     task.mount(tree, b"/rosb", MountFlags::default())
         .expect("mount");
     fill("/rosb");

@@ -269,12 +269,10 @@ pub(crate) fn scene(caching: Caching, tries: bool) -> Scene {
 pub(crate) fn tree(caching: Caching, tries: bool) -> (Arc<World>, Arc<SuperBlock>) {
     let world = Arc::new(World::default());
     let root = world.inode(mode::S_IFDIR | 0o755);
-    let options = SuperBlockOptions {
-        kind: "foreign",
-        caching,
-        tries,
-        ..SuperBlockOptions::default()
-    };
+    let options = SuperBlockOptions::default()
+        .kind("foreign")
+        .caching(caching)
+        .tries(tries);
     let tree = SuperBlock::new(root, Box::new(Tree), options);
     (world, tree)
 }

@@ -345,10 +345,7 @@ fn a_temporary_file_can_be_linked_once() {
 
 #[test]
 fn protected_hardlinks_allows_owners_and_safe_files() {
-    let sysctl = Sysctl {
-        protected_hardlinks: true,
-        ..Sysctl::default()
-    };
+    let sysctl = Sysctl::default().protected_hardlinks(true);
     let vfs = Vfs::builder().sysctl(sysctl).build(tree()).expect("a Vfs");
     let t = root(&vfs);
     t.umask(0);
@@ -634,10 +631,7 @@ fn the_last_close_collects_an_unlinked_file_but_not_a_root() {
 
 #[test]
 fn space_of_removed_files_is_reclaimed_on_demand() {
-    let options = openpath_mem::MemOptions {
-        inodes: 8,
-        ..openpath_mem::MemOptions::default()
-    };
+    let options = openpath_mem::MemOptions::default().inodes(8);
     let vfs = Vfs::builder()
         .build(openpath_mem::MemFs::new(options))
         .expect("a Vfs");

@@ -18,10 +18,7 @@ fn tree() -> (Vfs, Task) {
 fn tree_without_complete_directories() -> (Vfs, Task) {
     let mut tuning = Tuning::default();
     tuning.complete_directories = false;
-    let root = MemFs::new(MemOptions {
-        mode: 0o755,
-        ..MemOptions::default()
-    });
+    let root = MemFs::new(MemOptions::default().mode(0o755));
     filled(Vfs::builder().tuning(tuning).build(root).expect("a world"))
 }
 

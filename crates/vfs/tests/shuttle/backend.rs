@@ -215,14 +215,12 @@ pub(crate) fn build(sb: Arc<SuperBlock>) -> Vfs {
 
 /// Like [`build`], with the profile of another kernel.
 pub(crate) fn like(sb: Arc<SuperBlock>, profile: Profile) -> Vfs {
-    let limits = Limits {
-        dentries_max: 256,
-        mounts_max: 64,
-        pins_max: 64 * 16,
-        path_cache_entries: 64,
-        nr_open: 4096,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .dentries_max(256)
+        .mounts_max(64)
+        .pins_max(64 * 16)
+        .path_cache_entries(64)
+        .nr_open(4096);
     let vfs = Vfs::builder().secret([1, 2]).clock(Box::new(FixedClock));
     vfs.profile(profile)
         .limits(limits)

@@ -17,11 +17,9 @@ fn of(vfs: &Vfs, tenant: &Arc<Tenant>) -> Task {
 }
 
 fn limits(positive_max: u32, negative_max: u32) -> TenantLimits {
-    TenantLimits {
-        positive_max,
-        negative_max,
-        ..TenantLimits::default()
-    }
+    TenantLimits::default()
+        .positive_max(positive_max)
+        .negative_max(negative_max)
 }
 
 /// Looks up absent names below `dir`.
@@ -265,11 +263,9 @@ fn a_flood_leaves_another_tenant_alone() {
 
 /// An instance with bounds of its own.
 fn bounded(dentries_max: u32, negatives_max: u32) -> Vfs {
-    let limits = Limits {
-        dentries_max,
-        negatives_max,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .dentries_max(dentries_max)
+        .negatives_max(negatives_max);
     let vfs = Vfs::builder().limits(limits).tuning(negatives());
     vfs.build(MemFs::new(MemOptions::default())).expect("a Vfs")
 }

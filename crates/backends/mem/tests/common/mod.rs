@@ -23,10 +23,7 @@ pub(crate) fn fs() -> Fs {
 
 pub(crate) fn with(options: MemOptions) -> Fs {
     Fs {
-        sb: MemFs::new(MemOptions {
-            now: Some(at(1)),
-            ..options
-        }),
+        sb: MemFs::new(options.now(Some(at(1)))),
     }
 }
 

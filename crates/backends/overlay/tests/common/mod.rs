@@ -50,11 +50,9 @@ impl Stack {
     }
 
     pub(crate) fn options(&self) -> OverlayOptions {
-        OverlayOptions {
-            lowers: self.lowers.clone(),
-            upper: Some(Arc::clone(&self.upper)),
-            ..OverlayOptions::default()
-        }
+        OverlayOptions::default()
+            .lowers(self.lowers.clone())
+            .upper(Some(Arc::clone(&self.upper)))
     }
 
     /// A new overlay of them.

@@ -30,11 +30,7 @@ impl Numbers {
 }
 
 fn dispatcher(opens: Opens) -> (Dispatcher, Worker) {
-    let tree = MemFs::new(MemOptions {
-        size: 1 << 22,
-        inodes: 1 << 10,
-        ..MemOptions::default()
-    });
+    let tree = MemFs::new(MemOptions::default().size(1 << 22).inodes(1 << 10));
     let vfs = Vfs::builder().build(tree).expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
     let options = Options {

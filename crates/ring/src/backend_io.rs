@@ -41,8 +41,8 @@ pub(crate) fn take_buffers(op: &mut Op) -> Option<(IoRequest, i64)> {
 }
 
 /// Gives an operation its buffers back.
-pub(crate) fn restore_buffers(op: &mut Op, cargo: IoRequest) {
-    match (op, cargo) {
+pub(crate) fn restore_buffers(op: &mut Op, request: IoRequest) {
+    match (op, request) {
         (Op::Read(_, place, _), IoRequest::Read(buf)) => *place = buf,
         (Op::Write(_, place, _), IoRequest::Write(data)) => *place = data,
         _ => {}
@@ -56,11 +56,11 @@ pub(crate) fn complete(
     file: &OpenFile,
     moved: Result<usize, Errno>,
 ) -> Outcome {
-    let Some((mut cargo, offset)) = take_buffers(&mut op) else {
+    let Some((mut request, offset)) = take_buffers(&mut op) else {
         return Err(Failed::from(Errno::EIO));
     };
-    let moved = task.carried(file, &mut cargo, offset, moved);
-    match cargo {
+    let moved = task.finish_io(file, &mut request, offset, moved);
+    match request {
         IoRequest::Read(buf) => perform::read_into_one(buf, moved),
         IoRequest::Write(data) => perform::written(data.len(), moved),
         IoRequest::Sync(_) => Ok(moved.map(|_| Done::default())?),

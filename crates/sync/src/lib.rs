@@ -70,8 +70,8 @@ pub use biased::{Biased, BiasedGuard};
 pub use bounded_counter::BoundedCounter;
 pub use clock::coarse_wall_clock;
 pub use hash::{
-    CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, HashKey, Locked, Miss, Probe, Relief, Table,
-    View,
+    CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, ChainRelief, HashKey, Locked, Miss, Probe,
+    Table, View,
 };
 pub use heap::trim_heap;
 pub use keyring::join_new_session_keyring;
@@ -94,7 +94,7 @@ pub use store::{
     FileHead, FileItem, FileRef, FileSlots, FrozenMounts, Item, LastRef, NoFile, Opens,
     PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store,
 };
-pub use wait::{Ended, WaitQueue, Waiter, Wake};
+pub use wait::{WaitError, WaitQueue, Waiter, Wake};
 pub use word::{Word, Word32};
 pub use zero_valid::ZeroValid;
 

@@ -64,13 +64,13 @@ impl<T: AsFd + Send + 'static> OperationFile for T {}
 ///     return Ok(()); // This kernel has none, or gives none.
 /// };
 /// let (done, result) = mpsc::channel();
-/// let carrier = ring.carrier(file).expect("a place");
-/// carrier.begin(IoRequest::Read(vec![0; 4]), 0, Box::new(move |cargo, moved| {
-///     let _heard = done.send((cargo, moved));
+/// let operation = ring.reserve(file).expect("a place");
+/// operation.begin(IoRequest::Read(vec![0; 4]), 0, Box::new(move |request, moved| {
+///     let _heard = done.send((request, moved));
 /// }));
-/// let (cargo, moved) = result.recv().expect("it comes back");
+/// let (request, moved) = result.recv().expect("it comes back");
 /// assert_eq!(moved, Ok(4));
-/// assert!(matches!(cargo, IoRequest::Read(buf) if buf == b"\x7fELF"));
+/// assert!(matches!(request, IoRequest::Read(buf) if buf == b"\x7fELF"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct KernelRing {
@@ -118,7 +118,7 @@ impl KernelRing {
 
     /// A permit for one operation on `file`; `None` if all are in use.
     #[must_use]
-    pub fn carrier(&self, file: impl OperationFile) -> Option<Box<dyn AsyncIo>> {
+    pub fn reserve(&self, file: impl OperationFile) -> Option<Box<dyn AsyncIo>> {
         self.shared.acquire().then(|| {
             let permit = Permit(Arc::clone(&self.shared));
             Box::new(Reservation { permit, file }) as Box<dyn AsyncIo>
@@ -155,11 +155,11 @@ struct Reservation<F> {
 }
 
 impl<F: OperationFile> AsyncIo for Reservation<F> {
-    fn begin(self: Box<Self>, cargo: IoRequest, offset: u64, then: IoCompletion) {
+    fn begin(self: Box<Self>, request: IoRequest, offset: u64, then: IoCompletion) {
         let Self { permit, file } = *self;
         let shared = Arc::clone(&permit.0);
         shared.post(Operation {
-            cargo,
+            request,
             offset,
             file: Box::new(file),
             then,

@@ -61,7 +61,7 @@ impl Drop for Permit {
 
 /// One operation.
 pub(crate) struct Operation {
-    pub(crate) cargo: IoRequest,
+    pub(crate) request: IoRequest,
     pub(crate) offset: u64,
     pub(crate) file: Box<dyn AsFd + Send>,
     pub(crate) then: IoCompletion,

@@ -27,7 +27,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(1);
 /// Calls back with the result, then returns the permit.
 fn finish(operation: Operation, moved: Result<usize, Errno>) {
     let Operation {
-        cargo,
+        request,
         file,
         then,
         permit,
@@ -35,7 +35,7 @@ fn finish(operation: Operation, moved: Result<usize, Errno>) {
     } = operation;
     drop(file);
     // A panic of the callback concerns only its operation.
-    let _panicked = catch_unwind(AssertUnwindSafe(|| then(cargo, moved)));
+    let _panicked = catch_unwind(AssertUnwindSafe(|| then(request, moved)));
     drop(permit);
 }
 
@@ -123,7 +123,7 @@ mod tests {
             assert!(shared.acquire());
             let say = say.clone();
             Operation {
-                cargo: IoRequest::Read(vec![0; 4]),
+                request: IoRequest::Read(vec![0; 4]),
                 offset: 0,
                 file: Box::new(File::open("/proc/self/exe").expect("a file")),
                 then: Box::new(move |_, moved| {

@@ -10,7 +10,7 @@ use crate::instance::Vfs;
 use crate::io::PreparedIo;
 use crate::lease::LeaseBreaks;
 use crate::object::Dentry;
-use crate::ops::{Beneath, Running};
+use crate::ops::{Beneath, RunningProgram};
 use crate::path::VfsPath;
 use crate::shrinker::Shrinker;
 use crate::superblock::SuperBlock;
@@ -34,7 +34,7 @@ opaque! {
     LastFile = "LastFile",
     LeaseBreaks = "LeaseBreaks",
     PreparedIo = "PreparedIo",
-    Running = "Running",
+    RunningProgram = "RunningProgram",
     Shrinker = "Shrinker",
     Task = "Task",
     Vfs = "Vfs",
@@ -66,6 +66,6 @@ impl fmt::Debug for SuperBlock {
 
 impl fmt::Debug for VfsPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("VfsPath").field(&self.spot()).finish()
+        f.debug_tuple("VfsPath").field(&self.path_ids()).finish()
     }
 }

@@ -5,8 +5,8 @@
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, OFlags, StatFs, Timespec};
 use openpath_vfs::{
-    Attr, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Task, Vfs, flag,
+    Attr, Cred, FileOps, Inode, InodeOps, LookupResult, SetAttr, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Vfs, WaitMode, flag,
 };
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -67,7 +67,7 @@ impl InodeOps for File {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn open(&self, _: &Inode, _: OFlags, _: Patience) -> Result<Option<Box<dyn FileOps>>, Errno> {
+    fn open(&self, _: &Inode, _: OFlags, _: WaitMode) -> Result<Option<Box<dyn FileOps>>, Errno> {
         self.0.note("open");
         if self.0.refuses.load(Ordering::Relaxed) {
             return Err(Errno::EMEDIUMTYPE);
@@ -86,11 +86,11 @@ impl InodeOps for Dir {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn lookup(&self, _: &Inode, name: &[u8], _: Patience) -> Result<Found, Errno> {
+    fn lookup(&self, _: &Inode, name: &[u8], _: WaitMode) -> Result<LookupResult, Errno> {
         Ok(if name == b"f" {
-            Found::Inode(Arc::clone(&self.0))
+            LookupResult::Inode(Arc::clone(&self.0))
         } else {
-            Found::Absent
+            LookupResult::Absent
         })
     }
 }

@@ -71,9 +71,9 @@
 
 mod acl;
 mod adopt;
-mod attr;
 #[cfg(feature = "io-uring")]
-mod carrier;
+mod async_io;
+mod attr;
 mod create;
 mod data;
 mod enforced;

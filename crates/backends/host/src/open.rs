@@ -12,7 +12,7 @@ use crate::node::Node;
 use crate::pool::HandleKind;
 use openpath_abi::fcntl::{O_ACCMODE, O_RDONLY};
 use openpath_abi::{Errno, OFlags, mode};
-use openpath_vfs::{FileOps, Inode, Patience};
+use openpath_vfs::{FileOps, Inode, WaitMode};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Node {
         self: &Arc<Self>,
         inode: &Inode,
         flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         if !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR) {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Node {
             O_RDONLY => HandleKind::Read,
             _ => HandleKind::Write,
         };
-        self.handle(kind, patience)?;
+        self.handle(kind, wait_mode)?;
         if kind == HandleKind::Read && self.tree.keeps_handles() {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ mod common;
 use common::{POLICIES, Scratch, policy, read, world, write};
 use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_abi::{Errno, mode, rename};
-use openpath_host::{HostOptions, Policy};
+use openpath_host::Policy;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 #[test]

@@ -7,7 +7,7 @@ use common::{Scratch, policy, read, world, write};
 use openpath_abi::fcntl::{O_DIRECTORY, O_NONBLOCK, O_RDONLY, O_WRONLY};
 use openpath_abi::lock::{F_RDLCK, F_SETLEASE, LOCK_EX, LOCK_NB};
 use openpath_abi::{Errno, OpenHow, resolve};
-use openpath_host::{Crossing, HostFs, HostOptions, Ownership, Policy};
+use openpath_host::{Crossing, HostFs, Ownership, Policy};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 

@@ -393,7 +393,7 @@ fn subscriber_is_told_of_changes_by_others() {
     s.put("f", "1");
     let (tree, _vfs, task) = with_tree(&s, policy(Policy::Notify));
     let ear = Arc::new(Ear::default());
-    tree.tell(&(Arc::clone(&ear) as Arc<dyn InvalidationListener>));
+    tree.add_listener(&(Arc::clone(&ear) as Arc<dyn InvalidationListener>));
     assert_eq!(read(&task, "/f"), Ok("1".to_owned()));
     // A change here may be reported, if its event is processed before the call ends, or may not.
     write(&task, "/f", "12").expect("write");

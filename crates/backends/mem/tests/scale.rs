@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use openpath_abi::mode;
 use openpath_mem::MemOptions;
-use openpath_vfs::Listed;
+use openpath_vfs::ListedEntry;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn million_entries_are_listed_and_removed() {
     let (mut count, mut from) = (0, 0);
     loop {
         let (mut batch, start) = (0, from);
-        let mut emit = |e: Listed<'_>| {
+        let mut emit = |e: ListedEntry<'_>| {
             batch += 1;
             from = e.next;
             batch < 1000
@@ -101,7 +101,7 @@ fn threads_make_remove_and_list() {
             let mut from = 0;
             loop {
                 let (mut batch, start) = (0, from);
-                let mut emit = |e: Listed<'_>| {
+                let mut emit = |e: ListedEntry<'_>| {
                     assert!(seen.insert(e.name.to_vec()), "listed twice");
                     (from, batch) = (e.next, batch + 1);
                     batch < 64

@@ -10,7 +10,9 @@
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::RwLockWriteGuard;
 use openpath_vfs::lock_order::Stacked;
-use openpath_vfs::{Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
+use openpath_vfs::{
+    Inode, InodeOps, ListedEntry, LookupResult, NewInode, Rename, SetAttr, WaitMode,
+};
 use std::sync::Arc;
 
 /// A layer inode, locked alone.
@@ -23,25 +25,25 @@ pub(crate) type Locked<'a> = RwLockWriteGuard<'a, (), Stacked>;
 pub(crate) fn lookup(
     dir: &Inode,
     name: &[u8],
-    patience: Patience,
+    wait_mode: WaitMode,
 ) -> Result<Option<Arc<Inode>>, Errno> {
-    let _held = match patience {
-        Patience::Wait => dir.hold_names_beneath(),
-        Patience::Cached => dir.try_hold_names_beneath().ok_or(Errno::EAGAIN)?,
+    let _held = match wait_mode {
+        WaitMode::Wait => dir.hold_names_beneath(),
+        WaitMode::Cached => dir.try_hold_names_beneath().ok_or(Errno::EAGAIN)?,
     };
-    lookup_locked(dir, name, patience)
+    lookup_locked(dir, name, wait_mode)
 }
 
 /// As [`lookup`], with the directory's names locked.
 pub(crate) fn lookup_locked(
     dir: &Inode,
     name: &[u8],
-    patience: Patience,
+    wait_mode: WaitMode,
 ) -> Result<Option<Arc<Inode>>, Errno> {
-    match dir.ops().lookup(dir, name, patience)? {
-        Found::Inode(inode) => Ok(Some(inode)),
-        Found::Absent => Ok(None),
-        Found::WouldBlock => Err(Errno::EAGAIN),
+    match dir.ops().lookup(dir, name, wait_mode)? {
+        LookupResult::Inode(inode) => Ok(Some(inode)),
+        LookupResult::Absent => Ok(None),
+        LookupResult::WouldBlock => Err(Errno::EAGAIN),
     }
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn lookup_locked(
 pub(crate) fn list_dir(
     dir: &Inode,
     from: i64,
-    each: &mut dyn FnMut(Listed<'_>) -> Result<bool, Errno>,
+    each: &mut dyn FnMut(ListedEntry<'_>) -> Result<bool, Errno>,
 ) -> Result<(), Errno> {
     let _held = dir.hold_names_beneath();
     let mut met = Ok(());

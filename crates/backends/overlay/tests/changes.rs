@@ -6,7 +6,7 @@ mod common;
 use common::{Stack, mkdir, put, task_in};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{AtFlags, Errno, TimeSet, XattrFlags, mode};
-use openpath_overlay::{ChangeKind, OverlayFs, OverlayOptions};
+use openpath_overlay::{ChangeKind, OverlayFs};
 use openpath_vfs::SuperBlock;
 
 fn told(tree: &SuperBlock) -> Vec<(String, ChangeKind)> {

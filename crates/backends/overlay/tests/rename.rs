@@ -7,7 +7,7 @@ use common::{Stack, beneath, get, mkdir, names, put, shown, task_in};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
-use openpath_overlay::{OverlayFs, OverlayOptions};
+use openpath_overlay::OverlayFs;
 
 /// Two directories with files in them, and files beside.
 fn stack() -> Stack {

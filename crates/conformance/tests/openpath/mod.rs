@@ -228,8 +228,8 @@ impl<B: Backend> Host for Openpath<B> {
         if usage.pins != pins {
             left.push(format!("{} pins, {pins} before", usage.pins));
         }
-        if usage.buried != 0 {
-            left.push(format!("{} unlinked entries in use", usage.buried));
+        if usage.pending_free != 0 {
+            left.push(format!("{} unlinked entries in use", usage.pending_free));
         }
         if left.is_empty() {
             Ok(())

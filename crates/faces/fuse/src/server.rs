@@ -140,7 +140,7 @@ impl Server {
         }
         let (listener, invalidation) = invalidation::start(&self.fs)?;
         for source in &self.sources {
-            source.tell(&listener);
+            source.add_listener(&listener);
         }
         let dispatcher = Dispatcher::new(Arc::clone(&self.fs), &self.options, terms)
             .with_invalidation(listener)

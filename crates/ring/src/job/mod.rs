@@ -27,7 +27,7 @@ impl ProxyTask {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn of(task: &Task) -> Result<Self, Errno> {
-        let task = task.stand_in()?;
+        let task = task.proxy_task()?;
         let interrupter = task.interrupter();
         Ok(Self { task, interrupter })
     }

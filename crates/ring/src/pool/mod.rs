@@ -33,7 +33,7 @@ pub(crate) use timer::TimerId;
 
 use crate::job::{Job, Mailbox};
 use lane::Lanes;
-use openpath_sync::{Ended, Message, Mutex, WaitQueue, Waiter};
+use openpath_sync::{Message, Mutex, WaitError, WaitQueue, Waiter};
 use openpath_vfs::lock_order::PoolQueues;
 use std::fmt;
 use std::sync::Arc;
@@ -264,7 +264,7 @@ impl Drop for Handle {
                     .wait(state, |state| &mut state.thread_ends, &sleeper, Some(until));
             state = match waited {
                 Ok(state) => state,
-                Err((_, Ended::TimedOut | Ended::Interrupted)) => return,
+                Err((_, WaitError::TimedOut | WaitError::Interrupted)) => return,
             };
         }
     }

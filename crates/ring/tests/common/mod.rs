@@ -10,8 +10,8 @@ use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Cqe, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{
-    Attr, Cred, Found, Inode, InodeOps, Limits, MountFlags, Patience, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Task, Usage, Vfs,
+    Attr, Cred, Inode, InodeOps, Limits, LookupResult, MountFlags, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Usage, Vfs, WaitMode,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -83,17 +83,22 @@ impl InodeOps for Slow {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-    fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         match name[0] {
-            b'w' if patience == Patience::Cached => return Ok(Found::WouldBlock),
+            b'w' if wait_mode == WaitMode::Cached => return Ok(LookupResult::WouldBlock),
             b'w' => self.0.pass(),
             b'e' => return Err(Errno::EIO),
-            b'a' => return Ok(Found::Absent),
+            b'a' => return Ok(LookupResult::Absent),
             b'p' => panic!("a backend that breaks"),
             _ => {}
         }
         let ino = name.iter().fold(7, |sum, b| sum * 31 + u64::from(*b));
-        Ok(Found::Inode(inode(
+        Ok(LookupResult::Inode(inode(
             ino,
             mode::S_IFREG | 0o644,
             Box::new(Plain),

@@ -49,7 +49,7 @@ mod shape;
 
 pub use key::HashKey;
 pub use locked::Locked;
-pub use rekey::Relief;
+pub use rekey::ChainRelief;
 pub use shape::View;
 
 use crate::cache_padded::CachePadded;

@@ -19,7 +19,8 @@ use openpath_abi::{Errno, Timespec, fcntl as f};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::Word;
 use openpath_vfs::{
-    Clock, Cred, Limits, MountFlags, Namespace, Running, SuperBlock, Sysctl, Task, Tuning, Vfs,
+    Clock, Cred, Limits, MountFlags, Namespace, RunningProgram, SuperBlock, Sysctl, Task, Tuning,
+    Vfs,
 };
 
 use crate::host::{HostWorld, SLOTS, groups};
@@ -222,7 +223,7 @@ pub struct Ours<'t> {
     stamps: Stamps,
     ids: Ids,
     names: Names,
-    running: Vec<Running>,
+    running: Vec<RunningProgram>,
 }
 
 impl<'t> Ours<'t> {

@@ -60,7 +60,7 @@ pub fn clone_device(device: impl AsFd) -> Result<OwnedFd, Errno> {
 
 /// What [`FuseRing::wait`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Came {
+pub enum RingEvent {
     /// A request, in the entry with this number.
     Request(usize),
     /// No entry will get a request any more.
@@ -147,14 +147,14 @@ impl<D: AsFd> FuseRing<D> {
     /// # Errors
     /// The error of the submission; or, once no entry is left, the error with which the kernel
     /// refused one.
-    pub fn wait(&mut self) -> Result<Came, Errno> {
+    pub fn wait(&mut self) -> Result<RingEvent, Errno> {
         loop {
             if let Some(at) = self.ready.pop_front() {
-                return Ok(Came::Request(at));
+                return Ok(RingEvent::Request(at));
             }
             match self.kernel.next() {
                 Some((at, result)) => self.on_completion(at, result),
-                None if self.live == 0 => return self.refused.map_or(Ok(Came::End), Err),
+                None if self.live == 0 => return self.refused.map_or(Ok(RingEvent::End), Err),
                 None => self.enter(true)?,
             }
         }

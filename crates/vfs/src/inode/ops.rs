@@ -14,21 +14,21 @@ use std::sync::Arc;
 
 /// The result of a lookup in a backend.
 #[derive(Debug)]
-pub enum Found {
+pub enum LookupResult {
     /// This inode.
     Inode(Arc<Inode>),
     /// Nothing: the name does not exist.
     Absent,
-    /// It would have to wait; asked with [`Patience::Cached`] only.
+    /// It would have to wait; asked with [`WaitMode::Cached`] only.
     WouldBlock,
 }
 
 /// Whether a backend may wait for an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Patience {
+pub enum WaitMode {
     /// Wait as long as it takes.
     Wait,
-    /// Answer from memory or say [`Found::WouldBlock`].
+    /// Answer from memory or say [`LookupResult::WouldBlock`].
     Cached,
 }
 
@@ -79,7 +79,7 @@ pub struct Rename<'a> {
 
 /// One entry as a backend lists it.
 #[derive(Clone, Copy, Debug)]
-pub struct Listed<'a> {
+pub struct ListedEntry<'a> {
     /// The name.
     pub name: &'a [u8],
     /// Its inode's number.
@@ -135,7 +135,7 @@ pub trait InodeOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// Whatever the backend meets; `ENOTDIR` by default.
-    fn lookup(&self, dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+    fn lookup(&self, dir: &Inode, name: &[u8], wait_mode: WaitMode) -> Result<LookupResult, Errno> {
         Err(Errno::ENOTDIR)
     }
 
@@ -225,7 +225,7 @@ pub trait InodeOps: Send + Sync + 'static {
         &self,
         dir: &Inode,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
@@ -234,7 +234,7 @@ pub trait InodeOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// `EINVAL` by default; `EAGAIN` if it would have to wait and may not.
-    fn readlink(&self, inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
+    fn readlink(&self, inode: &Inode, wait_mode: WaitMode) -> Result<Cow<'_, [u8]>, Errno> {
         Err(Errno::EINVAL)
     }
 
@@ -284,9 +284,9 @@ pub trait InodeOps: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// A carrier for this file, if one can be had without a wait. `None`, the default: a
-    /// thread makes the call and waits.
-    fn carrier(&self, inode: &Inode, way: IoKind) -> Option<Box<dyn AsyncIo>> {
+    /// An asynchronous operation on this file, if one can be had without a wait. `None`, the
+    /// default: a thread makes the call and waits.
+    fn async_io(&self, inode: &Inode, kind: IoKind) -> Option<Box<dyn AsyncIo>> {
         None
     }
 
@@ -305,7 +305,7 @@ pub trait InodeOps: Send + Sync + 'static {
         &self,
         inode: &Inode,
         flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         Ok(None)
     }
@@ -431,7 +431,7 @@ pub trait InodeOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// `EAGAIN` if it would have to wait and may not.
-    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+    fn refresh(&self, inode: &Inode, wait_mode: WaitMode) -> Result<(), Errno> {
         Ok(())
     }
 

@@ -36,7 +36,7 @@ fn an_open_file_stays_the_same_when_its_name_leads_elsewhere() {
     assert_eq!(s.task.fstat(fd).map(|st| st.ino), Ok(f.ino()));
     s.task.close(fd).expect("close");
     s.vfs.collect();
-    assert_eq!(s.vfs.usage().buried, 0);
+    assert_eq!(s.vfs.usage().pending_free, 0);
 }
 
 #[test]

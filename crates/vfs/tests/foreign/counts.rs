@@ -5,8 +5,8 @@
 use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Cred, Fd, Found, Inode, InodeOps, NewInode, Patience, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Task, Vfs,
+    Attr, Cred, Fd, Inode, InodeOps, LookupResult, NewInode, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Vfs, WaitMode,
 };
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
@@ -44,9 +44,11 @@ impl InodeOps for Node {
         self
     }
 
-    fn lookup(&self, _: &Inode, name: &[u8], _: Patience) -> Result<Found, Errno> {
+    fn lookup(&self, _: &Inode, name: &[u8], _: WaitMode) -> Result<LookupResult, Errno> {
         let found = self.file.as_ref().filter(|_| name == b"f");
-        Ok(found.map_or(Found::Absent, |file| Found::Inode(Arc::clone(file))))
+        Ok(found.map_or(LookupResult::Absent, |file| {
+            LookupResult::Inode(Arc::clone(file))
+        }))
     }
 
     fn create(&self, _: &Inode, _: &[u8], _: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {

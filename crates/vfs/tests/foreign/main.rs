@@ -3,11 +3,11 @@
 
 #![forbid(unsafe_code)]
 
-mod above;
 mod backend;
 mod confirm;
 mod counts;
 mod forget;
+mod listeners;
 mod locks;
 mod moved;
 mod passing;

@@ -605,7 +605,7 @@ fn removed_files_leave_nothing_behind() {
     vfs.collect();
     vfs.shrink(u32::MAX);
     let after = vfs.usage();
-    assert_eq!((after.buried, after.pins), (0, before.pins));
+    assert_eq!((after.pending_free, after.pins), (0, before.pins));
     assert_eq!(after.dentries, before.dentries);
 }
 
@@ -622,11 +622,11 @@ fn the_last_close_collects_an_unlinked_file_but_not_a_root() {
     let fd = open(b"/g", O_RDONLY);
     t.unlink(b"/f").expect("unlink");
     t.unlink(b"/g").expect("unlink");
-    assert_eq!(vfs.usage().buried, 2);
+    assert_eq!(vfs.usage().pending_free, 2);
     t.close(open(b"/", O_DIRECTORY)).expect("close");
-    assert_eq!(vfs.usage().buried, 2);
+    assert_eq!(vfs.usage().pending_free, 2);
     t.close(fd).expect("close");
-    assert_eq!(vfs.usage().buried, 0);
+    assert_eq!(vfs.usage().pending_free, 0);
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn settled(vfs: &Vfs, pins: usize) {
         vfs.collect();
     }
     let usage = vfs.usage();
-    assert_eq!((usage.buried, usage.pins), (0, pins));
+    assert_eq!((usage.pending_free, usage.pins), (0, pins));
 }
 
 /// Creates a directory so deep that paths below it use the path cache; returns such paths.

@@ -3,8 +3,8 @@
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, NewInode, Patience, Profile,
-    SuperBlock, SuperBlockOps, SuperBlockOptions, Task, Vfs, flag,
+    Attr, Clock, Cred, FileOps, Inode, InodeOps, Io, Limits, LookupResult, NewInode, Profile,
+    SuperBlock, SuperBlockOps, SuperBlockOptions, Task, Vfs, WaitMode, flag,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,7 +100,7 @@ impl InodeOps for File {
         &self,
         inode: &Inode,
         _flags: OFlags,
-        _patience: Patience,
+        _wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         let mut open_files = self.record.lock();
         open_files.push((0, 0));
@@ -141,9 +141,14 @@ impl InodeOps for Dir {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        _wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         let found = self.files().get(name).cloned();
-        Ok(found.map_or(Found::Absent, Found::Inode))
+        Ok(found.map_or(LookupResult::Absent, LookupResult::Inode))
     }
     fn create(&self, _dir: &Inode, name: &[u8], _new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
         let file = file(name, &self.record);

@@ -45,7 +45,7 @@ fn letter(task: &Task, path: &[u8]) -> Result<u8, Errno> {
 fn at_rest(vfs: &Vfs) {
     assert_eq!(vfs.usage().pins, 3);
     vfs.collect();
-    assert_eq!(vfs.usage().buried, 0);
+    assert_eq!(vfs.usage().pending_free, 0);
 }
 
 /// A walk that misses the old name finds the new one.

@@ -6,7 +6,7 @@ use crate::world::{negatives, root, world_with_negatives};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, Limits, Pressure, Reason, Relief, Task, Tenant, TenantLimits, Vfs};
+use openpath_vfs::{Cred, Limits, Pressure, Reason, Reclaimed, Task, Tenant, TenantLimits, Vfs};
 use std::sync::{Arc, Mutex};
 
 /// A task that works for `tenant`.
@@ -427,5 +427,5 @@ fn memory_pressure_frees_names_and_memory_and_reports_it() {
     let all = [Pressure::Low, Pressure::Medium, Pressure::Critical];
     assert_eq!(*told.lock().expect("levels"), all);
     drop((task, vfs));
-    assert_eq!(shrinker.pressure(Pressure::Critical), Relief::default());
+    assert_eq!(shrinker.pressure(Pressure::Critical), Reclaimed::default());
 }

@@ -109,7 +109,7 @@ fn entries_are_evicted_under_walks_renames_and_unlinks() {
         vfs.collect();
     }
     adds_up(&vfs, roots);
-    assert_eq!((vfs.usage().buried, vfs.usage().pins), (0, pins));
+    assert_eq!((vfs.usage().pending_free, vfs.usage().pins), (0, pins));
     vfs.shrink(u32::MAX);
     adds_up(&vfs, roots);
     assert_eq!(vfs.usage().dentries, roots);

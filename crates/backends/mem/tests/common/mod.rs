@@ -5,7 +5,7 @@
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Attr, Found, Inode, NewInode, Patience, Rename, SetAttr, SuperBlock};
+use openpath_vfs::{Attr, Inode, LookupResult, NewInode, Rename, SetAttr, SuperBlock, WaitMode};
 use std::sync::Arc;
 
 /// A tree with a clock of its own.
@@ -89,12 +89,12 @@ impl Dir for Arc<Inode> {
     fn find(&self, name: &str) -> Option<Arc<Inode>> {
         match self
             .ops()
-            .lookup(self, name.as_bytes(), Patience::Cached)
+            .lookup(self, name.as_bytes(), WaitMode::Cached)
             .expect("lookup")
         {
-            Found::Inode(inode) => Some(inode),
-            Found::Absent => None,
-            Found::WouldBlock => panic!("memory never waits"),
+            LookupResult::Inode(inode) => Some(inode),
+            LookupResult::Absent => None,
+            LookupResult::WouldBlock => panic!("memory never waits"),
         }
     }
     fn make(&self, name: &str, mode: u32, now: i64) -> Result<Arc<Inode>, Errno> {

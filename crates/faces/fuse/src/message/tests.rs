@@ -6,7 +6,7 @@ use crate::dispatch::Dispatcher;
 use crate::fs::FuseFs;
 use crate::options::{Opens, Options};
 use crate::wire::ReplyBuffer;
-use crate::wire::init::Terms;
+use crate::wire::init::Negotiated;
 use crate::wire::numbers::op;
 use crate::worker::Worker;
 use openpath_mem::{MemFs, MemOptions};
@@ -42,7 +42,7 @@ fn dispatcher(opens: Opens) -> (Dispatcher, Worker) {
         ..Options::default()
     };
     let (view, mut workers) = FuseFs::new(&task, &options).expect("a view");
-    let dispatcher = Dispatcher::new(Arc::new(view), &options, Terms::default());
+    let dispatcher = Dispatcher::new(Arc::new(view), &options, Negotiated::default());
     (dispatcher, workers.remove(0))
 }
 

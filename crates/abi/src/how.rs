@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `struct open_how`, the argument of openat2(2).
 
-use crate::{Mode, OFlags, ResolveFlags};
+use crate::fcntl::OFlags;
+use crate::mode::Mode;
+use crate::resolve::ResolveFlags;
 
 /// How to open: flags, mode and resolve bits, all in 64 bits. A caller with numbers from a wire
 /// fills in the fields.

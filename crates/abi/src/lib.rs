@@ -8,6 +8,7 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 pub mod access;
 pub mod caps;

@@ -68,11 +68,9 @@ fn host_tree() -> Result<Vfs, Error> {
 
 /// A directory of the host that only we change, with so many places in the kernel's ring.
 fn host_dir(path: &Path, kernel_ring: u32) -> Result<Arc<SuperBlock>, Error> {
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        kernel_ring,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default()
+        .policy(Policy::Exclusive)
+        .kernel_ring(kernel_ring);
     HostFs::open(path, options).map_err(|e| Error::setup("open the directory", e))
 }
 
@@ -92,10 +90,7 @@ fn make_files(side: &impl Calls) -> Result<(), Error> {
 }
 
 fn build(builder: VfsBuilder, tree: Arc<SuperBlock>) -> Result<Vfs, Error> {
-    let limits = Limits {
-        negatives_max: NEGATIVES,
-        ..Limits::default()
-    };
+    let limits = Limits::default().negatives_max(NEGATIVES);
     ours::build(builder.limits(limits), tree)
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the memory of a cached name: a fresh instance looks up a tree that its back end holds
+//! Measures the memory of a cached name: a fresh instance looks up a tree that its backend holds
 //! already, and the process's resident set grows by the cache.
 
 use std::fs::File;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets up our side: an instance over the memory back end, with the same tree as the host.
+//! Sets up our side: an instance over the memory backend, with the same tree as the host.
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ mod cmd;
 mod console;
 mod copying;
 mod error;
+mod outcome;
 mod scene;
 mod summary;
 mod trace;
@@ -18,6 +19,8 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+
+use outcome::Outcome;
 
 /// Run a command on a copy-on-write view of the file tree, and keep the changes that you want.
 #[derive(Debug, Parser)]
@@ -81,13 +84,6 @@ enum Verb {
     /// Become another command in another user's view.
     #[command(hide = true, name = openpath_run::JOIN)]
     RunJoin(cmd::exec::Args),
-}
-
-/// How a verb ended, unless it failed.
-enum Outcome {
-    Done,
-    Shortfall,
-    Status(ExitCode),
 }
 
 /// The exit statuses, for the help.

@@ -61,10 +61,7 @@ impl Scene {
     /// A message with the number of the line.
     pub(crate) fn build<'l>(lines: impl Iterator<Item = &'l str>) -> Result<Self, String> {
         let named = |errno: Errno| errno.name().to_owned();
-        let root = MemFs::new(MemOptions {
-            mode: 0o755,
-            ..MemOptions::default()
-        });
+        let root = MemFs::new(MemOptions::default().mode(0o755));
         let clock = StoppedClock(SystemClock.now());
         let vfs = Vfs::builder().clock(Box::new(clock));
         let vfs = vfs.build(root).map_err(named)?;
@@ -173,10 +170,7 @@ impl<'l> Line<'l> {
             "block" => node(S_IFBLK, self.device()?)?,
             "mount" => {
                 make_dir(task, path).map_err(named)?;
-                let sb = MemFs::new(MemOptions {
-                    mode: 0o755,
-                    ..MemOptions::default()
-                });
+                let sb = MemFs::new(MemOptions::default().mode(0o755));
                 let plain = MountFlags::default();
                 task.mount(sb, path, plain).map_err(named)?;
                 later.flags.push((path.clone(), self.mount_flags()?));

@@ -3,7 +3,7 @@
 //!
 //! # Rules
 //! R1. An upper tree of an ordinary user keeps owner, mode and type in `user.openpath.attr`, as the
-//!     back end `host` writes it. Marks of the overlay are `user.overlay.*`, and such an attribute
+//!     backend `host` writes it. Marks of the overlay are `user.overlay.*`, and such an attribute
 //!     of a guest is kept as `user.overlay.overlay.*`.
 //! R2. There, a character device 0:0 is a whiteout. One with the sticky bit is a device of the
 //!     view, which does not have that bit.
@@ -17,7 +17,7 @@ use openpath_abi::mode;
 use rustix::io::Result;
 use std::collections::BTreeMap;
 
-/// The prefix of the back end's own attributes, and after it that of a guest's own name.
+/// The prefix of the backend's own attributes, and after it that of a guest's own name.
 const OWN: &[u8] = b"user.openpath.";
 const OWN_ESCAPE: &[u8] = b"openpath.";
 /// The attribute that keeps owner and mode.

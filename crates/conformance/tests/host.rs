@@ -90,10 +90,7 @@ impl Backend for Directories {
         let name = format!("tree-{}", self.made);
         let made = self.kernel.make(name.as_bytes(), Node::Dir, 0o755);
         made.map_err(|why| why.to_string())?;
-        let options = HostOptions {
-            policy: self.policy,
-            ..HostOptions::default()
-        };
+        let options = HostOptions::default().policy(self.policy);
         let tree = HostFs::open(self.place.join(name), options).map_err(|why| why.to_string())?;
         self.trees.push(Arc::downgrade(&tree));
         Ok(tree)

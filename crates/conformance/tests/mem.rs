@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the suite on openpath over the memory back end, with and without complete directories.
+//! Runs the suite on openpath over the memory backend, with and without complete directories.
 
 mod openpath;
 
@@ -30,11 +30,9 @@ impl Backend for Mem {
     }
 
     fn tree(&mut self) -> Result<Arc<SuperBlock>, String> {
-        Ok(MemFs::new(MemOptions {
-            mode: 0o755,
-            inodes: 1 << 16,
-            ..MemOptions::default()
-        }))
+        Ok(MemFs::new(
+            MemOptions::default().mode(0o755).inodes(1 << 16),
+        ))
     }
 
     fn evict(&mut self) -> Result<(), Errno> {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that the back end moves by itself, so that no worker waits for it.
+//! Data that the backend moves by itself, so that no worker waits for it.
 //!
 //! # Kernel analogue
 //! `io_rw_init_file` with a `ki_complete`, against `io_queue_iowq`.
 //!
 //! # States of a job
-//! Submitted -> in the back end -> done -> completed: in the back end's thread if that cannot wait,
-//! else by a worker -> posted to the mailbox. A job that the back end does not take is queued for a
+//! Submitted -> in the backend -> done -> completed: in the backend's thread if that cannot wait,
+//! else by a worker -> posted to the mailbox. A job that the backend does not take is queued for a
 //! worker.
 //!
 //! # Rules
-//! R1. A job in the back end is like one that a worker has begun: it cannot be recalled, and
+//! R1. A job in the backend is like one that a worker has begun: it cannot be recalled, and
 //!     completes when it ends. If its ring is gone, its result is dropped.
-//! R2. The back end's thread does not wait: a file with its last reference in a job is released by
+//! R2. The backend's thread does not wait: a file with its last reference in a job is released by
 //!     a worker.
 //! R3. Jobs that are completed by workers have a lane of their own in the pool, since their ring
 //!     may be gone, or have all its workers wait for what one of them holds. If there is no thread
-//!     for them, they are completed in the back end's thread.
+//!     for them, they are completed in the backend's thread.
 //!
 //! # Divergence: L39
 
@@ -41,26 +41,26 @@ pub(crate) fn take_buffers(op: &mut Op) -> Option<(IoRequest, i64)> {
 }
 
 /// Gives an operation its buffers back.
-pub(crate) fn restore_buffers(op: &mut Op, cargo: IoRequest) {
-    match (op, cargo) {
+pub(crate) fn restore_buffers(op: &mut Op, request: IoRequest) {
+    match (op, request) {
         (Op::Read(_, place, _), IoRequest::Read(buf)) => *place = buf,
         (Op::Write(_, place, _), IoRequest::Write(data)) => *place = data,
         _ => {}
     }
 }
 
-/// Completes a job that the back end has done.
+/// Completes a job that the backend has done.
 pub(crate) fn complete(
     task: &Task,
     mut op: Op,
     file: &OpenFile,
     moved: Result<usize, Errno>,
 ) -> Outcome {
-    let Some((mut cargo, offset)) = take_buffers(&mut op) else {
+    let Some((mut request, offset)) = take_buffers(&mut op) else {
         return Err(Failed::from(Errno::EIO));
     };
-    let moved = task.carried(file, &mut cargo, offset, moved);
-    match cargo {
+    let moved = task.finish_io(file, &mut request, offset, moved);
+    match request {
         IoRequest::Read(buf) => perform::read_into_one(buf, moved),
         IoRequest::Write(data) => perform::written(data.len(), moved),
         IoRequest::Sync(_) => Ok(moved.map(|_| Done::default())?),

@@ -33,7 +33,7 @@ impl DirectTable {
         }
         let mut table = None;
         if slots > 0 {
-            let task = task.stand_in()?;
+            let task = task.proxy_task()?;
             // R2
             task.set_rlimit_nofile(u64::from(slots) + 1);
             table = Some(task);

@@ -23,6 +23,7 @@
 //! R3. Options bound everything: operations in progress, queues, threads.
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 mod attempt;
 mod backend_io;

@@ -6,8 +6,8 @@
 //!     The thread that frees the lock posts an event to the mailbox; the owner does the rest.
 //! R2. The locks belong to the task's own file table, so no proxy task requests them. The owner
 //!     does, also with inline attempts switched off. That takes the locks of the file's list, and
-//!     with `SEEK_END` reads the size of the file. Where a back end keeps the locks
-//!     (`InodeOps::lock`) it takes as long as the back end.
+//!     with `SEEK_END` reads the size of the file. Where a backend keeps the locks
+//!     (`InodeOps::lock`) it takes as long as the backend.
 
 use crate::job::Job;
 use openpath_abi::{Errno, Flock};

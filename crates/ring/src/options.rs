@@ -34,6 +34,16 @@ impl Default for RingOptions {
     }
 }
 
+openpath_vfs::setters! {
+    RingOptions {
+        entries: u32,
+        completions: u32,
+        workers: Option<usize>,
+        slots: u32,
+        inline: bool,
+    }
+}
+
 /// The most entries of a submission queue (`IORING_MAX_ENTRIES`).
 const ENTRIES_MAX: u32 = 1 << 15;
 

@@ -19,7 +19,7 @@ use crate::perform::buffers_of;
 use crate::pool::{LaneId, Pool, TimerId};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
-use openpath_sync::{Ended, Message, Waiter};
+use openpath_sync::{Message, WaitError, Waiter};
 use openpath_vfs::{Interrupter, OpenFile, Task};
 use std::sync::Arc;
 use std::task::Waker;
@@ -90,7 +90,7 @@ impl PoolClient {
     pub(crate) fn proxy(&mut self, task: &Task) -> Result<ProxyTask, Errno> {
         match self.spare.pop() {
             Some(spare) => {
-                task.brief(&spare.task)?;
+                task.update_proxy(&spare.task)?;
                 Ok(spare)
             }
             None => ProxyTask::of(task),
@@ -105,7 +105,7 @@ impl PoolClient {
         }
     }
 
-    /// Has the back end do a call, or queues it for the workers.
+    /// Has the backend do a call, or queues it for the workers.
     ///
     /// # Errors
     /// `ENOMEM` (no proxy task), `EAGAIN` (no thread).
@@ -201,7 +201,7 @@ impl PoolClient {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn sleep(&self, until: Option<Instant>) -> Result<(), Ended> {
+    pub(crate) fn sleep(&self, until: Option<Instant>) -> Result<(), WaitError> {
         self.mailbox.sleep(&self.sleeper, until)
     }
 
@@ -216,7 +216,7 @@ impl PoolClient {
     }
 }
 
-/// Has the back end move the data of a job.
+/// Has the backend move the data of a job.
 ///
 /// # Errors
 /// The job, unchanged, for a worker.
@@ -228,18 +228,18 @@ pub(crate) fn start_backend_io(pool: &Pool, mut job: Message<Job>) -> Result<(),
     let [Some(file), None] = &it.files else {
         return Err(job);
     };
-    let Some((cargo, offset)) = take_buffers(op) else {
+    let Some((request, offset)) = take_buffers(op) else {
         return Err(job);
     };
-    let Some(carrier) = proxy.task.carrier(file, &cargo, offset) else {
-        restore_buffers(op, cargo);
+    let Some(operation) = proxy.task.prepare_io(file, &request, offset) else {
+        restore_buffers(op, request);
         return Err(job);
     };
     let completions = pool.completions();
-    carrier.begin(cargo, move |cargo, io_result| {
-        let may_wait = cargo.may_wait(&io_result);
+    operation.begin(request, move |request, io_result| {
+        let may_wait = request.may_wait(&io_result);
         if let Some(op) = &mut job.op {
-            restore_buffers(op, cargo);
+            restore_buffers(op, request);
         }
         job.io_result = Some(io_result);
         if !may_wait {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that the back end moves by itself: no worker waits for it, and the order of a ring holds.
+//! Data that the backend moves by itself: no worker waits for it, and the order of a ring holds.
 
 #[path = "common/backend_io.rs"]
 mod backend_io;
@@ -51,7 +51,7 @@ fn reads_and_syncs_need_no_worker_and_writes_one_to_complete() {
     submit(&mut ring, [Sqe::fsync(0), Sqe::fdatasync(0)]);
     for data_only in [false, true] {
         let begun = world.next();
-        assert!(matches!(begun.cargo, IoRequest::Sync(only) if only == data_only));
+        assert!(matches!(begun.request, IoRequest::Sync(only) if only == data_only));
         begun.done(&world.state);
     }
     assert!(rest(&mut ring).iter().all(|cqe| cqe.result == Ok(0)));
@@ -75,7 +75,7 @@ fn special_data_operations_go_to_a_worker() {
     let read = task.open(b"/f", O_RDONLY, 0).expect("open");
     let sent = |ring: &mut Ring, sqe, result| {
         assert_eq!(one(ring, sqe).result, result);
-        assert!(world.begun.try_recv().is_err(), "it is not carried");
+        assert!(world.begun.try_recv().is_err(), "a worker does it");
         let _seen = world.log();
     };
     for (sqe, result) in [
@@ -178,7 +178,7 @@ fn chains_drains_and_time_outs_wait_for_the_back_end() {
     );
     for len in [2, 2, 99] {
         let begun = world.next();
-        assert_eq!(begun.cargo.len(), len);
+        assert_eq!(begun.request.len(), len);
         assert!(world.begun.try_recv().is_err(), "one after the other");
         begun.done(&world.state);
         ring.wait(1, None).expect("it comes back");

@@ -29,8 +29,6 @@
 //! The heavy half costs 0.1 us in a process with one running thread, 10-20 us with several in a
 //! virtual machine. On systems other than Linux both halves are full fences.
 
-#[cfg(not(loom))]
-use crate::primitive::AtomicU8;
 use crate::primitive::{Ordering, compiler_fence, fence};
 
 /// How this process implements the two halves.
@@ -101,7 +99,8 @@ pub use self::model::plant_missing_light;
 /// The decision of the process.
 #[cfg(not(loom))]
 mod decision {
-    use super::{AtomicU8, Mode, Ordering, sys};
+    use crate::asymmetric_fence::{Mode, sys};
+    use crate::primitive::{AtomicU8, Ordering};
 
     const UNDECIDED: u8 = 0;
     const MEMBARRIER: u8 = 1;
@@ -149,7 +148,7 @@ mod decision {
 /// out.
 #[cfg(loom)]
 mod decision {
-    use super::Mode;
+    use crate::asymmetric_fence::Mode;
 
     /// The mode of this process.
     pub fn mode() -> Mode {

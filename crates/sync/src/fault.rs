@@ -72,6 +72,7 @@ pub(crate) fn may_fail() {
 
 /// A step during which this thread does not fail; dropping it ends the step.
 #[must_use]
+#[derive(Debug)]
 pub struct NoFaultInjection(());
 
 /// Begins such a step.

@@ -12,30 +12,32 @@
 //! | [`hash`](Table) | `probe`, `missed`, `lock` | a hash table searched without a lock |
 //! | [`pages`](Pages) | `page` | a pool of pages that return to the system |
 //! | [`region`](Region) | `at` | an array that never moves |
-//! | [`allowance`](BoundedCounter) | `take`, `give` | a sharded counter with an upper bound |
+//! | [`bounded_counter`](BoundedCounter) | `take`, `give` | a sharded counter with an upper bound |
 //! | [`shards`](Shards) | `mine`, `all` | a value for each group of threads |
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
 //! | [`lock`](Mutex) | `lock`, `read`, `write` | locks with a checked order |
 //! | [`wait`](WaitQueue) | `wait`, `wake_one`, `interrupt` | wait queues |
-//! | [`inbox`](MessageList) | `post`, `take`, `arm` | a lock-free list, taken as a whole |
+//! | [`message_list`](MessageList) | `post`, `take`, `arm` | a lock-free list, taken as a whole |
 //! | [`rcu`] | `enter`, `retire`, `replace` | read sections and deferred drops |
 //! | [`asymmetric_fence`] | `light`, `heavy` | a fence that is free on the hot side |
 //! | `seccomp` | [`install_seccomp_filter`] | a system-call filter, given by a pointer |
 //! | `keyring` | [`join_new_session_keyring`] | a session keyring, made by a raw system call |
 //! | `landlock` | [`enter_landlock_domain`] | a Landlock domain, made by a raw descriptor |
 
-mod allowance;
+#![deny(missing_debug_implementations)]
+
 pub mod asymmetric_fence;
 mod background;
 mod biased;
+mod bounded_counter;
 mod cache_padded;
 mod clock;
+mod debug;
 #[cfg(shuttle)]
 pub mod fault;
 mod hash;
 mod heap;
-mod inbox;
 mod keyring;
 mod landlock;
 mod life;
@@ -44,6 +46,7 @@ mod lock;
 mod lockdep;
 #[cfg(not(debug_assertions))]
 mod lockdep_disabled;
+mod message_list;
 mod once;
 #[cfg(not(loom))]
 mod pages;
@@ -62,16 +65,15 @@ mod zero_valid;
 #[cfg(not(debug_assertions))]
 use lockdep_disabled as lockdep;
 
-pub use allowance::BoundedCounter;
 pub use background::run_in_background;
 pub use biased::{Biased, BiasedGuard};
+pub use bounded_counter::BoundedCounter;
 pub use clock::coarse_wall_clock;
 pub use hash::{
-    CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, HashKey, Locked, Miss, Probe, Relief, Table,
-    View,
+    CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, ChainRelief, HashKey, Locked, Miss, Probe,
+    Table, View,
 };
 pub use heap::trim_heap;
-pub use inbox::{Message, MessageList, TakenMessages};
 pub use keyring::join_new_session_keyring;
 pub use landlock::{LandlockScope, enter_landlock_domain, landlock_version};
 pub use life::{Change, Life, Sample};
@@ -79,6 +81,7 @@ pub use lock::{
     ClassInfo, LockClass, Mutex, MutexGuard, OwnedReadGuard, RawGuard, RawLock, RwLock,
     RwLockReadGuard, RwLockWriteGuard,
 };
+pub use message_list::{Message, MessageList, TakenMessages};
 pub use once::WriteOnce;
 #[cfg(not(loom))]
 pub use pages::{PAGE_SIZE, Page, Pages};
@@ -91,7 +94,7 @@ pub use store::{
     FileHead, FileItem, FileRef, FileSlots, FrozenMounts, Item, LastRef, NoFile, Opens,
     PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store,
 };
-pub use wait::{Ended, WaitQueue, Waiter, Wake};
+pub use wait::{WaitError, WaitQueue, Waiter, Wake};
 pub use word::{Word, Word32};
 pub use zero_valid::ZeroValid;
 

@@ -14,6 +14,7 @@
 //! R3. Acquiring and releasing a lock is `no_fault_injection`: fault injection at any other step
 //!     does not ask how a half-taken lock behaves.
 
+use crate::zero_valid::ZeroValid;
 pub(crate) use core::sync::atomic::Ordering;
 
 #[cfg(not(any(loom, shuttle)))]
@@ -43,6 +44,12 @@ pub use self::under_shuttle::{NoFaultInjection, no_fault_injection};
 pub(crate) use self::unpoisoned::*;
 #[cfg(not(loom))]
 pub(crate) use self::zeroed::*;
+
+// SAFETY: an atomic integer has the layout of its integer, for which zero is valid; there is
+// nothing to drop.
+unsafe impl ZeroValid for AtomicU32 {}
+// SAFETY: as for `AtomicU32`.
+unsafe impl ZeroValid for AtomicU64 {}
 
 /// Prevents only the compiler from moving memory accesses across.
 #[inline(always)]

@@ -58,7 +58,7 @@ pub struct Waiter(Arc<WaiterState>);
 
 /// Why a wait ended without success.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum WaitError {
     /// By [`Waiter::interrupt`], which is thereby consumed.
     Interrupted,
     /// The time is up.
@@ -99,12 +99,12 @@ impl Waiter {
     }
 
     /// The reason not to wait, if there is one.
-    fn ended(&self, until: Option<Instant>) -> Option<Ended> {
+    fn ended(&self, until: Option<Instant>) -> Option<WaitError> {
         if self.withdraw() {
-            return Some(Ended::Interrupted);
+            return Some(WaitError::Interrupted);
         }
         let over = until.is_some_and(|until| until <= Instant::now());
-        over.then_some(Ended::TimedOut)
+        over.then_some(WaitError::TimedOut)
     }
 
     fn is(&self, other: &Self) -> bool {
@@ -198,7 +198,7 @@ impl<T, C: LockClass> Mutex<T, C> {
     /// the lock again. The caller checks its condition before and after.
     ///
     /// ```
-    /// use openpath_sync::{Ended, Mutex, Waiter, WaitQueue, lock_classes};
+    /// use openpath_sync::{WaitError, Mutex, Waiter, WaitQueue, lock_classes};
     /// lock_classes! { const ALL; /// A units.
     ///     Counter; }
     /// let units: Mutex<(u32, WaitQueue), Counter> = Mutex::default();
@@ -219,7 +219,7 @@ impl<T, C: LockClass> Mutex<T, C> {
     /// });
     /// me.interrupt();
     /// let ended = units.wait(units.lock(), |units| &mut units.1, &me, None);
-    /// assert!(ended.is_err_and(|(_held, why)| why == Ended::Interrupted));
+    /// assert!(ended.is_err_and(|(_held, why)| why == WaitError::Interrupted));
     /// ```
     ///
     /// # Errors
@@ -234,7 +234,7 @@ impl<T, C: LockClass> Mutex<T, C> {
         queue: fn(&mut T) -> &mut WaitQueue,
         sleeper: &Waiter,
         until: Option<Instant>,
-    ) -> Result<MutexGuard<'a, T, C>, (MutexGuard<'a, T, C>, Ended)> {
+    ) -> Result<MutexGuard<'a, T, C>, (MutexGuard<'a, T, C>, WaitError)> {
         if let Some(why) = sleeper.ended(until) {
             return Err((guard, why));
         }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     /// Takes one unit, or returns why there was none.
-    fn take(units: &Units, sleeper: &Waiter, until: Option<Instant>) -> Result<(), Ended> {
+    fn take(units: &Units, sleeper: &Waiter, until: Option<Instant>) -> Result<(), WaitError> {
         let mut held = units.lock();
         while held.0 == 0 {
             held = match units.wait(held, queue, sleeper, until) {
@@ -324,12 +324,12 @@ mod tests {
         me.interrupt();
         let past = Some(Instant::now());
         assert_eq!(take(&units, &me, past), Ok(()));
-        assert_eq!(take(&units, &me, past), Err(Ended::Interrupted));
-        assert_eq!(take(&units, &me, past), Err(Ended::TimedOut));
+        assert_eq!(take(&units, &me, past), Err(WaitError::Interrupted));
+        assert_eq!(take(&units, &me, past), Err(WaitError::TimedOut));
         me.interrupt();
         assert_eq!((me.withdraw(), me.withdraw()), (true, false));
         let soon = Instant::now() + Duration::from_millis(20);
-        assert_eq!(take(&units, &me, Some(soon)), Err(Ended::TimedOut));
+        assert_eq!(take(&units, &me, Some(soon)), Err(WaitError::TimedOut));
         assert!(Instant::now() >= soon && units.lock().1.is_empty());
     }
 
@@ -342,7 +342,7 @@ mod tests {
                 thread::yield_now();
             }
             me.interrupt();
-            assert_eq!(waits.join().expect("a thread"), Err(Ended::Interrupted));
+            assert_eq!(waits.join().expect("a thread"), Err(WaitError::Interrupted));
         });
     }
 

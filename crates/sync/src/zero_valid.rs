@@ -5,8 +5,6 @@
 //! touch. So an item is never constructed and never dropped: all zeroes must already be a valid
 //! value, one that means "free".
 
-use crate::primitive::{AtomicU32, AtomicU64};
-
 /// A type of shared-mutable words for which all bytes zero is a valid value and which needs no
 /// drop.
 ///
@@ -16,11 +14,6 @@ use crate::primitive::{AtomicU32, AtomicU64};
 /// state that a shared reference could race on.
 pub unsafe trait ZeroValid: Default + Send + Sync + 'static {}
 
-// SAFETY: an atomic integer has the layout of its integer, for which zero is valid; there is
-// nothing to drop.
-unsafe impl ZeroValid for AtomicU32 {}
-// SAFETY: as for `AtomicU32`.
-unsafe impl ZeroValid for AtomicU64 {}
 // SAFETY: an array of zero-valid items is zero-valid.
 unsafe impl<T: ZeroValid> ZeroValid for [T; 2] {}
 // SAFETY: an array of zero-valid items is zero-valid.

@@ -92,13 +92,11 @@ impl Plain {
     pub fn tree(self, trust: Trust) -> Result<Arc<SuperBlock>, Errno> {
         HostFs::over(
             self.root,
-            HostOptions {
-                policy: trust.policy(),
-                handles_max: HANDLES,
-                kind: "tmpfs",
-                descriptors: Some(self.own),
-                ..HostOptions::default()
-            },
+            HostOptions::default()
+                .policy(trust.policy())
+                .handles_max(HANDLES)
+                .kind("tmpfs")
+                .descriptors(Some(self.own)),
         )
     }
 }

@@ -131,13 +131,13 @@ pub fn over(
     upper: Arc<SuperBlock>,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<SuperBlock>, Errno> {
-    OverlayFs::new(OverlayOptions {
-        lowers: vec![lower],
-        upper: Some(upper),
-        marks: openpath_overlay::Marks::Trusted,
-        clock,
-        ..OverlayOptions::default()
-    })
+    OverlayFs::new(
+        OverlayOptions::default()
+            .lowers(vec![lower])
+            .upper(Some(upper))
+            .marks(openpath_overlay::Marks::Trusted)
+            .clock(clock),
+    )
 }
 
 #[cfg(test)]

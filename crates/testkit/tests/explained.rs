@@ -18,13 +18,11 @@ fn wrong(name: &str, case: &Case) -> Vec<String> {
     let switch = switch
         .and_then(|n| u32::try_from(n).ok())
         .expect("a switch");
-    let strict = Sysctl {
-        protected_symlinks: true,
-        protected_hardlinks: true,
-        protected_fifos: 1,
-        protected_regular: 2,
-        ..Sysctl::default()
-    };
+    let strict = Sysctl::default()
+        .protected_symlinks(true)
+        .protected_hardlinks(true)
+        .protected_fifos(1)
+        .protected_regular(2);
     let world = World::new(strict, switch).expect("a world");
     let [first, eye] = world.tasks().expect("tasks");
     let mut side = Ours::new(&world, first, &eye).expect("a side");

@@ -5,6 +5,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`KernelRing`] | the ring: its permits, its thread, its shutdown |
+//! | `operation` | operations, their permits, and what all threads share |
 //! | `ring_thread` | the thread that owns the kernel's ring |
 //! | `sys` | entries of the kernel's ring, and the memory they point to: the unsafe part |
 //! | [`fuse`] | another ring, which carries requests of a FUSE mount: rules of its own |
@@ -23,18 +24,23 @@
 //! If a file's owner drops it while an operation uses it, the ring's thread closes the descriptor.
 
 #![deny(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
+mod errno;
 pub mod fuse;
+mod operation;
 mod ring_thread;
 #[expect(unsafe_code, reason = "entries of the kernel's ring point to memory")]
 mod sys;
 
+use errno::errno;
 use openpath_abi::Errno;
-use openpath_sync::{Message, MessageList, Word};
+use openpath_sync::{MessageList, Word};
 use openpath_vfs::{AsyncIo, IoCompletion, IoRequest};
-use ring_thread::Operation;
+use operation::{Operation, Permit, Shared};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
+use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -45,46 +51,6 @@ const PERMITS_MAX: u32 = 4096;
 pub trait OperationFile: AsFd + Send + 'static {}
 
 impl<T: AsFd + Send + 'static> OperationFile for T {}
-
-/// Shared by the ring's thread and all others.
-struct Shared {
-    operations: MessageList<Operation>,
-    /// An eventfd; a write wakes the ring's thread.
-    wake_fd: OwnedFd,
-    permits: u64,
-    /// Permits in use.
-    in_use: Word,
-    /// The ring was dropped: no more operations will come.
-    closing: Word,
-    /// The kernel takes no more entries: no permit is granted.
-    refused: Word,
-}
-
-impl Shared {
-    /// Wakes the ring's thread.
-    fn wake(&self) {
-        // It fails only if the counter is at its maximum, and then the thread is awake.
-        let _written = rustix::io::write(&self.wake_fd, &1u64.to_ne_bytes());
-    }
-
-    fn post(&self, operation: Operation) {
-        if self.operations.post(Message::new(operation)) {
-            self.wake();
-        }
-    }
-
-    /// Acquires a permit, if one is free (R3).
-    fn acquire(&self) -> bool {
-        if self.refused.get() != 0 {
-            return false;
-        }
-        let had = self.in_use.add(1);
-        if had >= self.permits {
-            self.in_use.sub(1);
-        }
-        had < self.permits
-    }
-}
 
 /// A ring of the host's kernel with its thread.
 ///
@@ -98,18 +64,27 @@ impl Shared {
 ///     return Ok(()); // This kernel has none, or gives none.
 /// };
 /// let (done, result) = mpsc::channel();
-/// let carrier = ring.carrier(file).expect("a place");
-/// carrier.begin(IoRequest::Read(vec![0; 4]), 0, Box::new(move |cargo, moved| {
-///     let _heard = done.send((cargo, moved));
+/// let operation = ring.reserve(file).expect("a place");
+/// operation.begin(IoRequest::Read(vec![0; 4]), 0, Box::new(move |request, moved| {
+///     let _heard = done.send((request, moved));
 /// }));
-/// let (cargo, moved) = result.recv().expect("it comes back");
+/// let (request, moved) = result.recv().expect("it comes back");
 /// assert_eq!(moved, Ok(4));
-/// assert!(matches!(cargo, IoRequest::Read(buf) if buf == b"\x7fELF"));
+/// assert!(matches!(request, IoRequest::Read(buf) if buf == b"\x7fELF"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct KernelRing {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for KernelRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelRing")
+            .field("permits", &self.shared.permits)
+            .field("under_way", &self.under_way())
+            .finish_non_exhaustive()
+    }
 }
 
 impl KernelRing {
@@ -143,7 +118,7 @@ impl KernelRing {
 
     /// A permit for one operation on `file`; `None` if all are in use.
     #[must_use]
-    pub fn carrier(&self, file: impl OperationFile) -> Option<Box<dyn AsyncIo>> {
+    pub fn reserve(&self, file: impl OperationFile) -> Option<Box<dyn AsyncIo>> {
         self.shared.acquire().then(|| {
             let permit = Permit(Arc::clone(&self.shared));
             Box::new(Reservation { permit, file }) as Box<dyn AsyncIo>
@@ -173,18 +148,6 @@ impl Drop for KernelRing {
     }
 }
 
-/// A permit, returned when this is dropped.
-struct Permit(Arc<Shared>);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.in_use.sub(1);
-        if self.0.closing.get() != 0 {
-            self.0.wake();
-        }
-    }
-}
-
 /// A permit with its file.
 struct Reservation<F> {
     permit: Permit,
@@ -192,20 +155,15 @@ struct Reservation<F> {
 }
 
 impl<F: OperationFile> AsyncIo for Reservation<F> {
-    fn begin(self: Box<Self>, cargo: IoRequest, offset: u64, then: IoCompletion) {
+    fn begin(self: Box<Self>, request: IoRequest, offset: u64, then: IoCompletion) {
         let Self { permit, file } = *self;
         let shared = Arc::clone(&permit.0);
         shared.post(Operation {
-            cargo,
+            request,
             offset,
             file: Box::new(file),
             then,
             permit,
         });
     }
-}
-
-/// The host's error as an [`Errno`].
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::checked(error.raw_os_error()).unwrap_or(Errno::EIO)
 }

@@ -13,12 +13,9 @@
 //!     granted any more. Entries that the kernel has not taken are cancelled; those that it has are
 //!     awaited.
 
-use crate::Permit;
-use crate::Shared;
+use crate::operation::{Operation, Shared};
 use crate::sys::{Completion, Kernel, Submission};
 use openpath_abi::Errno;
-use openpath_vfs::{IoCompletion, IoRequest};
-use rustix::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -27,19 +24,10 @@ use std::time::Duration;
 /// How long the thread sleeps when it cannot wait in the kernel.
 const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
-/// One operation.
-pub(crate) struct Operation {
-    pub(crate) cargo: IoRequest,
-    pub(crate) offset: u64,
-    pub(crate) file: Box<dyn AsFd + Send>,
-    pub(crate) then: IoCompletion,
-    pub(crate) permit: Permit,
-}
-
 /// Calls back with the result, then returns the permit.
 fn finish(operation: Operation, moved: Result<usize, Errno>) {
     let Operation {
-        cargo,
+        request,
         file,
         then,
         permit,
@@ -47,7 +35,7 @@ fn finish(operation: Operation, moved: Result<usize, Errno>) {
     } = operation;
     drop(file);
     // A panic of the callback concerns only its operation.
-    let _panicked = catch_unwind(AssertUnwindSafe(|| then(cargo, moved)));
+    let _panicked = catch_unwind(AssertUnwindSafe(|| then(request, moved)));
     drop(permit);
 }
 
@@ -111,6 +99,8 @@ fn refused(shared: &Shared, mut kernel: Kernel) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Permit;
+    use openpath_vfs::IoRequest;
     use std::fs::File;
     use std::sync::mpsc::channel;
 
@@ -133,7 +123,7 @@ mod tests {
             assert!(shared.acquire());
             let say = say.clone();
             Operation {
-                cargo: IoRequest::Read(vec![0; 4]),
+                request: IoRequest::Read(vec![0; 4]),
                 offset: 0,
                 file: Box::new(File::open("/proc/self/exe").expect("a file")),
                 then: Box::new(move |_, moved| {

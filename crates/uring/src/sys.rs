@@ -9,7 +9,7 @@
 //! R1. An operation leaves its slot at its completion, or when the kernel never saw its entry and
 //!     never will. If the ring is dropped earlier, its slots and their contents are leaked.
 
-use crate::ring_thread::Operation;
+use crate::operation::Operation;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use openpath_abi::Errno;
 use openpath_vfs::IoRequest;
@@ -101,7 +101,7 @@ impl Kernel {
         let operation = self.slots[at as usize].insert(operation);
         let file = types::Fd(operation.file.as_fd().as_raw_fd());
         let length = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let entry = match &mut operation.cargo {
+        let entry = match &mut operation.request {
             IoRequest::Read(buf) => opcode::Read::new(file, buf.as_mut_ptr(), length(buf.len()))
                 .offset(operation.offset)
                 .build(),

@@ -14,7 +14,7 @@ fn dropped_ring_leaves_no_thread_or_descriptor() {
         let Ok(ring) = KernelRing::new(8, "test-uring") else {
             return eprintln!("skipped: no io_uring here");
         };
-        let unused = ring.carrier(Arc::clone(&file));
+        let unused = ring.reserve(Arc::clone(&file));
         assert!(unused.is_some());
         drop(unused);
         drop(ring);

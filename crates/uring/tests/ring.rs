@@ -29,16 +29,16 @@ fn ring(places: u32) -> Option<KernelRing> {
 fn begin(
     ring: &KernelRing,
     file: impl AsFd + Send + 'static,
-    cargo: IoRequest,
+    request: IoRequest,
     offset: u64,
 ) -> Receiver<Moved> {
     let (done, moved) = channel();
-    let carrier = ring.carrier(file).expect("a place");
-    carrier.begin(
-        cargo,
+    let operation = ring.reserve(file).expect("a place");
+    operation.begin(
+        request,
         offset,
-        Box::new(move |cargo, moved| {
-            let _nobody_waits = done.send((cargo, moved));
+        Box::new(move |request, moved| {
+            let _nobody_waits = done.send((request, moved));
         }),
     );
     moved
@@ -70,7 +70,7 @@ fn operations_use_their_offset_and_return_their_buffer() {
         );
         match back.recv().expect("it comes back") {
             (IoRequest::Read(buf), moved) => (buf, moved),
-            (cargo, _) => panic!("{cargo:?}"),
+            (request, _) => panic!("{request:?}"),
         }
     };
     assert_eq!(read(2, 3), (b"234".to_vec(), Ok(3)));
@@ -112,17 +112,17 @@ fn ring_grants_as_many_permits_as_requested() {
         (writer, back)
     });
     let file = scratch("places", b"");
-    let unused = ring.carrier(Arc::clone(&file)).expect("the third");
-    assert!(ring.carrier(Arc::clone(&file)).is_none(), "none is left");
+    let unused = ring.reserve(Arc::clone(&file)).expect("the third");
+    assert!(ring.reserve(Arc::clone(&file)).is_none(), "none is left");
     assert_eq!(ring.under_way(), 3);
     drop(unused);
-    assert!(ring.carrier(Arc::clone(&file)).is_some(), "given back");
+    assert!(ring.reserve(Arc::clone(&file)).is_some(), "given back");
     for (mut writer, back) in waiting {
         assert_eq!(back.try_recv().err(), Some(TryRecvError::Empty));
         writer.write_all(b"x").expect("room");
-        let (cargo, moved) = back.recv().expect("it comes back");
+        let (request, moved) = back.recv().expect("it comes back");
         assert_eq!(moved, Ok(1));
-        assert!(matches!(cargo, IoRequest::Read(buf) if buf == b"x"));
+        assert!(matches!(request, IoRequest::Read(buf) if buf == b"x"));
     }
 }
 
@@ -136,9 +136,9 @@ fn operation_in_flight_outlives_ring_and_file() {
     assert_eq!(weak.strong_count(), 1, "the kernel has it");
     assert_eq!(back.try_recv().err(), Some(TryRecvError::Empty));
     writer.write_all(b"late").expect("room");
-    let (cargo, moved) = back.recv().expect("it comes back");
+    let (request, moved) = back.recv().expect("it comes back");
     assert_eq!(moved, Ok(4));
-    assert!(matches!(cargo, IoRequest::Read(buf) if buf == b"late\0\0\0\0"));
+    assert!(matches!(request, IoRequest::Read(buf) if buf == b"late\0\0\0\0"));
     assert_eq!(weak.strong_count(), 0, "it let go before it told");
 }
 
@@ -147,8 +147,8 @@ fn ring_can_be_dropped_by_its_callback() {
     let Some(ring) = ring(2) else { return };
     let (done, over) = channel();
     let file = scratch("self", b"x");
-    let carrier = ring.carrier(file).expect("a place");
-    carrier.begin(
+    let operation = ring.reserve(file).expect("a place");
+    operation.begin(
         IoRequest::Sync(false),
         0,
         Box::new(move |_, moved| {
@@ -163,16 +163,16 @@ fn ring_can_be_dropped_by_its_callback() {
 fn panicking_callback_affects_no_other_operation() {
     let Some(ring) = ring(1) else { return };
     let file = scratch("panic", b"fine");
-    let carrier = ring.carrier(Arc::clone(&file)).expect("a place");
-    carrier.begin(
+    let operation = ring.reserve(Arc::clone(&file)).expect("a place");
+    operation.begin(
         IoRequest::Sync(true),
         0,
         Box::new(|_, _| panic!("as it is told")),
     );
     let again = loop {
         // The permit is free once the callback is over.
-        if let Some(carrier) = ring.carrier(Arc::clone(&file)) {
-            break carrier;
+        if let Some(operation) = ring.reserve(Arc::clone(&file)) {
+            break operation;
         }
         std::thread::yield_now();
     };
@@ -196,19 +196,19 @@ fn concurrent_operations_return_to_their_own_callers() {
                 for turn in 0..500u64 {
                     let at = (thread * 61 + turn * 7) % 256;
                     let (done, moved) = channel();
-                    let carrier = loop {
-                        if let Some(carrier) = ring.carrier(Arc::clone(file)) {
-                            break carrier;
+                    let operation = loop {
+                        if let Some(operation) = ring.reserve(Arc::clone(file)) {
+                            break operation;
                         }
                         std::thread::yield_now();
                     };
-                    let then = Box::new(move |cargo, moved| {
-                        let _heard = done.send((cargo, moved));
+                    let then = Box::new(move |request, moved| {
+                        let _heard = done.send((request, moved));
                     });
-                    carrier.begin(IoRequest::Read(vec![0; 1]), at, then);
-                    let (cargo, moved) = moved.recv().expect("it comes back");
+                    operation.begin(IoRequest::Read(vec![0; 1]), at, then);
+                    let (request, moved) = moved.recv().expect("it comes back");
                     assert_eq!(moved, Ok(1));
-                    assert!(matches!(cargo, IoRequest::Read(buf) if u64::from(buf[0]) == at));
+                    assert!(matches!(request, IoRequest::Read(buf) if u64::from(buf[0]) == at));
                 }
             });
         }

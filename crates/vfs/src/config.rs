@@ -28,6 +28,7 @@ impl Profile {
 
 /// Limits of one `Vfs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// Cached names, negative ones included.
     pub dentries_max: u32,
@@ -65,6 +66,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Limits {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             dentries_max: 1 << 22,
             negatives_max: 1 << 21,
@@ -85,8 +94,29 @@ impl Default for Limits {
     }
 }
 
+crate::setters! {
+    const Limits {
+        dentries_max: u32,
+        negatives_max: u32,
+        mounts_max: u32,
+        namespaces_max: u32,
+        pins_max: u32,
+        path_cache_entries: u32,
+        files_max: u64,
+        nr_open: u32,
+        max_user_instances: u32,
+        max_user_watches: u32,
+        max_queued_events: u32,
+        pipe_max_size: u32,
+        pipe_user_pages_soft: u32,
+        pipe_user_pages_hard: u32,
+        pipe_pages_max: u64,
+    }
+}
+
 /// System controls under `fs.`. Defaults as upstream Linux: no protection, 100,000 mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Sysctl {
     /// `protected_symlinks`: following in sticky, world-writable directories is restricted.
     pub protected_symlinks: bool,
@@ -106,6 +136,14 @@ pub struct Sysctl {
 
 impl Default for Sysctl {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sysctl {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             protected_symlinks: false,
             protected_hardlinks: false,
@@ -115,6 +153,18 @@ impl Default for Sysctl {
             leases_enable: true,
             lease_break_time: 45,
         }
+    }
+}
+
+crate::setters! {
+    const Sysctl {
+        protected_symlinks: bool,
+        protected_hardlinks: bool,
+        protected_fifos: u8,
+        protected_regular: u8,
+        mount_max: u32,
+        leases_enable: bool,
+        lease_break_time: u32,
     }
 }
 
@@ -170,6 +220,14 @@ impl Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tuning {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             lock_free_walk: true,
             path_cache: true,
@@ -182,6 +240,21 @@ impl Default for Tuning {
             fd_conditional_summary: true,
             complete_directories: true,
         }
+    }
+}
+
+crate::setters! {
+    const Tuning {
+        lock_free_walk: bool,
+        path_cache: bool,
+        root_reset_before_unlazy: bool,
+        reference_hand_over: bool,
+        create_looks_first: bool,
+        lock_context_flag: bool,
+        failed_open_frees_inline: bool,
+        fd_word_peek: bool,
+        fd_conditional_summary: bool,
+        complete_directories: bool,
     }
 }
 

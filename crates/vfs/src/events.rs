@@ -26,7 +26,7 @@
 use crate::dcache::unlinked;
 use crate::inode::{Inode, flag, kind};
 use crate::instance::Shared;
-use crate::notify::{Scene, Through};
+use crate::notify::{EventSource, EventVia};
 use crate::object::{Pins, mflag};
 use crate::superblock::SuperBlock;
 use openpath_abi::OFlags;
@@ -98,9 +98,9 @@ impl Shared {
             return false;
         };
         if !flags.contains(O_PATH) {
-            let scene = Scene {
+            let event_source = EventSource {
                 dcache: &self.dcache,
-                house: &self.house,
+                mount_pins: &self.mount_pins,
                 pins,
                 dentry: last.pin().dentry(),
                 inode,
@@ -110,7 +110,7 @@ impl Shared {
             } else {
                 IN_CLOSE_NOWRITE
             };
-            scene.tell(mask, Through::File);
+            event_source.tell(mask, EventVia::File);
         }
         self.is_awaited(last.pin())
     }

@@ -21,7 +21,7 @@ pub struct OwnerEx {
     pub pid: i32,
 }
 
-/// Not to wait: the file's backend is asked with [`crate::Patience::Cached`]. Ours alone, and gone
+/// Not to wait: the file's backend is asked with [`crate::WaitMode::Cached`]. Ours alone, and gone
 /// once the file is open.
 pub(crate) const QUICK: OFlags = OFlags::from_bits_retain(1 << 31);
 /// Opened as with `O_NONBLOCK`, which the file does not keep. Ours alone, as [`QUICK`] is.
@@ -77,8 +77,8 @@ pub trait FileOps: Send + Sync + 'static {
         None
     }
 
-    /// Whether reads and writes are all left to the inode, which may have them carried out
-    /// ([`crate::InodeOps::carrier`]).
+    /// Whether reads and writes are all left to the inode, which may do them while no
+    /// thread waits ([`crate::InodeOps::async_io`]).
     fn leaves_data(&self) -> bool {
         false
     }

@@ -23,54 +23,54 @@ use std::sync::Arc;
 
 impl SuperBlock {
     /// Runs `forget` with the `Vfs` of the tree, and the tree's number there.
-    fn at_home(&self, forget: impl FnOnce(&Shared, u32)) {
-        let seat = self.seat.lock().clone();
-        if let Some(seat) = seat
-            && let Some(home) = seat.home.upgrade()
-            && let Some(vfs) = (&*home as &dyn Any).downcast_ref()
+    fn with_vfs(&self, forget: impl FnOnce(&Shared, u32)) {
+        let binding = self.binding.lock().clone();
+        if let Some(binding) = binding
+            && let Some(owner) = binding.owner.upgrade()
+            && let Some(vfs) = (&*owner as &dyn Any).downcast_ref()
         {
-            forget(vfs, seat.number);
+            forget(vfs, binding.number);
         }
     }
 
     /// The meaning of `name` in `dir` may have changed, or whether it exists: it is looked up at
     /// its next use. Linux: `fuse_reverse_inval_entry`.
     pub fn forget_name(&self, dir: &Arc<Inode>, name: &[u8]) {
-        self.at_home(|vfs, number| {
+        self.with_vfs(|vfs, number| {
             vfs.dcache.count_forgotten(number);
             for entry in dir.entries() {
                 vfs.dcache.forget_one(entry, name);
             }
         });
-        self.tell_above(|above| above.name(dir, name));
+        self.tell_listeners(|listener| listener.name(dir, name));
     }
 
     /// As [`SuperBlock::forget_name`], for every name of `dir`.
     pub fn forget_names_of(&self, dir: &Arc<Inode>) {
-        self.at_home(|vfs, number| {
+        self.with_vfs(|vfs, number| {
             vfs.dcache.count_forgotten(number);
             for entry in dir.entries() {
-                vfs.dcache.forget_kids_of(entry);
+                vfs.dcache.forget_children_of(entry);
             }
         });
-        self.tell_above(|above| above.names_of(dir));
+        self.tell_listeners(|listener| listener.names_of(dir));
     }
 
     /// As [`SuperBlock::forget_name`], for every name of the tree. It takes a look at every cached
     /// name of the `Vfs`.
     pub fn forget_all(&self) {
-        self.at_home(|vfs, number| {
+        self.with_vfs(|vfs, number| {
             vfs.dcache.count_forgotten(number);
             vfs.dcache.forget_all(number);
         });
-        self.tell_above(|above| above.all());
+        self.tell_listeners(|listener| listener.all());
     }
 
     /// Mode or owner of `inode` changed, and [`Inode::update`] has them already: walks through it
     /// check the search permission again. For other files than directories there is
     /// [`SuperBlock::forget_attributes`].
     pub fn forget_permission(&self, inode: &Arc<Inode>) {
-        self.at_home(|vfs, _| {
+        self.with_vfs(|vfs, _| {
             for entry in inode.entries() {
                 let _changed = vfs.dcache.begin_dir_change(entry);
                 vfs.dcache.note_search(entry, inode);
@@ -82,6 +82,6 @@ impl SuperBlock {
     /// Other attributes of `inode`, which [`Inode::update`] has already, or its data changed. Only
     /// listeners above the tree ([`crate::InvalidationListener`]) need this; the core does not.
     pub fn forget_attributes(&self, inode: &Arc<Inode>) {
-        self.tell_above(|above| above.attributes(inode));
+        self.tell_listeners(|listener| listener.attributes(inode));
     }
 }

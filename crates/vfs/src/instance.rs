@@ -8,13 +8,13 @@ use crate::dcache::{Dcache, Flights};
 use crate::device::Devices;
 use crate::lease::Notices;
 use crate::lock::Locks;
-use crate::lock_order::{House, SuperNumbers, Tenants};
+use crate::lock_order::{MountPins, SuperNumbers, Tenants};
 use crate::mount::{Mounts, Numbers};
 use crate::notify::{Notify, Watchers};
 use crate::object::Pins;
 use crate::path_cache::PathCache;
-use crate::pipe::Books;
-use crate::pressure::Told;
+use crate::pipe::PipeAccounting;
+use crate::pressure::PressureHook;
 use crate::superblock::SuperBlock;
 use crate::tenant::Tenant;
 use openpath_sync::{Life, Mutex, Word, WriteOnce};
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) superblocks: Mutex<Numbers, SuperNumbers>,
     /// Pins of mounts on their roots and the directories they cover.
-    pub(crate) house: Mutex<Pins, House>,
+    pub(crate) mount_pins: Mutex<Pins, MountPins>,
     /// The number of the first namespace.
     pub(crate) initial: u64,
     /// The mount of anonymous files, once there is one.
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     /// The mount of pipes without a name, once there is one.
     pub(crate) pipe_mount: WriteOnce<u32>,
     /// Capacities of all pipes.
-    pub(crate) pipes: Arc<Books>,
+    pub(crate) pipes: Arc<PipeAccounting>,
     /// The inode number of the next pipe without a name.
     pub(crate) next_pipe: Word,
     pub(crate) devices: Devices,
@@ -58,12 +58,12 @@ pub(crate) struct Shared {
     /// All tenants, in the order they came.
     pub(crate) tenants: Mutex<Vec<Weak<Tenant>>, Tenants>,
     /// The callback for memory pressure.
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<PressureHook>,
     /// The notification groups.
     pub(crate) notify: Notify,
     pub(crate) id: u64,
     /// A weak reference to itself.
-    pub(crate) home: WriteOnce<Weak<Shared>>,
+    pub(crate) weak_self: WriteOnce<Weak<Shared>>,
 }
 
 impl Shared {
@@ -87,7 +87,7 @@ impl Drop for Shared {
     /// Frees the superblocks for another `Vfs`, and ends the listening for leases.
     fn drop(&mut self) {
         for node in self.mounts.topology.get_mut().nodes.values() {
-            *node.data.sb.seat.lock() = None;
+            *node.data.sb.binding.lock() = None;
         }
         self.notices.close();
     }

@@ -13,7 +13,7 @@
 use crate::inode::{Inode, shield};
 use crate::lease::{Layouts, Recall};
 use openpath_abi::Errno;
-use openpath_sync::{Ended, Waiter};
+use openpath_sync::{WaitError, Waiter};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -128,8 +128,8 @@ impl Inode {
             let waited = lock.wait(table, |table| &mut table.queue, sleeper, until);
             table = match waited {
                 Ok(guard) => guard,
-                Err((_, Ended::Interrupted)) => return Err(Errno::EINTR),
-                Err((_, Ended::TimedOut)) => return Err(Errno::ETIMEDOUT),
+                Err((_, WaitError::Interrupted)) => return Err(Errno::EINTR),
+                Err((_, WaitError::TimedOut)) => return Err(Errno::ETIMEDOUT),
             };
         }
         drop(table);

@@ -10,18 +10,18 @@
 //! task's own. The heads of `walk` and `dcache` explain how.
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
-mod above;
 mod absent;
 mod acl;
 mod atime;
-mod book;
 mod buffer;
 mod bytes;
 mod clock;
 mod config;
 mod cred;
 mod dcache;
+mod debug;
 mod device;
 mod events;
 mod explain;
@@ -34,6 +34,7 @@ mod forget;
 mod inode;
 mod instance;
 mod interrupt;
+mod invalidation_listener;
 mod io;
 mod layout;
 mod lease;
@@ -55,21 +56,22 @@ mod path_cache;
 mod perm;
 mod pipe;
 mod pressure;
+mod proxy_task;
 mod reason;
 mod release;
+mod setters;
 mod shrinker;
-mod stand_in;
-mod story;
+mod steps;
 mod superblock;
 mod target;
 mod task;
 mod tenant;
+mod tenant_lru;
 mod tried;
 mod vfs;
 mod walk;
 mod weak_list;
 
-pub use above::InvalidationListener;
 pub use absent::{AbsentRules, AbsentRulesBuilder};
 pub use acl::{Acl, AclEntry, AclKind, AclMatch, AclTag, Acls, SetAcl};
 pub use bytes::Bytes;
@@ -77,17 +79,18 @@ pub use clock::{Clock, Entropy, FineClock, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
 pub use device::{DeviceKind, DeviceOps, Opening};
-pub use explain::{ExplainOp, Explanation, Fast, Lane};
+pub use explain::{ExplainOp, Explanation, FastPath, Lane};
 #[doc(hidden)]
 pub use fd_table::FdMap;
 pub use file::{LastFile, OpenFile};
 pub use file_ops::{Fd, FileOps, Io, OwnerEx};
 pub use inode::{
-    AsyncIo, Attr, Extent, Found, Inode, InodeOps, IoCompletion, IoKind, IoRequest, Listed,
-    NewInode, Patience, Rename, SetAttr, flag,
+    AsyncIo, Attr, Extent, Inode, InodeOps, IoCompletion, IoKind, IoRequest, ListedEntry,
+    LookupResult, NewInode, Rename, SetAttr, WaitMode, flag,
 };
 pub use instance::Vfs;
 pub use interrupt::Interrupter;
+pub use invalidation_listener::InvalidationListener;
 pub use io::{DataWait, PreparedIo, fileattr};
 pub use layout::{Layout, NoLayouts};
 pub use lease::{LeaseBreak, LeaseBreaks, LeaseFlavor};
@@ -96,13 +99,15 @@ pub use lock_call::{FileLock, LockCall, LockKind, LockOwner};
 pub use mount::{MountFlags, MountInfo, Propagation};
 pub use namespace::Namespace;
 pub use object::mflag;
-pub use ops::{Beneath, DirEntry, LSMT_ROOT, LeaseInfo, LockFace, LockWait, MountAttr, Running};
+pub use ops::{
+    Beneath, DirEntry, LSMT_ROOT, LeaseInfo, LockFace, LockWait, MountAttr, RunningProgram,
+};
 pub use path::VfsPath;
 pub use perm::Decider;
-pub use pressure::{Pressure, Relief};
+pub use pressure::{Pressure, Reclaimed};
 pub use reason::{Reason, Reasons};
 pub use shrinker::Shrinker;
-pub use story::{Cached, Check, Field, Permission, Place, Step, Value, Would};
+pub use steps::{Cached, Check, Field, PendingChange, Permission, Step, Value, WalkPosition};
 pub use superblock::{Caching, SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
 pub use tenant::{Activity, Tenant, TenantLimits, TenantRef, TenantStats};

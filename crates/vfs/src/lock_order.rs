@@ -19,17 +19,17 @@ openpath_sync::lock_classes! {
     /// A superblock's place in its `Vfs`.
     pub SuperRoot;
     /// The listeners for a superblock's invalidations.
-    pub SuperAbove;
+    pub SuperListeners;
     /// Numbers of superblocks.
     pub SuperNumbers;
     /// The pins that mounts hold.
-    pub House;
+    pub MountPins;
     /// One lookup: held by the task that asks the backend, awaited by others that want the same
     /// name.
     pub Flight;
     /// The lookups under way.
     pub FlightTable;
-    /// The making of room on one book of cached names.
+    /// The making of room on one LRU list of cached names.
     pub Eviction;
     /// The version clock of superblocks, and the directories that are changing.
     pub PathClock;
@@ -42,7 +42,7 @@ openpath_sync::lock_classes! {
     /// A pipe: its data, ends and waiters (`pipe_inode_info.mutex`).
     pub PipeState;
     /// How many pages the pipes of each user may hold.
-    pub PipeBooks;
+    pub PipePages;
     /// Every file that has locks.
     pub LockFiles;
     /// The locks of a file, and their waiters (`flc_lock`).
@@ -56,10 +56,10 @@ openpath_sync::lock_classes! {
     /// Undelivered notices for holders of leases.
     pub LeaseNotices;
     /// Unlinked entries that wait to be reclaimed.
-    pub Graveyard;
-    /// The books of cached names, by number.
-    pub Bookshelf;
-    /// The queues of one book of cached names, by age.
+    pub FreeQueue;
+    /// The LRU lists of all tenants, by number.
+    pub LruLists;
+    /// The queues of one LRU list of cached names, by age.
     pub Queues;
     /// Blocks of long names.
     pub NameBlocks;
@@ -68,7 +68,7 @@ openpath_sync::lock_classes! {
     /// The watches of one notification group (`mark_mutex`).
     pub NotifyWatches;
     /// How many groups and watches each user has.
-    pub NotifyBooks;
+    pub NotifyCounts;
     /// The marks of an inode.
     pub InodeMarks;
     /// Entries that a directory has in the cache besides its first.
@@ -113,7 +113,7 @@ openpath_sync::lock_classes! {
     /// The layouts of a file; a backend may recall them with locks of its own held.
     pub LayoutTable;
     /// The tasks of a tenant, and the counts of earlier ones.
-    pub Tallies;
+    pub TenantCounts;
     /// The jobs that wait for the workers of a pool, and the workers that sleep.
     pub PoolQueues;
     /// The callback for work that a ring's workers have done.

@@ -33,7 +33,7 @@ pub(crate) const KEPT: u32 = IN_ALL_EVENTS | IN_ONESHOT | IN_EXCL_UNLINK;
 
 /// An event, for the listeners of one inode.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct News<'a> {
+pub(crate) struct InodeEvent<'a> {
     /// One or more events, and [`IN_ISDIR`].
     pub(crate) mask: u32,
     /// The number that pairs it with another.
@@ -60,19 +60,19 @@ impl Mark {
     }
 
     /// Whether it wants this event (`fsnotify_handle_inode_event`).
-    pub(crate) fn wants(&self, news: &News<'_>) -> bool {
+    pub(crate) fn wants(&self, event: &InodeEvent<'_>) -> bool {
         let events = (self.mask & IN_ALL_EVENTS) | IN_UNMOUNT;
-        news.mask & events != 0 && !(self.mask & IN_EXCL_UNLINK != 0 && news.unlinked)
+        event.mask & events != 0 && !(self.mask & IN_EXCL_UNLINK != 0 && event.unlinked)
     }
 
-    pub(crate) fn tell(&self, news: &News<'_>) {
+    pub(crate) fn tell(&self, event: &InodeEvent<'_>) {
         // An event of the watched inode as a whole comes without its kind.
-        let kind = if news.mask & (IN_DELETE_SELF | IN_MOVE_SELF) != 0 {
+        let kind = if event.mask & (IN_DELETE_SELF | IN_MOVE_SELF) != 0 {
             IN_ISDIR
         } else {
             0
         };
-        let mask = news.mask & !kind;
-        self.group.push(self.wd, mask, news.cookie, news.name);
+        let mask = event.mask & !kind;
+        self.group.push(self.wd, mask, event.cookie, event.name);
     }
 }

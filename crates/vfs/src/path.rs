@@ -2,7 +2,7 @@
 //! Places: a mount and a dentry, and a [`VfsPath`], which holds them on its own.
 //!
 //! The owner of such a path does not know the `Vfs` of the place, only that it lets go of the place
-//! there ([`Home`]).
+//! there ([`PathOwner`]).
 
 use openpath_sync::Pin;
 use std::any::Any;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 /// A place in a tree: a mount and a dentry of its superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Spot {
+pub(crate) struct PathIds {
     pub(crate) mount: u32,
     pub(crate) dentry: u32,
 }
 
-impl Spot {
+impl PathIds {
     /// The place of a pin.
     pub(crate) fn of(pin: &Pin) -> Self {
         Self {
@@ -26,40 +26,40 @@ impl Spot {
 }
 
 /// The `Vfs` that a place is in, as objects below it know it.
-pub(crate) trait Home: Any + Send + Sync {
+pub(crate) trait PathOwner: Any + Send + Sync {
     /// Lets go of a separately held place. Held: no lock.
-    fn let_go(&self, pin: Pin);
+    fn release_pin(&self, pin: Pin);
 }
 
 /// A mount and a dentry (`struct path`), kept for as long as this lives; any thread may drop it.
 ///
 /// The target of a magic link, while an open file names a place.
 pub struct VfsPath {
-    home: Arc<dyn Home>,
+    owner: Arc<dyn PathOwner>,
     pin: Option<Pin>,
 }
 
 impl VfsPath {
-    pub(crate) fn new<H: Home>(home: Arc<H>, pin: Pin) -> Self {
+    pub(crate) fn new<H: PathOwner>(owner: Arc<H>, pin: Pin) -> Self {
         Self {
-            home,
+            owner,
             pin: Some(pin),
         }
     }
 
-    pub(crate) fn spot(&self) -> Spot {
-        self.pin.as_ref().map_or_else(Spot::default, Spot::of)
+    pub(crate) fn path_ids(&self) -> PathIds {
+        self.pin.as_ref().map_or_else(PathIds::default, PathIds::of)
     }
 
-    pub(crate) fn is_of<H: Home>(&self, home: &Arc<H>) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.home), Arc::as_ptr(home))
+    pub(crate) fn is_of<H: PathOwner>(&self, owner: &Arc<H>) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.owner), Arc::as_ptr(owner))
     }
 }
 
 impl Drop for VfsPath {
     fn drop(&mut self) {
         if let Some(pin) = self.pin.take() {
-            self.home.let_go(pin);
+            self.owner.release_pin(pin);
         }
     }
 }

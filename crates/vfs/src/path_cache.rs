@@ -83,14 +83,14 @@ pub(crate) struct PathCache {
     set_mask: Word32,
     set_mask_max: u32,
     /// Entries that others displaced since the table last grew; away from what hits read.
-    displaced: Apart<Word>,
+    displaced: OwnLines<Word>,
     on: bool,
     key: HashKey,
 }
 
 /// Keeps what is written on a miss off the lines that hits read.
 #[repr(align(128))]
-struct Apart<T>(T);
+struct OwnLines<T>(T);
 
 /// A path that could be in the cache, hashed.
 #[derive(Clone, Copy)]
@@ -132,7 +132,7 @@ impl PathCache {
             walked: Region::new(room).map_err(space)?,
             set_mask: Word32::new((sets - 1).min(SETS_AT_FIRST - 1)),
             set_mask_max: sets - 1,
-            displaced: Apart(Word::new(0)),
+            displaced: OwnLines(Word::new(0)),
             on,
             key,
         })

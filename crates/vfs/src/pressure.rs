@@ -14,7 +14,8 @@ pub enum Pressure {
 
 /// What was given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Relief {
+#[non_exhaustive]
+pub struct Reclaimed {
     /// Cached names that went.
     pub evicted: usize,
     /// Names' worth of memory that went back to the system.
@@ -22,4 +23,4 @@ pub struct Relief {
 }
 
 /// The callback for pressure.
-pub(crate) type Told = Box<dyn Fn(Pressure) + Send + Sync>;
+pub(crate) type PressureHook = Box<dyn Fn(Pressure) + Send + Sync>;

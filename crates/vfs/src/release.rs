@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Release: the end of an open file, and of a separately held place ([`Home::let_go`]), with the
-//! work that waited for it.
+//! Release: the end of an open file, and of a separately held place ([`PathOwner::release_pin`]),
+//! with the work that waited for it.
 //!
 //! # Kernel analogue
 //! `__fput`.
@@ -18,11 +18,11 @@ use crate::inode::shield;
 use crate::instance::Shared;
 use crate::object::Pins;
 use crate::object::fbit;
-use crate::path::Home;
+use crate::path::PathOwner;
 use openpath_sync::{FileRef, LastRef, Pin};
 
-impl Home for Shared {
-    fn let_go(&self, pin: Pin) {
+impl PathOwner for Shared {
+    fn release_pin(&self, pin: Pin) {
         let awaited = self.is_awaited(&pin);
         self.dcache.store.release(pin);
         if awaited {

@@ -3,11 +3,11 @@
 //!
 //! # Kernel analogue
 //! vmpressure's levels and `struct shrinker`. A monitor of the host's memory (a control group's
-//! events, PSI) calls it, and the cache evicts names. Memory that the cache and the trees of back
-//! ends do not use goes back to the system ([`Vfs::trim`]), and the host's callback runs.
+//! events, PSI) calls it, and the cache evicts names. Memory that the cache and the trees of
+//! backends do not use goes back to the system ([`Vfs::trim`]), and the host's callback runs.
 
 use crate::instance::{Shared, Vfs};
-use crate::pressure::{Pressure, Relief};
+use crate::pressure::{Pressure, Reclaimed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Vfs {
     /// println!("{} names went", relief.evicted);
     /// # }
     /// ```
-    pub fn pressure(&self, level: Pressure) -> Relief {
+    pub fn pressure(&self, level: Pressure) -> Reclaimed {
         let cached = self.usage().dentries;
         let goal = match level {
             Pressure::Low => cached / 8,
@@ -38,7 +38,7 @@ impl Vfs {
         if let Some(told) = &self.0.told {
             told(level);
         }
-        Relief { evicted, trimmed }
+        Reclaimed { evicted, trimmed }
     }
 
     /// A handle to be called under memory pressure, which does not keep the `Vfs` alive.
@@ -62,9 +62,9 @@ impl Shrinker {
     }
 
     /// As [`Vfs::pressure`]; nothing when the `Vfs` is gone (`scan_objects`).
-    pub fn pressure(&self, level: Pressure) -> Relief {
+    pub fn pressure(&self, level: Pressure) -> Reclaimed {
         self.vfs()
-            .map_or_else(Relief::default, |vfs| vfs.pressure(level))
+            .map_or_else(Reclaimed::default, |vfs| vfs.pressure(level))
     }
 
     fn vfs(&self) -> Option<Vfs> {

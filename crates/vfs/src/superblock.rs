@@ -5,10 +5,10 @@
 //! # Kernel analogue
 //! `struct super_block` with `super_operations`.
 
-use crate::above::InvalidationListener;
 use crate::inode::{Inode, shield};
-use crate::lock_order::{RenameTopology, SuperAbove, SuperRoot};
-use crate::path::Home;
+use crate::invalidation_listener::InvalidationListener;
+use crate::lock_order::{RenameTopology, SuperListeners, SuperRoot};
+use crate::path::PathOwner;
 use crate::weak_list::remember;
 use openpath_abi::{Errno, StatFs};
 use openpath_sync::{Mutex, Word};
@@ -36,6 +36,7 @@ pub trait SuperBlockOps: Send + Sync + 'static {
 
 /// How long the core may rely on a backend's answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Caching {
     /// Names, absent ones too, and attributes stay until a call of ours changes them or the backend
     /// invalidates them ([`SuperBlock::forget_name`] and its kin).
@@ -49,6 +50,7 @@ pub enum Caching {
 
 /// The properties of a tree that the core must know.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SuperBlockOptions {
     /// Name of the file system type, as `/proc/mounts` shows it.
     pub kind: &'static str,
@@ -62,7 +64,7 @@ pub struct SuperBlockOptions {
     /// How long names and attributes hold.
     pub caching: Caching,
     /// The backend answers at once, from memory or by saying that it would have to wait, whenever
-    /// it is asked with [`crate::Patience::Cached`]. A call that must not wait then asks it; in
+    /// it is asked with [`crate::WaitMode::Cached`]. A call that must not wait then asks it; in
     /// other trees such a call uses cached state alone.
     pub tries: bool,
     /// Reading and writing data may wait, as for a disk: a ring leaves them to its workers. The
@@ -88,6 +90,19 @@ impl Default for SuperBlockOptions {
     }
 }
 
+crate::setters! {
+    SuperBlockOptions {
+        kind: &'static str,
+        name_max: usize,
+        dev: u64,
+        read_only: bool,
+        caching: Caching,
+        tries: bool,
+        blocking_io: bool,
+        acls: bool,
+    }
+}
+
 /// One tree of a backend.
 pub struct SuperBlock {
     ops: Box<dyn SuperBlockOps>,
@@ -95,22 +110,22 @@ pub struct SuperBlock {
     options: SuperBlockOptions,
     read_only: Word,
     /// Its `Vfs`, root dentry and number there.
-    pub(crate) seat: Mutex<Option<Seat>, SuperRoot>,
+    pub(crate) binding: Mutex<Option<SuperBinding>, SuperRoot>,
     /// Held while a directory moves to another one (`s_vfs_rename_mutex`).
     pub(crate) topology: Mutex<(), RenameTopology>,
     /// Names come and go by calls alone: cached directories are in their true places.
     ours_alone: bool,
     /// The listeners for invalidations.
-    pub(crate) above: Mutex<Vec<Weak<dyn InvalidationListener>>, SuperAbove>,
+    pub(crate) listeners: Mutex<Vec<Weak<dyn InvalidationListener>>, SuperListeners>,
 }
 
 /// A superblock's place in the one `Vfs` that uses it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct SuperBinding {
     /// Which `Vfs`.
     pub(crate) vfs: u64,
     /// The same, for calls from the backend.
-    pub(crate) home: Weak<dyn Home>,
+    pub(crate) owner: Weak<dyn PathOwner>,
     /// Its root dentry there.
     pub(crate) root: u32,
     /// Its number there, by which the path cache finds its clock.
@@ -136,10 +151,10 @@ impl SuperBlock {
             root,
             options,
             read_only,
-            seat: Mutex::new(None),
+            binding: Mutex::new(None),
             topology: Mutex::new(()),
             ours_alone,
-            above: Mutex::new(Vec::new()),
+            listeners: Mutex::new(Vec::new()),
         })
     }
 
@@ -185,20 +200,21 @@ impl SuperBlock {
 }
 
 impl SuperBlock {
-    /// From now on `above` gets the invalidations of this tree, as long as it is kept elsewhere.
-    pub fn tell(&self, above: &Arc<dyn InvalidationListener>) {
-        remember(&mut self.above.lock(), Arc::downgrade(above));
+    /// From now on `listener` gets the invalidations of this tree, as long as it is
+    /// kept elsewhere.
+    pub fn add_listener(&self, listener: &Arc<dyn InvalidationListener>) {
+        remember(&mut self.listeners.lock(), Arc::downgrade(listener));
     }
 
     /// Calls all listeners above.
-    pub(crate) fn tell_above(&self, tell: impl Fn(&dyn InvalidationListener)) {
+    pub(crate) fn tell_listeners(&self, tell: impl Fn(&dyn InvalidationListener)) {
         let list: Vec<_> = {
-            let list = self.above.lock();
+            let list = self.listeners.lock();
             list.iter().filter_map(Weak::upgrade).collect()
         };
-        for above in list {
+        for listener in list {
             let _harms_nobody = shield(|| {
-                tell(&*above);
+                tell(&*listener);
                 Ok(())
             });
         }

@@ -11,7 +11,7 @@ use crate::lock::Locks;
 use crate::mount::{Mounts, Numbers, SUPERBLOCKS_MAX, rootfs};
 use crate::notify::Notify;
 use crate::path_cache::PathCache;
-use crate::pressure::{Pressure, Told};
+use crate::pressure::{Pressure, PressureHook};
 use crate::superblock::SuperBlock;
 use crate::task::Task;
 use crate::tenant::{Tenant, TenantLimits};
@@ -19,6 +19,7 @@ use crate::weak_list::{remember, sweep};
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
 use openpath_sync::{Census, HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -50,7 +51,7 @@ impl Vfs {
     #[must_use]
     pub fn tenant(&self, limits: TenantLimits) -> Arc<Tenant> {
         let tenant = Arc::new(Tenant::new(
-            self.0.dcache.open_book(limits.names()),
+            self.0.dcache.open_lru(limits.names()),
             self.0.id,
             limits,
         ));
@@ -79,7 +80,7 @@ impl Vfs {
         Usage {
             dentries,
             mounts,
-            buried: self.0.dcache.buried(),
+            pending_free: self.0.dcache.pending_free(),
             pins: store.pins_held(),
         }
     }
@@ -88,21 +89,21 @@ impl Vfs {
     pub fn collect(&self) {
         // A directory can go only after its entries.
         let mut before = usize::MAX;
-        while self.0.dcache.buried() < before {
-            before = self.0.dcache.buried();
+        while self.0.dcache.pending_free() < before {
+            before = self.0.dcache.pending_free();
             self.0.dcache.collect();
         }
     }
 
-    /// Gives memory of formerly cached names back to the system, after waiting `patience` for walks
-    /// under way; how many names' worth. Unused memory of the system's allocator goes back as well,
-    /// inodes and lists of names among it. That may take some milliseconds for each 100 MB.
-    pub fn trim(&self, patience: Duration) -> u32 {
+    /// Gives memory of formerly cached names back to the system, after waiting `timeout` for
+    /// walks under way; how many names' worth. Unused memory of the system's allocator goes back as
+    /// well, inodes and lists of names among it. That may take some milliseconds for each 100 MB.
+    pub fn trim(&self, timeout: Duration) -> u32 {
         self.0.dcache.collect();
-        self.0.dcache.sweep_books();
+        self.0.dcache.sweep_lrus();
         sweep(&mut self.0.tenants.lock());
         self.0.locks.sweep();
-        if !rcu::synchronize_within(patience) {
+        if !rcu::synchronize_within(timeout) {
             return 0;
         }
         let names = self.0.dcache.trim();
@@ -159,13 +160,14 @@ impl Vfs {
 
 /// The present use of a `Vfs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Usage {
     /// Cached names, negative and unlinked ones included.
     pub dentries: u32,
     /// Mounts.
     pub mounts: u32,
     /// Unlinked entries that wait to be reclaimed.
-    pub buried: usize,
+    pub pending_free: usize,
     /// Pins held: two for each task, one for each open file, one or two for each mount.
     pub pins: usize,
 }
@@ -178,7 +180,16 @@ pub struct VfsBuilder {
     drivers: Vec<Driver>,
     secret: Option<[u64; 2]>,
     root_tenant: TenantLimits,
-    told: Option<Told>,
+    told: Option<PressureHook>,
+}
+
+impl fmt::Debug for VfsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VfsBuilder")
+            .field("config", &self.config)
+            .field("root_tenant", &self.root_tenant)
+            .finish_non_exhaustive()
+    }
 }
 
 impl VfsBuilder {
@@ -252,7 +263,7 @@ impl VfsBuilder {
         self
     }
 
-    /// Calls `told` at each [`Vfs::pressure`], after names were given up: for caches of back ends
+    /// Calls `told` at each [`Vfs::pressure`], after names were given up: for caches of backends
     /// and of the host. It runs in the caller's thread, with no lock held.
     #[must_use]
     pub fn on_pressure(mut self, told: impl Fn(Pressure) + Send + Sync + 'static) -> Self {
@@ -281,9 +292,9 @@ impl VfsBuilder {
             self.config.tuning.complete_directories,
         )?;
         let mounts = Mounts::new(&dcache, limits.mounts_max, Secrets::new(self.secret))?;
-        let house = PinSet::new(store).ok_or(Errno::ENOMEM)?;
+        let mount_pins = PinSet::new(store).ok_or(Errno::ENOMEM)?;
         let tenant = Arc::new(Tenant::new(
-            dcache.open_book(self.root_tenant.names()),
+            dcache.open_lru(self.root_tenant.names()),
             id,
             self.root_tenant,
         ));
@@ -300,7 +311,7 @@ impl VfsBuilder {
             renames: Life::default(),
             clock: self.clock,
             superblocks: Mutex::new(Numbers::default()),
-            house: Mutex::new(house),
+            mount_pins: Mutex::new(mount_pins),
             initial: 0,
             anonymous: WriteOnce::default(),
             pipe_mount: WriteOnce::default(),
@@ -316,15 +327,15 @@ impl VfsBuilder {
             told: self.told,
             notify: Notify::default(),
             id,
-            home: WriteOnce::default(),
+            weak_self: WriteOnce::default(),
         };
         let lowest = rootfs(shared.clock.now());
         shared.initial = shared.first_namespace(&lowest, &root)?;
         let shared = Arc::new(shared);
-        let home = shared.home.set(Arc::downgrade(&shared));
+        let weak = shared.weak_self.set(Arc::downgrade(&shared));
         for tree in shared.trees() {
-            if let Some(seat) = &mut *tree.seat.lock() {
-                seat.home = home.clone();
+            if let Some(binding) = &mut *tree.binding.lock() {
+                binding.owner = weak.clone();
             }
         }
         Ok(Vfs(shared))

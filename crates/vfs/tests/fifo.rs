@@ -166,11 +166,9 @@ fn pipes_keep_packets_apart_and_can_be_resized() {
 
 #[test]
 fn pipe_pages_are_limited_per_user_and_returned() {
-    let limits = Limits {
-        pipe_user_pages_soft: 32,
-        pipe_user_pages_hard: 34,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .pipe_user_pages_soft(32)
+        .pipe_user_pages_hard(34);
     let vfs = Vfs::builder().limits(limits);
     let vfs = vfs
         .build(MemFs::new(MemOptions::default()))

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The release of an open file: once, in the call that drops the last reference, even if the back
-//! end fails, panics or is slow.
+//! The release of an open file: once, in the call that drops the last reference, even if the
+//! backend fails, panics or is slow.
 
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, OFlags, StatFs, Timespec};
 use openpath_vfs::{
-    Attr, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Task, Vfs, flag,
+    Attr, Cred, FileOps, Inode, InodeOps, LookupResult, SetAttr, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Vfs, WaitMode, flag,
 };
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
-/// What the back end was asked to do, in order, and its answers.
+/// What the backend was asked to do, in order, and its answers.
 #[derive(Default)]
 struct Record {
     told: Mutex<Vec<&'static str>>,
@@ -67,7 +67,7 @@ impl InodeOps for File {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn open(&self, _: &Inode, _: OFlags, _: Patience) -> Result<Option<Box<dyn FileOps>>, Errno> {
+    fn open(&self, _: &Inode, _: OFlags, _: WaitMode) -> Result<Option<Box<dyn FileOps>>, Errno> {
         self.0.note("open");
         if self.0.refuses.load(Ordering::Relaxed) {
             return Err(Errno::EMEDIUMTYPE);
@@ -86,11 +86,11 @@ impl InodeOps for Dir {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn lookup(&self, _: &Inode, name: &[u8], _: Patience) -> Result<Found, Errno> {
+    fn lookup(&self, _: &Inode, name: &[u8], _: WaitMode) -> Result<LookupResult, Errno> {
         Ok(if name == b"f" {
-            Found::Inode(Arc::clone(&self.0))
+            LookupResult::Inode(Arc::clone(&self.0))
         } else {
-            Found::Absent
+            LookupResult::Absent
         })
     }
 }
@@ -213,7 +213,7 @@ fn a_failed_open_leaves_nothing() {
     assert_eq!(task.open(b"/f", O_RDONLY, 0), Err(Errno::EMEDIUMTYPE));
     assert_eq!(record.take(), ["open"], "a failed open is released");
     record.refuses.store(false, Ordering::Relaxed);
-    // The back end refuses the truncation after the open: the file is released, not flushed.
+    // The backend refuses the truncation after the open: the file is released, not flushed.
     let cut = task.open(b"/f", O_WRONLY | O_TRUNC, 0);
     assert_eq!(cut, Err(Errno::EDQUOT));
     assert_eq!(record.take(), ["open", "release"]);

@@ -149,10 +149,7 @@ fn main() -> Done<()> {
         kernels.clone(),
     );
 
-    let options = HostOptions {
-        read_only: true,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default().read_only(true);
     let vfs = Vfs::builder().build(HostFs::open(&dir, options)?)?;
     let path = [b"/", ours.as_os_str().as_bytes()].concat();
     let openpath = Openpath(vfs.task(Cred::root())?, path);

@@ -324,12 +324,10 @@ pub(crate) fn trees() -> Vec<(String, HostOptions)> {
         Policy::None,
     ] {
         for reach in [Reach::Best, Reach::Steps] {
-            let options = HostOptions {
-                policy,
-                reach,
-                handles_max: 32,
-                ..HostOptions::default()
-            };
+            let options = HostOptions::default()
+                .policy(policy)
+                .reach(reach)
+                .handles_max(32);
             all.push((format!("{policy:?}-{reach:?}"), options));
         }
     }

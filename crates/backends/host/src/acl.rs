@@ -22,12 +22,12 @@ use crate::sys::{HostStat, errno, stat_at};
 use crate::tree::Tree;
 use openpath_abi::xattr::{XATTR_LIST_MAX, XATTR_SIZE_MAX};
 use openpath_abi::{Errno, mode};
-use openpath_vfs::{Acl, AclEntry, AclKind, AclTag, Acls, Patience};
+use openpath_vfs::{Acl, AclEntry, AclKind, AclTag, Acls, WaitMode};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use std::sync::Arc;
 
-pub(crate) const WAIT: Patience = Patience::Wait;
+pub(crate) const WAIT: WaitMode = WaitMode::Wait;
 const KINDS: [AclKind; 2] = [AclKind::Access, AclKind::Default];
 /// How often a file is looked at that others change meanwhile.
 const TRIES: usize = 16;

@@ -15,12 +15,12 @@ use crate::pool::{Handle, HandleKind};
 use crate::sys::{bits, errno};
 use crate::tree::{AtimeSource, Tree};
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{AclKind, Inode, Patience, SetAttr};
+use openpath_vfs::{AclKind, Inode, SetAttr, WaitMode};
 use rustix::fd::{AsFd, AsRawFd as _};
 use rustix::fs::{AtFlags, Gid, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use std::sync::Arc;
 
-const WAIT: Patience = Patience::Wait;
+const WAIT: WaitMode = WaitMode::Wait;
 
 impl Tree {
     /// Sets the permission bits of the file of an `O_PATH` descriptor.
@@ -199,11 +199,11 @@ impl Node {
     }
 
     /// As `InodeOps::readlink`.
-    pub(crate) fn read_link(self: &Arc<Self>, patience: Patience) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn read_link(self: &Arc<Self>, wait_mode: WaitMode) -> Result<Vec<u8>, Errno> {
         if !mode::is_lnk(self.id.kind()) {
             return Err(Errno::EINVAL);
         }
-        let handle = self.handle(HandleKind::Path, patience)?;
+        let handle = self.handle(HandleKind::Path, wait_mode)?;
         let body = rustix::fs::readlinkat(&*handle, "", Vec::new()).map_err(errno)?;
         Ok(body.into_bytes())
     }

@@ -18,12 +18,12 @@ use crate::sys::{ALWAYS, HostStat, bits, check_component, errno, stat_at};
 use crate::tree::AtimeSource;
 use openpath_abi::stat::{major, minor};
 use openpath_abi::{Errno, mode};
-use openpath_vfs::{Inode, NewInode, Patience};
+use openpath_vfs::{Inode, NewInode, WaitMode};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use std::sync::Arc;
 
-const WAIT: Patience = Patience::Wait;
+const WAIT: WaitMode = WaitMode::Wait;
 /// Modes on the host of a file and a directory with their own mode in an attribute.
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;

@@ -9,13 +9,13 @@ use crate::pool::HandleKind;
 use crate::sys::errno;
 use openpath_abi::limits::MAX_LFS_FILESIZE;
 use openpath_abi::{Errno, mode};
-use openpath_vfs::{Extent, Inode, Patience};
+use openpath_vfs::{Extent, Inode, WaitMode};
 use rustix::fs::{FallocateFlags, SealFlags, SeekFrom};
 use rustix::io::{ReadWriteFlags, retry_on_intr};
 use std::io::IoSlice;
 use std::sync::Arc;
 
-const WAIT: Patience = Patience::Wait;
+const WAIT: WaitMode = WaitMode::Wait;
 /// The offset with which pwritev2(2) uses and moves the handle's own position.
 const AT_FILE_POSITION: u64 = u64::MAX;
 /// How much is lent at once.

@@ -30,7 +30,7 @@ use crate::sys::{check_component, stat_at};
 use crate::tree::Tree;
 use crate::watches::{EVENTS_SIZE, Event, Watched, Watches};
 use openpath_abi::Errno;
-use openpath_vfs::{Attr, Inode, Patience, SuperBlock};
+use openpath_vfs::{Attr, Inode, SuperBlock, WaitMode};
 use rustix::fs::inotify::ReadFlags;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Weak};
@@ -142,18 +142,18 @@ impl Tree {
 
 impl Node {
     /// Sees that changes of the names in this directory are heard of.
-    pub(crate) fn watch_names(self: &Arc<Self>, patience: Patience) -> Result<(), Errno> {
+    pub(crate) fn watch_names(self: &Arc<Self>, wait_mode: WaitMode) -> Result<(), Errno> {
         let Some(watches) = &self.tree.watches else {
             return Ok(());
         };
         if self.tree.options.policy != Policy::Notify || self.is_watched.get() != 0 {
             return Ok(());
         }
-        if patience == Patience::Cached {
+        if wait_mode == WaitMode::Cached {
             return Err(Errno::EAGAIN);
         }
         let added = self
-            .handle(HandleKind::Path, Patience::Wait)
+            .handle(HandleKind::Path, WaitMode::Wait)
             .and_then(|handle| watches.add(&format!("/proc/self/fd/{}", fd_name(&handle)), self));
         if added.is_err() {
             let dir: Weak<Self> = Arc::downgrade(self);
@@ -182,10 +182,10 @@ impl Node {
     /// Whether `name` means what it meant when it was last found; then its attributes are brought
     /// up to date. `made`: the name is new, and so is the file if it has no other.
     fn still_leads_there(self: &Arc<Self>, sb: &SuperBlock, name: &[u8], made: bool) -> bool {
-        let Ok(base) = self.handle(HandleKind::Path, Patience::Wait) else {
+        let Ok(base) = self.handle(HandleKind::Path, WaitMode::Wait) else {
             return false;
         };
-        let Ok(stat) = stat_at(&*base, name, Patience::Wait) else {
+        let Ok(stat) = stat_at(&*base, name, WaitMode::Wait) else {
             return false;
         };
         let Some(inode) = self.tree.find_known(&stat) else {

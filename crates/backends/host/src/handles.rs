@@ -17,7 +17,7 @@ use crate::pool::{Handle, HandleKind, HandleOwner, Handles};
 use crate::sys::{errno, stat_at};
 use crate::tree::AtimeSource;
 use openpath_abi::{Errno, mode};
-use openpath_vfs::{Inode, Patience, flag};
+use openpath_vfs::{Inode, WaitMode, flag};
 use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::sync::{Arc, Weak};
@@ -56,18 +56,18 @@ impl Node {
     pub(crate) fn handle(
         self: &Arc<Self>,
         kind: HandleKind,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Arc<Handle>, Errno> {
         match self.held_handle(kind) {
             Some(handle) => Ok(handle),
-            None => self.open_handle(kind, patience),
+            None => self.open_handle(kind, wait_mode),
         }
     }
 
     fn open_handle(
         self: &Arc<Self>,
         kind: HandleKind,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Arc<Handle>, Errno> {
         let mut plain = OFlags::NONBLOCK | OFlags::NOCTTY;
         if self.tree.atime_source() == AtimeSource::Own {
@@ -80,18 +80,18 @@ impl Node {
         };
         match kind {
             HandleKind::Path => {
-                let fd = self.reopen(OFlags::PATH | dir_flag, patience)?;
+                let fd = self.reopen(OFlags::PATH | dir_flag, wait_mode)?;
                 self.install_handle(fd, kind, false)
             }
             HandleKind::Read => {
-                let fd = self.reopen(OFlags::RDONLY | plain | dir_flag, patience)?;
+                let fd = self.reopen(OFlags::RDONLY | plain | dir_flag, wait_mode)?;
                 self.install_handle(fd, kind, true)
             }
-            HandleKind::Write => match self.reopen(OFlags::RDWR | plain, patience) {
+            HandleKind::Write => match self.reopen(OFlags::RDWR | plain, wait_mode) {
                 Ok(fd) => self.install_handle(fd, kind, true),
                 // A process that may write the file may not be able to read it.
                 Err(Errno::EACCES) => {
-                    let fd = self.reopen(OFlags::WRONLY | plain, patience)?;
+                    let fd = self.reopen(OFlags::WRONLY | plain, wait_mode)?;
                     self.install_handle(fd, kind, false)
                 }
                 Err(errno) => Err(errno),
@@ -178,19 +178,19 @@ impl Node {
     }
 
     /// Opens the same file of the host once more.
-    fn reopen(self: &Arc<Self>, flags: OFlags, patience: Patience) -> Result<OwnedFd, Errno> {
-        let opened = self.reopen_once(flags, patience);
+    fn reopen(self: &Arc<Self>, flags: OFlags, wait_mode: WaitMode) -> Result<OwnedFd, Errno> {
+        let opened = self.reopen_once(flags, wait_mode);
         match opened {
             // The file belongs to another user.
             Err(Errno::EPERM) if flags.contains(OFlags::NOATIME) => {
-                self.reopen(flags.difference(OFlags::NOATIME), patience)
+                self.reopen(flags.difference(OFlags::NOATIME), wait_mode)
             }
             Err(Errno::EMFILE | Errno::ENFILE) => {
                 self.tree.pool.shrink();
-                self.reopen_once(flags, patience)
+                self.reopen_once(flags, wait_mode)
             }
             Err(Errno::EAGAIN)
-                if patience == Patience::Wait && flags.contains(OFlags::NONBLOCK) =>
+                if wait_mode == WaitMode::Wait && flags.contains(OFlags::NONBLOCK) =>
             {
                 self.reopen_past_lease(flags)
             }
@@ -212,15 +212,15 @@ impl Node {
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(LEASE_PAUSE_MAX);
-            match self.reopen_once(flags, Patience::Wait) {
+            match self.reopen_once(flags, WaitMode::Wait) {
                 Err(Errno::EAGAIN) => {}
                 opened => return opened,
             }
         }
     }
 
-    fn reopen_once(self: &Arc<Self>, flags: OFlags, patience: Patience) -> Result<OwnedFd, Errno> {
-        if patience == Patience::Wait
+    fn reopen_once(self: &Arc<Self>, flags: OFlags, wait_mode: WaitMode) -> Result<OwnedFd, Errno> {
+        if wait_mode == WaitMode::Wait
             && let (Some(proc), Some(handle)) =
                 (&self.tree.proc, self.held_handle(HandleKind::Path))
         {
@@ -234,14 +234,14 @@ impl Node {
             let aliases = self.aliases();
             if aliases.is_empty() {
                 return match self.is_dir() {
-                    true => self.reopen_at(None, flags, patience),
+                    true => self.reopen_at(None, flags, wait_mode),
                     // It could be reopened by its number, which may wait.
-                    false if patience == Patience::Cached => Err(Errno::EAGAIN),
+                    false if wait_mode == WaitMode::Cached => Err(Errno::EAGAIN),
                     false => Err(Errno::ESTALE),
                 };
             }
             for alias in aliases {
-                match self.reopen_at(Some(alias), flags, patience) {
+                match self.reopen_at(Some(alias), flags, wait_mode) {
                     Err(Errno::ESTALE) => {}
                     // Another name may be in a directory that can be searched.
                     Err(Errno::EACCES) => end = Errno::EACCES,
@@ -263,13 +263,13 @@ impl Node {
         self: &Arc<Self>,
         alias: Option<Alias>,
         flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<OwnedFd, Errno> {
-        let (anchor, path) = self.route(alias, patience)?;
+        let (anchor, path) = self.route(alias, wait_mode)?;
         let path: &[u8] = if path.is_empty() { b"." } else { &path };
         let opener = self.tree.opener;
-        match opener.open(&*anchor, path, flags, Mode::empty(), patience) {
-            Ok(fd) if self.is_root() || stat_at(&fd, b"", patience)?.id == self.id => Ok(fd),
+        match opener.open(&*anchor, path, flags, Mode::empty(), wait_mode) {
+            Ok(fd) if self.is_root() || stat_at(&fd, b"", wait_mode)?.id == self.id => Ok(fd),
             Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Err(Errno::ESTALE),
             Err(errno) => Err(errno),
         }
@@ -279,7 +279,7 @@ impl Node {
     fn route(
         self: &Arc<Self>,
         alias: Option<Alias>,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<(Arc<Handle>, Vec<u8>), Errno> {
         let mut names: Vec<(Arc<Self>, Box<[u8]>)> = Vec::new();
         let mut node = Arc::clone(self);
@@ -308,7 +308,7 @@ impl Node {
             if path.len() > PATH_ROOM && !names.is_empty() {
                 let opener = self.tree.opener;
                 let flags = OFlags::PATH | OFlags::DIRECTORY;
-                let fd = opener.open(&*anchor, &path, flags, Mode::empty(), patience)?;
+                let fd = opener.open(&*anchor, &path, flags, Mode::empty(), wait_mode)?;
                 anchor = Handle::new(fd, HandleKind::Path, false, node.as_owner());
                 path.clear();
             }
@@ -346,7 +346,7 @@ impl HandleOwner for Node {
 /// Opens the file of `handle` once more, whatever its name is.
 fn reopen_by_number(proc: &OwnedFd, handle: &Handle, flags: OFlags) -> Result<OwnedFd, Errno> {
     #[cfg(test)]
-    crate::stall::pass(handle, b"", Patience::Wait)?;
+    crate::stall::pass(handle, b"", WaitMode::Wait)?;
     let flags = flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
     rustix::fs::openat(proc, fd_name(handle), flags, Mode::empty()).map_err(errno)
 }

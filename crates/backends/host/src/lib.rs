@@ -55,7 +55,7 @@
 //! let dir = std::env::temp_dir().join(format!("openpath-host-doc-{}", std::process::id()));
 //! std::fs::create_dir_all(&dir)?;
 //! std::fs::write(dir.join("hello"), "from the host")?;
-//! let options = HostOptions { policy: Policy::Exclusive, ..HostOptions::default() };
+//! let options = HostOptions::default().policy(Policy::Exclusive);
 //! let tree = HostFs::open(&dir, options).map_err(|e| std::io::Error::from_raw_os_error(e.raw()))?;
 //! let vfs = Vfs::builder().build(tree).expect("a Vfs");
 //! let task = vfs.task(Cred::root()).expect("a task");
@@ -67,12 +67,13 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 mod acl;
 mod adopt;
-mod attr;
 #[cfg(feature = "io-uring")]
-mod carrier;
+mod async_io;
+mod attr;
 mod create;
 mod data;
 mod enforced;

@@ -10,7 +10,7 @@ use crate::options::Ownership;
 use crate::pool::HandleKind;
 use crate::sys::errno;
 use openpath_abi::Errno;
-use openpath_vfs::{Listed, Patience};
+use openpath_vfs::{ListedEntry, WaitMode};
 use rustix::fs::{FileType, RawDir, SeekFrom};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Node {
     pub(crate) fn list(
         self: &Arc<Self>,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         if !self.is_dir() {
             return Err(Errno::ENOTDIR);
@@ -45,7 +45,7 @@ impl Node {
             from = last.next.cast_unsigned();
             for entry in &entries {
                 let is_self = entry.name == b"." || entry.name == b"..";
-                let listed = Listed {
+                let listed = ListedEntry {
                     name: &entry.name,
                     ino: entry.ino,
                     kind: entry.kind,
@@ -60,7 +60,7 @@ impl Node {
 
     /// What one call of the host lists from a position on.
     fn batch(self: &Arc<Self>, from: u64, buf: &mut Vec<u8>) -> Result<Vec<Entry>, Errno> {
-        let handle = self.handle(HandleKind::Read, Patience::Wait)?;
+        let handle = self.handle(HandleKind::Read, WaitMode::Wait)?;
         let _locked = self.listing.lock();
         rustix::fs::seek(&*handle, SeekFrom::Start(from)).map_err(errno)?;
         let mut entries = Vec::new();

@@ -12,7 +12,7 @@ use crate::options::Crossing;
 use crate::pool::HandleKind;
 use crate::sys::{HostStat, check_component, is_pseudo, mount_flags, stat_at};
 use openpath_abi::Errno;
-use openpath_vfs::{Found, Inode, Patience};
+use openpath_vfs::{Inode, LookupResult, WaitMode};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ impl Node {
     pub(crate) fn lookup_child(
         self: &Arc<Self>,
         name: &[u8],
-        patience: Patience,
-    ) -> Result<Found, Errno> {
+        wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         check_component(name)?;
         if !self.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        let found = self.watch_names(patience).and_then(|()| match patience {
-            Patience::Wait => self.lookup_waiting(name),
-            Patience::Cached => self.lookup_cached(name),
+        let found = self.watch_names(wait_mode).and_then(|()| match wait_mode {
+            WaitMode::Wait => self.lookup_waiting(name),
+            WaitMode::Cached => self.lookup_cached(name),
         });
         if self.check_enforced_path(name, &found)
             && let Some(watches) = &self.tree.watches
@@ -39,31 +39,31 @@ impl Node {
             watches.forget_all_later();
         }
         match found {
-            Ok(inode) => Ok(Found::Inode(inode)),
-            Err(Errno::ENOENT) if patience == Patience::Cached || !self.is_root() => {
-                Ok(Found::Absent)
+            Ok(inode) => Ok(LookupResult::Inode(inode)),
+            Err(Errno::ENOENT) if wait_mode == WaitMode::Cached || !self.is_root() => {
+                Ok(LookupResult::Absent)
             }
-            Err(Errno::ENOENT) if !self.is_removed()? => Ok(Found::Absent),
+            Err(Errno::ENOENT) if !self.is_removed()? => Ok(LookupResult::Absent),
             Err(Errno::ENOENT) if self.reopen_root() => match self.lookup_waiting(name) {
-                Ok(inode) => Ok(Found::Inode(inode)),
-                Err(Errno::ENOENT) => Ok(Found::Absent),
+                Ok(inode) => Ok(LookupResult::Inode(inode)),
+                Err(Errno::ENOENT) => Ok(LookupResult::Absent),
                 Err(errno) => Err(errno),
             },
             Err(Errno::ENOENT) => Err(Errno::ESTALE),
-            Err(Errno::EAGAIN) if patience == Patience::Cached => Ok(Found::WouldBlock),
+            Err(Errno::EAGAIN) if wait_mode == WaitMode::Cached => Ok(LookupResult::WouldBlock),
             Err(errno) => Err(errno),
         }
     }
 
     fn lookup_waiting(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Inode>, Errno> {
-        let base = self.handle(HandleKind::Path, Patience::Wait)?;
+        let base = self.handle(HandleKind::Path, WaitMode::Wait)?;
         let seen = self.tree.change_count.get();
-        let stat = stat_at(&*base, name, Patience::Wait)?;
+        let stat = stat_at(&*base, name, WaitMode::Wait)?;
         self.check_crossing(name, &stat, || {
             let opener = self.tree.opener;
-            let fd = opener.open(&*base, name, OFlags::PATH, Mode::empty(), Patience::Wait)?;
+            let fd = opener.open(&*base, name, OFlags::PATH, Mode::empty(), WaitMode::Wait)?;
             // Another mount may have come meanwhile.
-            let again = stat_at(&fd, b"", Patience::Wait)?;
+            let again = stat_at(&fd, b"", WaitMode::Wait)?;
             let same = (again.mnt, again.id.dev) == (stat.mnt, stat.id.dev);
             if same { Ok(fd) } else { Err(Errno::EXDEV) }
         })?;
@@ -80,15 +80,15 @@ impl Node {
         let alias = self.alias_of(name);
         if !self.tree.stores_attr(&stat) {
             let stat = self.tree.apply_ownership(stat, None)?;
-            let base = self.handle(HandleKind::Path, Patience::Wait)?;
+            let base = self.handle(HandleKind::Path, WaitMode::Wait)?;
             let acls = || self.tree.acls(&stat, AclTarget::Name(&base, name));
             return Ok(self.tree.adopt(&stat, Some(alias), seen, acls));
         }
-        let base = self.handle(HandleKind::Path, Patience::Wait)?;
+        let base = self.handle(HandleKind::Path, WaitMode::Wait)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opener = self.tree.opener;
-        let fd = opener.open(&*base, name, flags, Mode::empty(), Patience::Wait)?;
-        let stat = stat_at(&fd, b"", Patience::Wait)?;
+        let fd = opener.open(&*base, name, flags, Mode::empty(), WaitMode::Wait)?;
+        let stat = stat_at(&fd, b"", WaitMode::Wait)?;
         let stat = self.tree.apply_stored_of(stat, &fd)?;
         let acls = || self.tree.acls(&stat, AclTarget::Fd(fd.as_fd()));
         let inode = self.tree.adopt(&stat, Some(alias), seen, acls);
@@ -100,17 +100,17 @@ impl Node {
     }
 
     fn lookup_cached(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Inode>, Errno> {
-        let patience = Patience::Cached;
-        let base = self.handle(HandleKind::Path, patience)?;
+        let wait_mode = WaitMode::Cached;
+        let base = self.handle(HandleKind::Path, wait_mode)?;
         let seen = self.tree.change_count.get();
         let opener = self.tree.opener;
-        let fd = opener.open(&*base, name, OFlags::PATH, Mode::empty(), patience);
+        let fd = opener.open(&*base, name, OFlags::PATH, Mode::empty(), wait_mode);
         let fd = match fd {
             // A host without cached lookups.
             Err(Errno::EINVAL) => return Err(Errno::EAGAIN),
             fd => fd?,
         };
-        let stat = stat_at(&fd, b"", patience)?;
+        let stat = stat_at(&fd, b"", wait_mode)?;
         self.check_crossing(name, &stat, || fd.try_clone().map_err(|_| Errno::EMFILE))?;
         if self.tree.stores_attr(&stat) {
             return Err(Errno::EAGAIN);
@@ -138,8 +138,8 @@ impl Node {
 
     /// Whether this directory was removed.
     fn is_removed(self: &Arc<Self>) -> Result<bool, Errno> {
-        let handle = self.handle(HandleKind::Path, Patience::Wait)?;
-        Ok(stat_at(&*handle, b"", Patience::Wait)?.attr.nlink == 0)
+        let handle = self.handle(HandleKind::Path, WaitMode::Wait)?;
+        Ok(stat_at(&*handle, b"", WaitMode::Wait)?.attr.nlink == 0)
     }
 
     /// The root was removed: looks for a directory under its path, and continues with that one.

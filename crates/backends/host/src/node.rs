@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The back end's side of one inode: its identity on the host, the names it was found under, and
+//! The backend's side of one inode: its identity on the host, the names it was found under, and
 //! its handles.
 //!
 //! # Fields
@@ -25,7 +25,7 @@ use openpath_vfs::Inode;
 use openpath_vfs::lock_order::{HostAttr, HostHandles, HostListing, HostPlace};
 use std::sync::{Arc, Weak};
 
-/// The back end's side of one inode.
+/// The backend's side of one inode.
 pub(crate) struct Node {
     pub(crate) tree: Arc<Tree>,
     pub(crate) id: Id,
@@ -88,7 +88,7 @@ impl Node {
         self.inode.get()?.upgrade()
     }
 
-    /// The node of `inode`, if that is one of this back end.
+    /// The node of `inode`, if that is one of this backend.
     pub(crate) fn of(inode: &Inode) -> Option<&Arc<Self>> {
         let ops: &NodeOps = inode.ops().as_any().downcast_ref()?;
         Some(&ops.0)

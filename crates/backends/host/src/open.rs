@@ -2,8 +2,8 @@
 //! Openings: when the host is asked, and when an opening reports its end.
 //!
 //! # States
-//! A file with a readable handle is opened for reading without a call of the host or of this back
-//! end ([`openpath_vfs::flag::OPEN_HOOK`] is clear). Otherwise the host is asked, so that its
+//! A file with a readable handle is opened for reading without a call of the host or of this
+//! backend ([`openpath_vfs::flag::OPEN_HOOK`] is clear). Otherwise the host is asked, so that its
 //! refusals (`EACCES`, `ETXTBSY`, `EIO`) come at open. A file that is opened for writing keeps its
 //! write handle until the last such opening ends; with [`crate::Policy::None`] so does one that is
 //! read.
@@ -12,7 +12,7 @@ use crate::node::Node;
 use crate::pool::HandleKind;
 use openpath_abi::fcntl::{O_ACCMODE, O_RDONLY};
 use openpath_abi::{Errno, OFlags, mode};
-use openpath_vfs::{FileOps, Inode, Patience};
+use openpath_vfs::{FileOps, Inode, WaitMode};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Node {
         self: &Arc<Self>,
         inode: &Inode,
         flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         if !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR) {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Node {
             O_RDONLY => HandleKind::Read,
             _ => HandleKind::Write,
         };
-        self.handle(kind, patience)?;
+        self.handle(kind, wait_mode)?;
         if kind == HandleKind::Read && self.tree.keeps_handles() {
             return Ok(None);
         }

@@ -8,7 +8,8 @@ use openpath_vfs::fileattr::inode_flags;
 #[cfg(feature = "io-uring")]
 use openpath_vfs::{AsyncIo, IoKind};
 use openpath_vfs::{
-    Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
+    Extent, FileOps, Inode, InodeOps, ListedEntry, LookupResult, NewInode, Rename, SetAcl, SetAttr,
+    WaitMode,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -20,8 +21,13 @@ impl InodeOps for NodeOps {
         self
     }
 
-    fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
-        self.0.lookup_child(name, patience)
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
+        self.0.lookup_child(name, wait_mode)
     }
 
     fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
@@ -70,22 +76,22 @@ impl InodeOps for NodeOps {
         &self,
         _dir: &Inode,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         self.0.list(from, emit)
     }
 
-    fn readlink(&self, _inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
-        self.0.read_link(patience).map(Cow::Owned)
+    fn readlink(&self, _inode: &Inode, wait_mode: WaitMode) -> Result<Cow<'_, [u8]>, Errno> {
+        self.0.read_link(wait_mode).map(Cow::Owned)
     }
 
     fn open(
         &self,
         inode: &Inode,
         flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
-        self.0.open(inode, flags, patience)
+        self.0.open(inode, flags, wait_mode)
     }
 
     fn read_at(&self, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
@@ -112,8 +118,8 @@ impl InodeOps for NodeOps {
     }
 
     #[cfg(feature = "io-uring")]
-    fn carrier(&self, inode: &Inode, way: IoKind) -> Option<Box<dyn AsyncIo>> {
-        self.0.carrier(inode, way)
+    fn async_io(&self, inode: &Inode, kind: IoKind) -> Option<Box<dyn AsyncIo>> {
+        self.0.async_io(inode, kind)
     }
 
     fn settle(&self, inode: &Inode) {
@@ -180,11 +186,11 @@ impl InodeOps for NodeOps {
         self.0.set_attributes(inode, change)
     }
 
-    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+    fn refresh(&self, inode: &Inode, wait_mode: WaitMode) -> Result<(), Errno> {
         if self.0.tree.caches_attributes() {
             return Ok(());
         }
-        Node::refresh(&self.0, inode, patience, AtimeSource::Host)
+        Node::refresh(&self.0, inode, wait_mode, AtimeSource::Host)
     }
 
     fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {

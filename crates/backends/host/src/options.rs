@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// Whether other programs change the directory, and so what may be cached of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Policy {
     /// No other program does: names, misses and attributes are cached until a call of ours changes
     /// them. Changes that others make all the same are not seen.
@@ -25,6 +26,7 @@ pub enum Policy {
 
 /// How owners are shown here and stored on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Ownership {
     /// Owner, group and mode are the host's. Only the host's root can give files to others than the
     /// process's own user.
@@ -51,6 +53,7 @@ pub enum Ownership {
 
 /// What happens where the host has mounted something else below the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Crossing {
     /// It is part of the tree; the high bits of inode numbers tell the mounts apart.
     #[default]
@@ -65,6 +68,7 @@ pub enum Crossing {
 
 /// How paths are opened on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Reach {
     /// With openat2(2) if the host has and allows it, else by steps.
     #[default]
@@ -82,10 +86,8 @@ pub enum Reach {
 ///
 /// let shutdown = Arc::new(AtomicBool::new(false));
 /// let seen = Arc::clone(&shutdown);
-/// let options = HostOptions {
-///     interrupted: Interruption::new(move || seen.load(Ordering::Acquire)),
-///     ..HostOptions::default()
-/// };
+/// let interrupted = Interruption::new(move || seen.load(Ordering::Acquire));
+/// let options = HostOptions::default().interrupted(interrupted);
 /// # drop(options);
 /// ```
 #[derive(Clone, Default)]
@@ -112,6 +114,7 @@ impl fmt::Debug for Interruption {
 
 /// How to make a tree.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HostOptions {
     /// Whether others change the directory.
     pub policy: Policy,
@@ -164,5 +167,23 @@ impl Default for HostOptions {
             read_only: false,
             interrupted: Interruption::default(),
         }
+    }
+}
+
+openpath_vfs::setters! {
+    HostOptions {
+        policy: Policy,
+        ownership: Ownership,
+        crossing: Crossing,
+        reach: Reach,
+        handles_max: usize,
+        watches_max: usize,
+        kernel_ring: u32,
+        path: Option<PathBuf>,
+        descriptors: Option<Arc<OwnedFd>>,
+        kind: &'static str,
+        held: Option<Arc<EnforcedFlags>>,
+        read_only: bool,
+        interrupted: Interruption,
     }
 }

@@ -15,7 +15,7 @@ use crate::pool::HandleKind;
 use crate::sys::{HostStat, stat_at};
 use crate::tree::AtimeSource;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Acls, Attr, Inode, Patience, SetAttr};
+use openpath_vfs::{Acls, Attr, Inode, SetAttr, WaitMode};
 use rustix::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -50,26 +50,26 @@ impl Node {
     ///
     /// # Errors
     /// Those of the host; `ESTALE` if it is no longer where it was found.
-    pub(crate) fn stat(self: &Arc<Self>, patience: Patience) -> Result<HostStat, Errno> {
+    pub(crate) fn stat(self: &Arc<Self>, wait_mode: WaitMode) -> Result<HostStat, Errno> {
         if self.stores_attr() {
-            let handle = self.handle(HandleKind::Read, patience)?;
-            let stat = stat_at(&*handle, b"", patience)?;
+            let handle = self.handle(HandleKind::Read, wait_mode)?;
+            let stat = stat_at(&*handle, b"", wait_mode)?;
             return self.tree.apply_ownership(stat, Some(&handle));
         }
         if let Some(handle) = self.held_handle(HandleKind::Path) {
             return self
                 .tree
-                .apply_ownership(stat_at(&*handle, b"", patience)?, None);
+                .apply_ownership(stat_at(&*handle, b"", wait_mode)?, None);
         }
-        if patience == Patience::Cached {
-            let handle = self.handle(HandleKind::Path, patience)?;
+        if wait_mode == WaitMode::Cached {
+            let handle = self.handle(HandleKind::Path, wait_mode)?;
             return self
                 .tree
-                .apply_ownership(stat_at(&*handle, b"", patience)?, None);
+                .apply_ownership(stat_at(&*handle, b"", wait_mode)?, None);
         }
         let mut end = Errno::ESTALE;
         for alias in self.aliases() {
-            match self.stat_alias(&alias, patience) {
+            match self.stat_alias(&alias, wait_mode) {
                 Ok(stat) => return self.tree.apply_ownership(stat, None),
                 Err(Errno::ESTALE) => {}
                 Err(Errno::EACCES) => end = Errno::EACCES,
@@ -83,9 +83,9 @@ impl Node {
     ///
     /// # Errors
     /// `ESTALE` if it is not there, those of the host.
-    pub(crate) fn stat_alias(&self, alias: &Alias, patience: Patience) -> Result<HostStat, Errno> {
-        let parent = alias.parent.handle(HandleKind::Path, patience)?;
-        match stat_at(&*parent, &alias.name, patience) {
+    pub(crate) fn stat_alias(&self, alias: &Alias, wait_mode: WaitMode) -> Result<HostStat, Errno> {
+        let parent = alias.parent.handle(HandleKind::Path, wait_mode)?;
+        match stat_at(&*parent, &alias.name, wait_mode) {
             Ok(stat) if stat.id == self.id => Ok(stat),
             Ok(_) | Err(Errno::ENOENT) => Err(Errno::ESTALE),
             Err(errno) => Err(errno),
@@ -99,30 +99,30 @@ impl Node {
     pub(crate) fn refresh(
         self: &Arc<Self>,
         inode: &Inode,
-        patience: Patience,
+        wait_mode: WaitMode,
         access: AtimeSource,
     ) -> Result<(), Errno> {
-        self.refresh_all(inode, patience, (access, false))
+        self.refresh_all(inode, wait_mode, (access, false))
     }
 
     /// As [`Node::refresh_after_change`] after a change of the access control lists.
     pub(crate) fn refresh_after_acl_change(self: &Arc<Self>, inode: &Inode) {
         let how = (self.tree.atime_source(), true);
-        let _seen_later = self.refresh_all(inode, Patience::Wait, how);
+        let _seen_later = self.refresh_all(inode, WaitMode::Wait, how);
     }
 
     /// As [`Node::refresh`]; with `acls` the access control lists as well, whatever the times say.
     pub(crate) fn refresh_all(
         self: &Arc<Self>,
         inode: &Inode,
-        patience: Patience,
+        wait_mode: WaitMode,
         (access, acls): (AtimeSource, bool),
     ) -> Result<(), Errno> {
-        let held = match patience {
-            Patience::Wait => self.attr.lock(),
-            Patience::Cached => self.attr.try_lock().ok_or(Errno::EAGAIN)?,
+        let held = match wait_mode {
+            WaitMode::Wait => self.attr.lock(),
+            WaitMode::Cached => self.attr.try_lock().ok_or(Errno::EAGAIN)?,
         };
-        let stat = self.stat(patience)?;
+        let stat = self.stat(wait_mode)?;
         self.apply_stat(inode, &stat, access);
         self.refresh_acls(inode, &stat, acls);
         self.refreshed_at.set(self.tree.change_count.add(1) + 1);
@@ -132,7 +132,7 @@ impl Node {
 
     /// As [`Node::refresh`] after a change that succeeded: an error is ignored.
     pub(crate) fn refresh_after_change(self: &Arc<Self>, inode: &Inode) {
-        let _seen_later = self.refresh(inode, Patience::Wait, self.tree.atime_source());
+        let _seen_later = self.refresh(inode, WaitMode::Wait, self.tree.atime_source());
     }
 
     /// Sets the core's attributes to the host's. They are locked.

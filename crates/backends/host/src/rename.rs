@@ -6,11 +6,11 @@ use crate::options::Ownership;
 use crate::pool::HandleKind;
 use crate::sys::{check_component, errno, stat_at};
 use openpath_abi::Errno;
-use openpath_vfs::{Patience, Rename};
+use openpath_vfs::{Rename, WaitMode};
 use rustix::fs::{AtFlags, Gid, RenameFlags, Uid};
 use std::sync::Arc;
 
-const WAIT: Patience = Patience::Wait;
+const WAIT: WaitMode = WaitMode::Wait;
 
 impl Node {
     /// As `InodeOps::rename`.

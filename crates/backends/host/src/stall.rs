@@ -11,7 +11,7 @@ mod moves;
 mod notify;
 
 use openpath_abi::{Errno, OFlags};
-use openpath_vfs::{Patience, Task};
+use openpath_vfs::{Task, WaitMode};
 use rustix::fd::{AsFd, AsRawFd as _};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,7 +29,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// # Errors
 /// `EAGAIN`: it would wait and may not.
-pub(crate) fn pass(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<(), Errno> {
+pub(crate) fn pass(dir: impl AsFd, name: &[u8], wait_mode: WaitMode) -> Result<(), Errno> {
     let gates = lock(&GATES).clone();
     if gates.is_empty() {
         return Ok(());
@@ -43,7 +43,7 @@ pub(crate) fn pass(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<()
     }
     for gate in gates {
         if path != gate.dir && path.starts_with(&gate.dir) {
-            gate.wait(patience)?;
+            gate.wait(wait_mode)?;
         }
     }
     Ok(())
@@ -74,9 +74,9 @@ impl Gate {
         ShutGate(gate)
     }
 
-    fn wait(&self, patience: Patience) -> Result<(), Errno> {
+    fn wait(&self, wait_mode: WaitMode) -> Result<(), Errno> {
         let mut state = lock(&self.state);
-        if patience == Patience::Cached && !state.open {
+        if wait_mode == WaitMode::Cached && !state.open {
             state.refused += 1;
             return Err(Errno::EAGAIN);
         }

@@ -9,7 +9,7 @@ use crate::sys::{PathOpener, errno, has_openat2, is_pseudo, stat_at};
 use crate::tree::Tree;
 use crate::watches::Watches;
 use openpath_abi::{Errno, StatFs};
-use openpath_vfs::{Caching, Inode, Patience, SuperBlock, SuperBlockOps, SuperBlockOptions};
+use openpath_vfs::{Caching, Inode, SuperBlock, SuperBlockOps, SuperBlockOptions, WaitMode};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
@@ -57,7 +57,7 @@ impl HostFs {
     /// # Errors
     /// `ENOTDIR`, `EXDEV` ([`Crossing::Stored`]), those of the host.
     pub fn over(dir: OwnedFd, options: HostOptions) -> Result<Arc<SuperBlock>, Errno> {
-        let stat = stat_at(&dir, b"", Patience::Wait)?;
+        let stat = stat_at(&dir, b"", WaitMode::Wait)?;
         if !openpath_abi::mode::is_dir(stat.attr.mode) {
             return Err(Errno::ENOTDIR);
         }
@@ -83,24 +83,22 @@ impl HostFs {
             _ => None,
         };
         let name_max = rustix::fs::fstatfs(&dir).map_err(errno)?.f_namelen;
-        let core = SuperBlockOptions {
-            kind: options.kind,
-            name_max: usize::try_from(name_max).unwrap_or(255),
-            read_only: options.read_only,
-            caching: match options.policy {
+        let core = SuperBlockOptions::default()
+            .kind(options.kind)
+            .name_max(usize::try_from(name_max).unwrap_or(255))
+            .read_only(options.read_only)
+            .caching(match options.policy {
                 Policy::Exclusive | Policy::Notify => Caching::Keep,
                 Policy::Revalidate | Policy::None => Caching::Confirm,
-            },
-            tries: true,
-            blocking_io: true,
-            acls: !matches!(options.ownership, Ownership::Squash { .. }),
-            ..SuperBlockOptions::default()
-        };
+            })
+            .tries(true)
+            .blocking_io(true)
+            .acls(!matches!(options.ownership, Ownership::Squash { .. }));
         let tree = Tree::new(options, (opener, proc), &stat, watches);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let open = match tree.stores_attr(&stat) {
             false => None,
-            true => Some(opener.open(&dir, b".", flags, Mode::empty(), Patience::Wait)?),
+            true => Some(opener.open(&dir, b".", flags, Mode::empty(), WaitMode::Wait)?),
         };
         let (shown, at) = match &open {
             None => (
@@ -145,7 +143,7 @@ struct TreeOps {
 impl SuperBlockOps for TreeOps {
     fn statfs(&self) -> Result<StatFs, Errno> {
         let node = Node::of(&self.root).ok_or(Errno::EIO)?;
-        let handle = node.handle(HandleKind::Path, Patience::Wait)?;
+        let handle = node.handle(HandleKind::Path, WaitMode::Wait)?;
         let s = rustix::fs::fstatfs(&*handle).map_err(errno)?;
         Ok(StatFs {
             kind: s.f_type,
@@ -163,7 +161,7 @@ impl SuperBlockOps for TreeOps {
 
     fn sync(&self) -> Result<(), Errno> {
         let node = Node::of(&self.root).ok_or(Errno::EIO)?;
-        let handle = node.handle(HandleKind::Read, Patience::Wait)?;
+        let handle = node.handle(HandleKind::Read, WaitMode::Wait)?;
         rustix::fs::syncfs(&*handle).map_err(errno)
     }
 

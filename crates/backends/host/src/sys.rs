@@ -4,7 +4,7 @@
 
 use openpath_abi::stat::makedev;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Attr, Patience};
+use openpath_vfs::{Attr, WaitMode};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp,
@@ -109,15 +109,15 @@ impl HostStat {
 ///
 /// # Errors
 /// Those of the host.
-pub(crate) fn stat_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<HostStat, Errno> {
+pub(crate) fn stat_at(dir: impl AsFd, name: &[u8], wait_mode: WaitMode) -> Result<HostStat, Errno> {
     #[cfg(test)]
-    crate::stall::pass(&dir, name, patience)?;
+    crate::stall::pass(&dir, name, wait_mode)?;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
     let mut flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     if name.is_empty() {
         flags |= AtFlags::EMPTY_PATH;
     }
-    if patience == Patience::Cached {
+    if wait_mode == WaitMode::Cached {
         flags |= AtFlags::STATX_DONT_SYNC;
     }
     let found = rustix::fs::statx(dir, name, flags, wanted).map_err(errno)?;
@@ -145,13 +145,13 @@ impl PathOpener {
         path: &[u8],
         flags: OFlags,
         mode: Mode,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<OwnedFd, Errno> {
         #[cfg(test)]
-        crate::stall::pass(&dir, path, patience)?;
+        crate::stall::pass(&dir, path, wait_mode)?;
         let flags = flags | ALWAYS;
         if !self.openat2 {
-            if patience == Patience::Cached {
+            if wait_mode == WaitMode::Cached {
                 return Err(Errno::EAGAIN);
             }
             return self.open_by_steps(dir, path, flags, mode);
@@ -160,7 +160,7 @@ impl PathOpener {
         if self.no_xdev {
             scope |= ResolveFlags::NO_XDEV;
         }
-        if patience == Patience::Cached {
+        if wait_mode == WaitMode::Cached {
             scope |= ResolveFlags::CACHED;
         }
         rustix::fs::openat2(dir, path, flags, mode, scope).map_err(errno)
@@ -177,7 +177,7 @@ impl PathOpener {
         let mut names = path.split(|byte| *byte == b'/').peekable();
         let mut at: Option<OwnedFd> = None;
         let top = if self.no_xdev {
-            stat_at(&dir, b"", Patience::Wait)?.mnt
+            stat_at(&dir, b"", WaitMode::Wait)?.mnt
         } else {
             0
         };
@@ -195,7 +195,7 @@ impl PathOpener {
                 None => rustix::fs::openat(&dir, name, flags, mode),
             };
             let opened = opened.map_err(errno)?;
-            if self.no_xdev && stat_at(&opened, b"", Patience::Wait)?.mnt != top {
+            if self.no_xdev && stat_at(&opened, b"", WaitMode::Wait)?.mnt != top {
                 return Err(Errno::EXDEV);
             }
             at = Some(opened);

@@ -8,7 +8,7 @@ use crate::node::{Alias, Node};
 use crate::pool::HandleKind;
 use crate::sys::{check_component, errno};
 use openpath_abi::Errno;
-use openpath_vfs::{Inode, Patience};
+use openpath_vfs::{Inode, WaitMode};
 use rustix::fs::AtFlags;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Node {
         is_dir: bool,
     ) -> Result<(), Errno> {
         check_component(name)?;
-        let base = self.handle(HandleKind::Path, Patience::Wait)?;
+        let base = self.handle(HandleKind::Path, WaitMode::Wait)?;
         let node = self.sibling(victim)?;
         let alias = self.alias_of(name);
         node.prepare_unlink(victim, &alias)?;
@@ -50,7 +50,7 @@ impl Node {
         alias: &Alias,
     ) -> Result<(), Errno> {
         self.add_alias(alias.clone());
-        self.handle(HandleKind::Path, Patience::Wait)?;
+        self.handle(HandleKind::Path, WaitMode::Wait)?;
         // The count may be outdated: dead names are taken out whatever it says.
         if !self.is_dir() && self.has_other_alias(alias) && inode.nlink() > 1 {
             return Ok(());
@@ -59,7 +59,7 @@ impl Node {
         if self.held_handle(HandleKind::Path).is_none() {
             // The handle was evicted in between, for another one.
             self.set_nameless(false);
-            self.handle(HandleKind::Path, Patience::Wait)?;
+            self.handle(HandleKind::Path, WaitMode::Wait)?;
             self.set_nameless(true);
         }
         Ok(())
@@ -71,7 +71,7 @@ impl Node {
             if alias.is(lost) {
                 continue;
             }
-            if self.stat_alias(&alias, Patience::Wait).is_ok() {
+            if self.stat_alias(&alias, WaitMode::Wait).is_ok() {
                 return true;
             }
             self.remove_alias(&alias);

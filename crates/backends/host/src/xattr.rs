@@ -15,12 +15,12 @@ use openpath_abi::Errno;
 use openpath_abi::xattr::{
     SECURITY_PREFIX, TRUSTED_PREFIX, USER_PREFIX, XATTR_LIST_MAX, XATTR_SIZE_MAX,
 };
-use openpath_vfs::{Inode, Patience};
+use openpath_vfs::{Inode, WaitMode};
 use rustix::fs::{AtFlags, XattrFlags};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-const WAIT: Patience = Patience::Wait;
+const WAIT: WaitMode = WaitMode::Wait;
 
 /// How a file's attributes are reached.
 enum Target {

@@ -6,7 +6,7 @@ mod common;
 use common::{POLICIES, Scratch, policy, read, world, write};
 use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_abi::{Errno, mode, rename};
-use openpath_host::{HostOptions, Policy};
+use openpath_host::Policy;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 #[test]
@@ -86,10 +86,7 @@ fn cached_open_makes_no_call_of_the_host() {
 fn unlinked_file_stays_open_while_others_are_opened() {
     for p in POLICIES {
         let s = Scratch::new("unlinked");
-        let options = HostOptions {
-            handles_max: 16,
-            ..policy(p)
-        };
+        let options = policy(p).handles_max(16);
         let (_vfs, task) = world(&s, options);
         write(&task, "/f", "kept").expect("write");
         let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
@@ -108,10 +105,7 @@ fn unlinked_file_stays_open_while_others_are_opened() {
 fn more_files_than_handles_can_be_open() {
     for p in POLICIES {
         let s = Scratch::new("handles");
-        let options = HostOptions {
-            handles_max: 16,
-            ..policy(p)
-        };
+        let options = policy(p).handles_max(16);
         let (_vfs, task) = world(&s, options);
         task.mkdir(b"/d", 0o755).expect("mkdir");
         let names: Vec<String> = (0..100).map(|n| format!("/d/{n}")).collect();

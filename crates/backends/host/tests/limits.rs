@@ -7,7 +7,7 @@ use common::{Scratch, policy, read, world, write};
 use openpath_abi::fcntl::{O_DIRECTORY, O_NONBLOCK, O_RDONLY, O_WRONLY};
 use openpath_abi::lock::{F_RDLCK, F_SETLEASE, LOCK_EX, LOCK_NB};
 use openpath_abi::{Errno, OpenHow, resolve};
-use openpath_host::{Crossing, HostFs, HostOptions, Ownership, Policy};
+use openpath_host::{Crossing, HostFs, Ownership, Policy};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
@@ -84,10 +84,7 @@ fn access_time_lives_with_the_inode() {
 fn file_moved_by_others_is_lost_with_its_handle() {
     let s = Scratch::new("moved");
     s.put("f", "x");
-    let options = HostOptions {
-        handles_max: 16,
-        ..policy(Policy::Exclusive)
-    };
+    let options = policy(Policy::Exclusive).handles_max(16);
     let (_vfs, task) = world(&s, options);
     let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
     std::fs::rename(s.at("f"), s.at("elsewhere")).expect("rename");
@@ -103,10 +100,7 @@ fn file_moved_by_others_is_lost_with_its_handle() {
 #[test]
 fn squashed_symlinks_have_the_given_owner() {
     let s = Scratch::new("links");
-    let options = HostOptions {
-        ownership: Ownership::Squash { uid: 7, gid: 8 },
-        ..policy(Policy::Exclusive)
-    };
+    let options = policy(Policy::Exclusive).ownership(Ownership::Squash { uid: 7, gid: 8 });
     let (_vfs, task) = world(&s, options);
     task.symlink(b"f", b"/l").expect("symlink");
     let link = task.lstat(b"/l").expect("lstat");
@@ -142,10 +136,7 @@ fn mounts_of_the_host_are_crossed_as_the_option_says() {
             .find(|entry| entry.name == b"f")
             .expect("listed");
         assert_eq!(entry.ino, below.ino);
-        let options = HostOptions {
-            crossing: Crossing::Stay,
-            ..policy(Policy::Exclusive)
-        };
+        let options = policy(Policy::Exclusive).crossing(Crossing::Stay);
         let (_vfs, task) = world(&s, options);
         assert_eq!(read(&task, "/m/f"), Err(Errno::EXDEV));
     }
@@ -173,10 +164,7 @@ fn pseudo_file_systems_are_not_entered_with_stored() {
         .arg(s.at("version"))
         .status();
     assert!(mount.expect("mount").success());
-    let options = |crossing| HostOptions {
-        crossing,
-        ..policy(Policy::Exclusive)
-    };
+    let options = |crossing| policy(Policy::Exclusive).crossing(crossing);
     {
         let (_vfs, task) = world(&s, options(Crossing::Cross));
         assert!(read(&task, "/proc/version").is_ok() && read(&task, "/version").is_ok());

@@ -11,10 +11,7 @@ use openpath_vfs::{Cred, Task, Vfs};
 
 /// The fewest handles.
 fn few(p: Policy) -> HostOptions {
-    HostOptions {
-        handles_max: 16,
-        ..policy(p)
-    }
+    policy(p).handles_max(16)
 }
 
 /// Has all handles evicted that are not needed.

@@ -148,10 +148,7 @@ fn more_directories_than_watches_can_be_used() {
     for n in 0..20 {
         std::fs::create_dir(s.at(&format!("d{n}"))).expect("mkdir");
     }
-    let options = HostOptions {
-        watches_max: 4,
-        ..policy(Policy::Notify)
-    };
+    let options = policy(Policy::Notify).watches_max(4);
     let (tree, _vfs, task) = with_tree(&s, options);
     for round in 0..3 {
         for n in 0..20 {
@@ -236,10 +233,7 @@ fn removed_root_is_stale_and_a_new_one_is_found() {
 #[test]
 fn squashed_owners_are_shown() {
     let s = Scratch::new("squash");
-    let options = HostOptions {
-        ownership: Ownership::Squash { uid: 7, gid: 8 },
-        ..policy(Policy::Exclusive)
-    };
+    let options = policy(Policy::Exclusive).ownership(Ownership::Squash { uid: 7, gid: 8 });
     let (vfs, task) = world(&s, options);
     task.chmod(b"/", 0o777).expect("chmod");
     let user = vfs.task(Cred::user(1000, 1000, &[])).expect("a task");
@@ -255,10 +249,7 @@ fn squashed_owners_are_shown() {
 #[test]
 fn owners_are_stored_in_attributes() {
     let s = Scratch::new("kept");
-    let options = || HostOptions {
-        ownership: Ownership::Xattr { uid: 5, gid: 6 },
-        ..policy(Policy::Exclusive)
-    };
+    let options = || policy(Policy::Exclusive).ownership(Ownership::Xattr { uid: 5, gid: 6 });
     s.put("plain", "x");
     {
         let (_vfs, task) = world(&s, options());
@@ -402,7 +393,7 @@ fn subscriber_is_told_of_changes_by_others() {
     s.put("f", "1");
     let (tree, _vfs, task) = with_tree(&s, policy(Policy::Notify));
     let ear = Arc::new(Ear::default());
-    tree.tell(&(Arc::clone(&ear) as Arc<dyn InvalidationListener>));
+    tree.add_listener(&(Arc::clone(&ear) as Arc<dyn InvalidationListener>));
     assert_eq!(read(&task, "/f"), Ok("1".to_owned()));
     // A change here may be reported, if its event is processed before the call ends, or may not.
     write(&task, "/f", "12").expect("write");

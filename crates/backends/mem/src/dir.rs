@@ -5,7 +5,7 @@ use crate::entries::{BATCH, Entries};
 use crate::make::{Naming, make_inode};
 use crate::node::Node;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Inode, Listed, NewInode};
+use openpath_vfs::{Inode, ListedEntry, NewInode};
 use std::sync::Arc;
 
 impl Drop for Entries {
@@ -58,7 +58,7 @@ impl Node {
     pub(crate) fn list_entries(
         &self,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         let entries = self.entries().ok_or(Errno::ENOTDIR)?;
         let mut from = from.max(0).cast_unsigned();
@@ -69,7 +69,7 @@ impl Node {
             for (position, entry) in batch.drain(..) {
                 from = position + 1;
                 let (ino, kind, next) = (entry.ino, entry.kind, from.cast_signed());
-                if !emit(Listed {
+                if !emit(ListedEntry {
                     name: &entry.name,
                     ino,
                     kind,

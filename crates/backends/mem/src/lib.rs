@@ -35,7 +35,7 @@
 //! ```
 //! use openpath_mem::{MemFs, MemOptions};
 //!
-//! let tree = MemFs::new(MemOptions { size: 1 << 20, ..MemOptions::default() });
+//! let tree = MemFs::new(MemOptions::default().size(1 << 20));
 //! assert!(tree.root().is_dir());
 //! assert_eq!(tree.ops().statfs()?.blocks, 256);
 //! # Ok::<(), openpath_abi::Errno>(())
@@ -86,6 +86,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 mod budget;
 mod copy;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds the back end's part of one inode: its content, its attributes and its charge.
+//! Holds the backend's part of one inode: its content, its attributes and its charge.
 //!
 //! # States
 //! [`crate::make`] makes it with its room charged and its number assigned. It is dropped, and all
@@ -25,7 +25,7 @@ pub(crate) enum Content {
     Special,
 }
 
-/// The back end's part of one inode.
+/// The backend's part of one inode.
 pub(crate) struct Node {
     charge: InodeCharge,
     content: Content,
@@ -42,7 +42,7 @@ impl Node {
         }
     }
 
-    /// The node of `inode`, if that is one of this back end.
+    /// The node of `inode`, if that is one of this backend.
     pub(crate) fn of(inode: &Inode) -> Option<&Self> {
         inode.ops().as_any().downcast_ref()
     }

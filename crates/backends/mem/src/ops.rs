@@ -5,7 +5,7 @@ use crate::make::{Naming, make_inode};
 use crate::node::Node;
 use openpath_abi::{Errno, Timespec, XattrFlags, mode};
 use openpath_vfs::{
-    Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
+    Extent, Inode, InodeOps, ListedEntry, LookupResult, NewInode, Rename, SetAcl, SetAttr, WaitMode,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -16,11 +16,16 @@ impl InodeOps for Node {
         self
     }
 
-    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        _wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         let entries = self.entries().ok_or(Errno::ENOTDIR)?.read();
-        Ok(entries
-            .get(name)
-            .map_or(Found::Absent, |inode| Found::Inode(Arc::clone(inode))))
+        Ok(entries.get(name).map_or(LookupResult::Absent, |inode| {
+            LookupResult::Inode(Arc::clone(inode))
+        }))
     }
 
     fn names(&self, _dir: &Inode) -> Option<u64> {
@@ -80,12 +85,12 @@ impl InodeOps for Node {
         &self,
         _dir: &Inode,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         self.list_entries(from, emit)
     }
 
-    fn readlink(&self, _inode: &Inode, _patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
+    fn readlink(&self, _inode: &Inode, _wait_mode: WaitMode) -> Result<Cow<'_, [u8]>, Errno> {
         let link = self.link_body().ok_or(Errno::EINVAL)?;
         Ok(Cow::Borrowed(link))
     }

@@ -32,6 +32,7 @@ pub enum Charging {
 /// The kernel takes half of the machine's memory for `size`; the default here is 1 PiB. `inodes`
 /// is, as there, one for each block of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemOptions {
     /// Permission bits of the root directory (`mode=`).
     pub mode: u32,
@@ -69,5 +70,19 @@ impl Default for MemOptions {
             sealable: false,
             now: None,
         }
+    }
+}
+
+openpath_vfs::setters! {
+    MemOptions {
+        mode: u32,
+        uid: u32,
+        gid: u32,
+        size: u64,
+        inodes: u64,
+        charging: Charging,
+        read_only: bool,
+        sealable: bool,
+        now: Option<Timespec>,
     }
 }

@@ -44,13 +44,11 @@ impl MemFs {
             Ok(root) => root,
             Err(errno) => unreachable!("an empty tree has no room for its root: {errno}"),
         };
-        let core = SuperBlockOptions {
-            kind: "tmpfs",
-            name_max: NAME_MAX,
-            read_only: options.read_only,
-            acls: true,
-            ..SuperBlockOptions::default()
-        };
+        let core = SuperBlockOptions::default()
+            .kind("tmpfs")
+            .name_max(NAME_MAX)
+            .read_only(options.read_only)
+            .acls(true);
         SuperBlock::new(root, Box::new(TreeOps { space }), core)
     }
 }

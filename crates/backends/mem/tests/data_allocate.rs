@@ -13,10 +13,7 @@ use openpath_vfs::Extent;
 
 /// A tree of 16 blocks.
 fn small() -> Fs {
-    with(MemOptions {
-        size: 16 * P,
-        ..MemOptions::default()
-    })
+    with(MemOptions::default().size(16 * P))
 }
 
 #[test]
@@ -223,10 +220,7 @@ fn preallocated_blocks_are_released_with_file() {
 
 #[test]
 fn unlimited_tree_preallocates_everything() {
-    let fs = with(MemOptions {
-        size: 0,
-        ..MemOptions::default()
-    });
+    let fs = with(MemOptions::default().size(0));
     let file = fs.root().file("f", 2);
     let most = i64::MAX.cast_unsigned();
     assert_eq!(fallocate(&file, 0, 0, most), Ok(()));

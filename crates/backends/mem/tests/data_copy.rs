@@ -13,10 +13,7 @@ use std::sync::Arc;
 
 /// A tree of this many blocks, with a file that has a page of data between holes, and an empty one.
 fn pair(blocks: u64) -> (Fs, Arc<Inode>, Arc<Inode>) {
-    let fs = with(MemOptions {
-        size: blocks * P,
-        ..MemOptions::default()
-    });
+    let fs = with(MemOptions::default().size(blocks * P));
     let (from, to) = (fs.root().file("a", 2), fs.root().file("b", 2));
     truncate(&from, 4 * P, 3).expect("a hole");
     write(&from, b"0123456789", P, 4).expect("data");

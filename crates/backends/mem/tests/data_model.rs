@@ -169,10 +169,7 @@ fn step(file: &Inode, model: &mut Model, random: &mut Random) -> String {
 #[test]
 fn file_matches_model() {
     for seed in 0..40 {
-        let fs = with(MemOptions {
-            size: BLOCKS as u64 * P,
-            ..MemOptions::default()
-        });
+        let fs = with(MemOptions::default().size(BLOCKS as u64 * P));
         let file = fs.root().file("f", 2);
         let mut model = Model::new();
         let mut random = Random(seed);

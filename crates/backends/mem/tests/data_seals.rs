@@ -16,10 +16,7 @@ use std::sync::Arc;
 const PERM: Result<(), Errno> = Err(Errno::EPERM);
 
 fn sealable() -> Fs {
-    with(MemOptions {
-        sealable: true,
-        ..MemOptions::default()
-    })
+    with(MemOptions::default().sealable(true))
 }
 
 /// A file of 6000 bytes with these seals.

@@ -119,10 +119,7 @@ fn data_and_holes_are_found_by_page() {
 
 #[test]
 fn full_tree_cuts_write_short_then_refuses() {
-    let fs = with(MemOptions {
-        size: 5000,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().size(5000));
     let f = fs.root().file("f", 1);
     assert_eq!(fs.figures().blocks, 2);
     assert_eq!(write(&f, &[1; 3 * 4096 + 100], 10, 2), Ok(8182));

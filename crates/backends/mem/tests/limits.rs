@@ -17,12 +17,7 @@ fn figures_follow_the_options() {
         (0, 7, 0, 7),
         (u64::MAX, u64::MAX, 1 << 52, 1 << 54),
     ] {
-        let f = with(MemOptions {
-            size,
-            inodes,
-            ..Default::default()
-        })
-        .figures();
+        let f = with(MemOptions::default().size(size).inodes(inodes)).figures();
         let files: u64 = if inodes == u64::MAX { files - 1 } else { files };
         assert_eq!(
             (f.kind, f.bsize, f.frsize, f.namelen),
@@ -35,10 +30,7 @@ fn figures_follow_the_options() {
 
 #[test]
 fn every_inode_and_further_name_takes_room() {
-    let fs = with(MemOptions {
-        inodes: 6,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().inodes(6));
     let root = fs.root();
     let free = || fs.figures().ffree;
     let f = root.file("f", 2);
@@ -74,11 +66,7 @@ fn every_inode_and_further_name_takes_room() {
 
 #[test]
 fn replaced_files_give_room_back() {
-    let fs = with(MemOptions {
-        size: 1 << 20,
-        inodes: 10,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().size(1 << 20).inodes(10));
     let root = fs.root();
     let f = root.file("f", 2);
     root.link("g", &f, 2).expect("link");
@@ -100,11 +88,7 @@ fn replaced_files_give_room_back() {
 
 #[test]
 fn refused_symlink_gives_inode_back() {
-    let fs = with(MemOptions {
-        size: 4096,
-        inodes: 10,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().size(4096).inodes(10));
     let f = fs.root().file("f", 2);
     write(&f, b"x", 0, 2).expect("write");
     assert_eq!(fs.free(), (0, 8));
@@ -117,11 +101,7 @@ fn refused_symlink_gives_inode_back() {
 
 #[test]
 fn concurrent_creates_respect_inode_limit() {
-    let fs = with(MemOptions {
-        size: 64 * 4096,
-        inodes: 101,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().size(64 * 4096).inodes(101));
     let made: usize = std::thread::scope(|s| {
         let work = |t: usize| {
             let root = fs.root();
@@ -150,12 +130,12 @@ fn concurrent_creates_respect_inode_limit() {
 
 /// A tree in which everything counts against these bytes.
 fn counted(size: u64, spare_inodes: u32) -> Fs {
-    with(MemOptions {
-        size,
-        inodes: 0,
-        charging: Charging::Memory { spare_inodes },
-        ..MemOptions::default()
-    })
+    with(
+        MemOptions::default()
+            .size(size)
+            .inodes(0)
+            .charging(Charging::Memory { spare_inodes }),
+    )
 }
 
 #[test]
@@ -229,12 +209,12 @@ fn zero_bytes_admit_only_spare_inodes() {
 
 #[test]
 fn inode_limit_holds_with_memory_budget() {
-    let fs = with(MemOptions {
-        size: 1 << 20,
-        inodes: 3,
-        charging: Charging::Memory { spare_inodes: 0 },
-        ..MemOptions::default()
-    });
+    let fs = with(
+        MemOptions::default()
+            .size(1 << 20)
+            .inodes(3)
+            .charging(Charging::Memory { spare_inodes: 0 }),
+    );
     assert_eq!((fs.figures().files, fs.free()), (3, (256, 2)));
     fs.root().file("a", 2);
     fs.root().file("b", 2);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// At most `max` entries from `from` on, and the position after them.
 fn part(dir: &Arc<Inode>, from: i64, max: usize) -> (Vec<String>, i64) {
     let (mut names, mut next) = (Vec::new(), from);
-    let mut emit = |e: openpath_vfs::Listed<'_>| {
+    let mut emit = |e: openpath_vfs::ListedEntry<'_>| {
         if names.len() == max {
             return false;
         }
@@ -61,7 +61,7 @@ fn entries_carry_number_and_type() {
             .expect("node");
     }
     let mut expected = kinds.iter().rev();
-    let mut emit = |e: openpath_vfs::Listed<'_>| {
+    let mut emit = |e: openpath_vfs::ListedEntry<'_>| {
         let (file_type, kind) = expected.next().expect("no more than were made");
         let inode = root.get(&format!("{file_type}"));
         assert_eq!((e.kind, e.ino), (*kind, inode.ino()));

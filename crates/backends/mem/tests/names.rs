@@ -5,17 +5,17 @@ mod common;
 
 use common::*;
 use openpath_abi::{Errno, mode};
-use openpath_vfs::{NewInode, Patience};
+use openpath_vfs::{NewInode, WaitMode};
 use std::sync::Arc;
 
 #[test]
 fn root_has_mount_options() {
-    let fs = with(openpath_mem::MemOptions {
-        mode: 0o750,
-        uid: 3,
-        gid: 4,
-        ..Default::default()
-    });
+    let fs = with(
+        openpath_mem::MemOptions::default()
+            .mode(0o750)
+            .uid(3)
+            .gid(4),
+    );
     let a = fs.root().attr();
     assert_eq!(
         (a.mode, a.nlink, a.size, a.blocks),
@@ -29,10 +29,7 @@ fn root_has_mount_options() {
         ("tmpfs", 255)
     );
     assert!(!fs.sb.is_read_only());
-    let ro = with(openpath_mem::MemOptions {
-        read_only: true,
-        ..Default::default()
-    });
+    let ro = with(openpath_mem::MemOptions::default().read_only(true));
     assert!(ro.sb.is_read_only());
 }
 
@@ -172,12 +169,12 @@ fn symbolic_links_keep_body() {
         let a = l.attr();
         assert_eq!((a.size, a.blocks, a.nlink), (body.len() as u64, blocks, 1));
         assert_eq!(a.mode, mode::S_IFLNK | 0o777);
-        let answer = l.ops().readlink(&l, Patience::Wait).expect("readlink");
+        let answer = l.ops().readlink(&l, WaitMode::Wait).expect("readlink");
         assert!(matches!(answer, std::borrow::Cow::Borrowed(b) if b == body));
     }
     let f = fs.root().file("f", 4);
     assert_eq!(
-        f.ops().readlink(&f, Patience::Wait).err(),
+        f.ops().readlink(&f, WaitMode::Wait).err(),
         Some(Errno::EINVAL)
     );
 }
@@ -222,7 +219,7 @@ fn each_type_refuses_calls_of_other_types() {
     let f = root.file("f", 2);
     let p = root.make("p", mode::S_IFIFO, 2).expect("fifo");
     for inode in [&f, &p] {
-        let found = inode.ops().lookup(inode, b"x", Patience::Wait);
+        let found = inode.ops().lookup(inode, b"x", WaitMode::Wait);
         assert_eq!(found.err(), Some(Errno::ENOTDIR));
         assert_eq!(inode.make("x", mode::S_IFREG, 3).err(), Some(Errno::EPERM));
         assert_eq!(inode.link("x", &f, 3), Err(Errno::EPERM));

@@ -26,21 +26,19 @@ struct Guest {
 }
 
 fn tree(blocks: u64, inodes: u64) -> MemOptions {
-    MemOptions {
-        mode: 0o777,
-        size: blocks * P,
-        inodes,
-        ..MemOptions::default()
-    }
+    MemOptions::default()
+        .mode(0o777)
+        .size(blocks * P)
+        .inodes(inodes)
 }
 
 fn guest(tree: MemOptions, bytes_max: u64, inodes_max: u64) -> Guest {
     let vfs = Vfs::builder().build(MemFs::new(tree)).expect("a Vfs");
-    let tenant = vfs.tenant(TenantLimits {
-        bytes_max,
-        inodes_max,
-        ..TenantLimits::default()
-    });
+    let tenant = vfs.tenant(
+        TenantLimits::default()
+            .bytes_max(bytes_max)
+            .inodes_max(inodes_max),
+    );
     let task = vfs.task(Cred::root()).expect("a task");
     task.set_tenant(&tenant).expect("a tenant of this Vfs");
     Guest { vfs, task, tenant }

@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use openpath_abi::mode;
 use openpath_mem::MemOptions;
-use openpath_vfs::Listed;
+use openpath_vfs::ListedEntry;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn list_and_remove<const ENTRIES: usize>() {
     let (mut count, mut from) = (0, 0);
     loop {
         let (mut batch, start) = (0, from);
-        let mut emit = |e: Listed<'_>| {
+        let mut emit = |e: ListedEntry<'_>| {
             batch += 1;
             from = e.next;
             batch < 1000
@@ -87,10 +87,7 @@ fn subtree_in_use_outlives_dropped_tree() {
 
 #[test]
 fn threads_make_remove_and_list() {
-    let fs = with(MemOptions {
-        inodes: 100_000,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().inodes(100_000));
     let root = fs.root();
     for i in 0..500 {
         root.file(&format!("stable{i}"), 2);
@@ -113,7 +110,7 @@ fn threads_make_remove_and_list() {
             let mut from = 0;
             loop {
                 let (mut batch, start) = (0, from);
-                let mut emit = |e: Listed<'_>| {
+                let mut emit = |e: ListedEntry<'_>| {
                     assert!(seen.insert(e.name.to_vec()), "listed twice");
                     (from, batch) = (e.next, batch + 1);
                     batch < 64

@@ -110,7 +110,7 @@ fn xattr_namespaces_match_tmpfs() {
         assert_eq!(set(i, "trusted.a", b"v", XattrFlags::empty(), 3), Ok(()));
         assert_eq!(set(i, "security.a", b"v", XattrFlags::empty(), 3), Ok(()));
     }
-    // A back end does not treat access control lists as attributes.
+    // A backend does not treat access control lists as attributes.
     for name in ["system.posix_acl_access", "system.posix_acl_default"] {
         assert_eq!(get(&fifo, name), Err(Errno::EOPNOTSUPP), "{name}");
     }
@@ -118,10 +118,7 @@ fn xattr_namespaces_match_tmpfs() {
 
 #[test]
 fn xattrs_take_room_for_inodes() {
-    let fs = with(MemOptions {
-        inodes: 4,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().inodes(4));
     let f = fs.root().file("f", 1);
     let free = || fs.figures().ffree;
     // 40 bytes and the name's 6 beside the value, of 2 * 1024.
@@ -166,10 +163,7 @@ fn xattrs_take_room_for_inodes() {
 
 #[test]
 fn unlimited_tree_limits_only_value_size() {
-    let fs = with(MemOptions {
-        inodes: 0,
-        ..Default::default()
-    });
+    let fs = with(MemOptions::default().inodes(0));
     let f = fs.root().file("f", 1);
     assert_eq!(
         set(&f, "user.big", &vec![1; 65536], XattrFlags::empty(), 2),

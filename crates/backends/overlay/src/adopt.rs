@@ -2,7 +2,7 @@
 //! Making inodes of lookup results, one inode for each file.
 
 use crate::fs::Fs;
-use crate::lookup_result::LookupResult;
+use crate::merged_lookup::MergedLookup;
 use crate::node::Node;
 use openpath_abi::Errno;
 use openpath_vfs::Inode;
@@ -13,7 +13,7 @@ impl Fs {
     ///
     /// # Errors
     /// `EIO`: nothing was found.
-    pub(crate) fn adopt(self: &Arc<Self>, result: LookupResult) -> Result<Arc<Inode>, Errno> {
+    pub(crate) fn adopt(self: &Arc<Self>, result: MergedLookup) -> Result<Arc<Inode>, Errno> {
         let key = result.key().ok_or(Errno::EIO)?;
         let known = self.table.lock().inodes.get(&key).and_then(Weak::upgrade);
         if let Some(inode) = &known

@@ -10,6 +10,7 @@
 use crate::attrs::{Sides, SidesByPath};
 use openpath_abi::Errno;
 use std::convert::Infallible;
+use std::fmt;
 
 /// How a name changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,6 +85,14 @@ pub struct Changes {
     count: usize,
     bytes: usize,
     max: usize,
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes")
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Changes {

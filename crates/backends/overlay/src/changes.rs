@@ -16,12 +16,12 @@
 use crate::attrs::{SidesByPath, values};
 use crate::change_list::{ChangeKind, Changes, ROOT};
 use crate::layer::list_dir;
-use crate::lookup_result::{LookupResult, Origin};
+use crate::merged_lookup::{MergedLookup, Origin};
 use crate::node::Node;
 use crate::superblock::OverlayFs;
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, dirent, mode};
-use openpath_vfs::{Inode, Listed, Patience, SuperBlock};
+use openpath_vfs::{Inode, ListedEntry, SuperBlock, WaitMode};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ struct Visit {
 }
 
 /// A name to compare.
-struct Spot<'a> {
+struct NameToCompare<'a> {
     name: &'a [u8],
     at: usize,
     replaced: Option<&'a Arc<Inode>>,
@@ -99,7 +99,7 @@ impl Comparison {
     }
 
     /// Adds a file that may be a moved lower one.
-    fn add_new_file(&mut self, at: usize, result: &LookupResult, upper: &Arc<Inode>) {
+    fn add_new_file(&mut self, at: usize, result: &MergedLookup, upper: &Arc<Inode>) {
         if let Some(number) = result.number {
             self.moved.push(NewFile {
                 at,
@@ -202,7 +202,7 @@ impl OverlayFs {
             for name in &names {
                 let at = comparison.changes.add_name(visit.at, name)?;
                 let replaced = visit.replaced.as_ref();
-                dirs.extend(node.compare(&Spot { name, at, replaced }, &mut comparison)?);
+                dirs.extend(node.compare(&NameToCompare { name, at, replaced }, &mut comparison)?);
             }
             if let Some(replaced) = &visit.replaced {
                 node.compare_replaced((replaced, &names), visit.at, &mut comparison, &mut dirs)?;
@@ -226,7 +226,7 @@ impl OverlayFs {
 
 /// The names of a directory, sorted.
 fn sorted_names(
-    list: impl FnOnce(&mut dyn FnMut(Listed<'_>) -> bool) -> Result<(), Errno>,
+    list: impl FnOnce(&mut dyn FnMut(ListedEntry<'_>) -> bool) -> Result<(), Errno>,
 ) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     list(&mut |entry| {
@@ -262,7 +262,7 @@ fn count_below(dir: &Arc<Inode>, from: &[u8], moved_from: &HashSet<Vec<u8>>) -> 
                 continue;
             }
             count += 1;
-            if let Some(result) = node.find_layers(&name, Patience::Wait)? {
+            if let Some(result) = node.find_layers(&name, WaitMode::Wait)? {
                 let inode = node.fs.adopt(result)?;
                 if inode.is_dir() {
                     dirs.push((inode, from));
@@ -278,12 +278,12 @@ impl Node {
     /// directory.
     fn compare(
         &self,
-        spot: &Spot<'_>,
+        spot: &NameToCompare<'_>,
         comparison: &mut Comparison,
     ) -> Result<Option<Visit>, Errno> {
         let (name, at) = (spot.name, spot.at);
         let entry = self.lower_entry(name, spot.replaced)?;
-        let Some(result) = self.find_layers(name, Patience::Wait)? else {
+        let Some(result) = self.find_layers(name, WaitMode::Wait)? else {
             return comparison.add_deleted(at, entry, true).map(|()| None);
         };
         let Some(upper) = result.upper.clone() else {
@@ -337,7 +337,7 @@ impl Node {
 
     fn compare_file(
         &self,
-        (result, upper): (&LookupResult, &Arc<Inode>),
+        (result, upper): (&MergedLookup, &Arc<Inode>),
         entry: Option<LowerEntry>,
         at: usize,
         comparison: &mut Comparison,
@@ -392,7 +392,7 @@ impl Node {
             // A directory that moved here shows lower names of its own.
             let shown = match self.lowers().is_empty() {
                 true => None,
-                false => self.find_layers(&name, Patience::Wait)?,
+                false => self.find_layers(&name, WaitMode::Wait)?,
             };
             let at = comparison.changes.add_name(dir, &name)?;
             let Some(result) = shown else {
@@ -432,7 +432,7 @@ impl Node {
     /// What a name is in a directory that another one replaces.
     fn entry_in_replaced(replaced: &Arc<Inode>, name: &[u8]) -> Result<Option<LowerEntry>, Errno> {
         let node = Self::of(replaced).ok_or(Errno::EIO)?;
-        let result = node.find_layers(name, Patience::Wait)?;
+        let result = node.find_layers(name, WaitMode::Wait)?;
         result
             .map(|result| node.entry_of(name, result, true))
             .transpose()
@@ -441,7 +441,7 @@ impl Node {
     fn entry_of(
         &self,
         name: &[u8],
-        result: LookupResult,
+        result: MergedLookup,
         in_replaced: bool,
     ) -> Result<LowerEntry, Errno> {
         let lower = result.lowers.first().ok_or(Errno::EIO)?;
@@ -479,7 +479,7 @@ fn same_data(upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
     }
     if mode::is_lnk(upper.mode()) {
         let body = |inode: &Inode| -> Result<Vec<u8>, Errno> {
-            let body = inode.ops().readlink(inode, Patience::Wait)?;
+            let body = inode.ops().readlink(inode, WaitMode::Wait)?;
             Ok(body.into_owned())
         };
         return Ok(body(upper)? == body(lower)?);

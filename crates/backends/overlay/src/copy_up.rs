@@ -14,14 +14,14 @@
 
 use crate::attrs::{Values, values};
 use crate::layer::{set_attr, with_lock};
-use crate::lookup_result::{Origin, address};
 use crate::marks::NUMBER;
+use crate::merged_lookup::{Origin, address};
 use crate::node::Node;
 use crate::progress::CopyProgress;
 use crate::staged::Destination;
 use crate::whiteout::stored_mode;
 use openpath_abi::{Errno, Timespec, XattrFlags, mode};
-use openpath_vfs::{Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
+use openpath_vfs::{Acls, Attr, Extent, Inode, NewInode, SetAttr, WaitMode};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl Node {
     /// The lower inode with its current attributes.
     fn lower(&self) -> Result<(&Arc<Inode>, Attr), Errno> {
         let lower = self.real();
-        lower.ops().refresh(lower, Patience::Wait)?;
+        lower.ops().refresh(lower, WaitMode::Wait)?;
         Ok((lower, lower.attr()))
     }
 
@@ -114,7 +114,7 @@ impl Node {
     ) -> Result<Arc<Inode>, Errno> {
         let (lower, attr) = self.lower()?;
         let body = if mode::is_lnk(attr.mode) {
-            lower.ops().readlink(lower, Patience::Wait)?
+            lower.ops().readlink(lower, WaitMode::Wait)?
         } else {
             Cow::Borrowed(&[][..])
         };

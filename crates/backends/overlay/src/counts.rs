@@ -5,6 +5,7 @@ use openpath_sync::Word;
 
 /// Copy-ups since the overlay was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct CopyUpCounts {
     /// Files, directories and links.
     pub files: u64,

@@ -21,7 +21,7 @@
 
 use crate::counts::Counts;
 use crate::listings::ListingCache;
-use crate::lookup_result::{Key, LookupResult, address};
+use crate::merged_lookup::{Key, MergedLookup, address};
 use crate::options::OverlayOptions;
 use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
@@ -114,7 +114,7 @@ impl Fs {
     }
 
     /// The number that an inode with this lookup result shows.
-    pub(crate) fn number_of(&self, result: &LookupResult) -> u64 {
+    pub(crate) fn number_of(&self, result: &MergedLookup) -> u64 {
         match (result.number, result.lowers.first(), &result.upper) {
             (Some(number), _, _) => number,
             (None, Some(lower), _) => self.number(Some(lower.layer), lower.inode.ino()),

@@ -10,7 +10,9 @@
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::RwLockWriteGuard;
 use openpath_vfs::lock_order::Stacked;
-use openpath_vfs::{Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
+use openpath_vfs::{
+    Inode, InodeOps, ListedEntry, LookupResult, NewInode, Rename, SetAttr, WaitMode,
+};
 use std::sync::Arc;
 
 /// A layer inode, locked alone.
@@ -19,29 +21,29 @@ pub(crate) type Locked<'a> = RwLockWriteGuard<'a, (), Stacked>;
 /// The inode of `name` in a directory of a layer.
 ///
 /// # Errors
-/// Those of the back end; `EAGAIN` if it would have to wait and may not.
+/// Those of the backend; `EAGAIN` if it would have to wait and may not.
 pub(crate) fn lookup(
     dir: &Inode,
     name: &[u8],
-    patience: Patience,
+    wait_mode: WaitMode,
 ) -> Result<Option<Arc<Inode>>, Errno> {
-    let _held = match patience {
-        Patience::Wait => dir.hold_names_beneath(),
-        Patience::Cached => dir.try_hold_names_beneath().ok_or(Errno::EAGAIN)?,
+    let _held = match wait_mode {
+        WaitMode::Wait => dir.hold_names_beneath(),
+        WaitMode::Cached => dir.try_hold_names_beneath().ok_or(Errno::EAGAIN)?,
     };
-    lookup_locked(dir, name, patience)
+    lookup_locked(dir, name, wait_mode)
 }
 
 /// As [`lookup`], with the directory's names locked.
 pub(crate) fn lookup_locked(
     dir: &Inode,
     name: &[u8],
-    patience: Patience,
+    wait_mode: WaitMode,
 ) -> Result<Option<Arc<Inode>>, Errno> {
-    match dir.ops().lookup(dir, name, patience)? {
-        Found::Inode(inode) => Ok(Some(inode)),
-        Found::Absent => Ok(None),
-        Found::WouldBlock => Err(Errno::EAGAIN),
+    match dir.ops().lookup(dir, name, wait_mode)? {
+        LookupResult::Inode(inode) => Ok(Some(inode)),
+        LookupResult::Absent => Ok(None),
+        LookupResult::WouldBlock => Err(Errno::EAGAIN),
     }
 }
 
@@ -49,11 +51,11 @@ pub(crate) fn lookup_locked(
 /// meanwhile.
 ///
 /// # Errors
-/// Those of the back end or of `each`.
+/// Those of the backend or of `each`.
 pub(crate) fn list_dir(
     dir: &Inode,
     from: i64,
-    each: &mut dyn FnMut(Listed<'_>) -> Result<bool, Errno>,
+    each: &mut dyn FnMut(ListedEntry<'_>) -> Result<bool, Errno>,
 ) -> Result<(), Errno> {
     let _held = dir.hold_names_beneath();
     let mut met = Ok(());
@@ -91,7 +93,7 @@ pub(crate) fn with_lock<R>(inode: &Inode, run: impl FnOnce(&dyn InodeOps) -> R) 
 /// Makes a file in a layer.
 ///
 /// # Errors
-/// Those of the back end.
+/// Those of the backend.
 pub(crate) fn create(dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
     with_lock(dir, |ops| ops.create(dir, name, new))
 }
@@ -99,7 +101,7 @@ pub(crate) fn create(dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc
 /// Removes a name in a layer; a directory must be empty.
 ///
 /// # Errors
-/// Those of the back end.
+/// Those of the backend.
 pub(crate) fn remove(
     dir: &Inode,
     name: &[u8],
@@ -117,7 +119,7 @@ pub(crate) fn remove(
 /// Renames in a layer.
 ///
 /// # Errors
-/// Those of the back end.
+/// Those of the backend.
 pub(crate) fn rename(rename: &Rename<'_>) -> Result<(), Errno> {
     let _locked = lock_both(rename.old_dir, rename.new_dir);
     rename.old_dir.ops().rename(rename)
@@ -126,7 +128,7 @@ pub(crate) fn rename(rename: &Rename<'_>) -> Result<(), Errno> {
 /// Changes attributes in a layer.
 ///
 /// # Errors
-/// Those of the back end.
+/// Those of the backend.
 pub(crate) fn set_attr(inode: &Inode, to: &SetAttr) -> Result<(), Errno> {
     with_lock(inode, |ops| ops.setattr(inode, to))
 }

@@ -44,11 +44,9 @@
 //! let fd = maker.open(b"/hello", O_WRONLY | O_CREAT, 0o644)?;
 //! maker.write(fd, b"below")?;
 //!
-//! let tree = OverlayFs::new(OverlayOptions {
-//!     lowers: vec![base],
-//!     upper: Some(MemFs::new(MemOptions::default())),
-//!     ..OverlayOptions::default()
-//! })?;
+//! let upper = MemFs::new(MemOptions::default());
+//! let options = OverlayOptions::default().lowers(vec![base]).upper(Some(upper));
+//! let tree = OverlayFs::new(options)?;
 //! let task = Vfs::builder().build(tree)?.task(Cred::root())?;
 //! let fd = task.open(b"/hello", O_WRONLY, 0)?;
 //! task.write(fd, b"above")?;
@@ -63,6 +61,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 mod adopt;
 mod attrs;
@@ -77,8 +76,8 @@ mod layer;
 mod list;
 mod listings;
 mod lookup;
-mod lookup_result;
 mod marks;
+mod merged_lookup;
 mod names;
 mod node;
 mod open;

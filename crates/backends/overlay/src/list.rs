@@ -15,7 +15,7 @@ use crate::layer::{list_dir, lookup_locked};
 use crate::listings::{ListEntry, Listing};
 use crate::node::Node;
 use openpath_abi::{Errno, dirent, mode};
-use openpath_vfs::{Inode, Listed, Patience};
+use openpath_vfs::{Inode, ListedEntry, WaitMode};
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::hash::{Hash as _, Hasher as _};
@@ -43,11 +43,11 @@ struct LayerDir<'a> {
 
 impl LayerDir<'_> {
     /// The type of an entry; `None` for a whiteout. Held: the directory's names.
-    fn kind(&self, entry: &Listed<'_>) -> Result<Option<u8>, Errno> {
+    fn kind(&self, entry: &ListedEntry<'_>) -> Result<Option<u8>, Errno> {
         if !matches!(entry.kind, dirent::DT_CHR | dirent::DT_UNKNOWN) {
             return Ok(Some(entry.kind));
         }
-        Ok(match lookup_locked(self.dir, entry.name, Patience::Wait)? {
+        Ok(match lookup_locked(self.dir, entry.name, WaitMode::Wait)? {
             Some(inode) if self.fs.is_layer_whiteout(self.layer, &inode) => None,
             Some(inode) => Some(mode::dirent_type(inode.mode())),
             None => Some(entry.kind),
@@ -71,7 +71,7 @@ impl Node {
     pub(crate) fn list(
         &self,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         if !self.is_dir() {
             return Err(Errno::ENOTDIR);
@@ -91,7 +91,7 @@ impl Node {
     fn list_merged(
         &self,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         let listing = self.listing(from != 0)?;
         let begin = listing
@@ -99,7 +99,7 @@ impl Node {
             .partition_point(|entry| entry.position < from);
         for entry in &listing.entries[begin..] {
             let next = entry.position + 1;
-            let continues = emit(Listed {
+            let continues = emit(ListedEntry {
                 name: &entry.name,
                 ino: entry.ino,
                 kind: entry.kind,
@@ -168,8 +168,8 @@ impl Node {
         for entry in entries {
             // A name of a lower layer has that layer's number, and is not in the upper tree.
             if entry.ino >> 56 == own >> 56
-                && crate::layer::lookup(upper, &entry.name, Patience::Wait)?.is_some()
-                && let Some(result) = self.find_layers(&entry.name, Patience::Wait)?
+                && crate::layer::lookup(upper, &entry.name, WaitMode::Wait)?.is_some()
+                && let Some(result) = self.find_layers(&entry.name, WaitMode::Wait)?
             {
                 entry.ino = self.fs.number_of(&result);
             }
@@ -177,7 +177,11 @@ impl Node {
         Ok(())
     }
 
-    fn list_plain(&self, from: i64, emit: &mut dyn FnMut(Listed<'_>) -> bool) -> Result<(), Errno> {
+    fn list_plain(
+        &self,
+        from: i64,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
         if self.impure.get() != 0 {
             return self.list_impure(from, emit);
         }
@@ -192,7 +196,7 @@ impl Node {
             let Some(kind) = layer_dir.kind(&entry)? else {
                 return Ok(true);
             };
-            Ok(emit(Listed { ino, kind, ..entry }))
+            Ok(emit(ListedEntry { ino, kind, ..entry }))
         })
     }
 
@@ -200,7 +204,7 @@ impl Node {
     fn list_impure(
         &self,
         mut from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         let dir = self.real();
         // Only directories of the upper tree are marked as impure.
@@ -217,11 +221,11 @@ impl Node {
             for (name, kind, next) in &batch {
                 let (kind, next) = (*kind, *next);
                 // A name that was removed meanwhile is left out.
-                let Some(result) = self.find_layers(name, Patience::Wait)? else {
+                let Some(result) = self.find_layers(name, WaitMode::Wait)? else {
                     continue;
                 };
                 let ino = self.fs.number_of(&result);
-                if !emit(Listed {
+                if !emit(ListedEntry {
                     name,
                     ino,
                     kind,

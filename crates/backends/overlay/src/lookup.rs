@@ -8,12 +8,12 @@
 //! R2. A redirect gives the path at which the layers below its own are searched.
 
 use crate::layer::lookup;
-use crate::lookup_result::{LookupResult, Lower, Origin};
 use crate::marks::{DirMarks, NUMBER};
+use crate::merged_lookup::{Lower, MergedLookup, Origin};
 use crate::node::Node;
 use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
-use openpath_vfs::{Found, Inode, Patience};
+use openpath_vfs::{Inode, LookupResult, WaitMode};
 use std::sync::Arc;
 
 /// Where the layers below are searched.
@@ -57,16 +57,18 @@ impl LowerLocation {
 
 impl Node {
     /// As `InodeOps::lookup`.
-    pub(crate) fn lookup(&self, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+    pub(crate) fn lookup(&self, name: &[u8], wait_mode: WaitMode) -> Result<LookupResult, Errno> {
         if !self.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        let found = match self.find_layers(name, patience) {
-            Err(Errno::EAGAIN) if patience == Patience::Cached => return Ok(Found::WouldBlock),
+        let found = match self.find_layers(name, wait_mode) {
+            Err(Errno::EAGAIN) if wait_mode == WaitMode::Cached => {
+                return Ok(LookupResult::WouldBlock);
+            }
             found => found?,
         };
         let Some(result) = found else {
-            return Ok(Found::Absent);
+            return Ok(LookupResult::Absent);
         };
         let inode = self.fs.adopt(result)?;
         if self.fs.revalidates
@@ -74,7 +76,7 @@ impl Node {
         {
             node.copy_attr(&inode);
         }
-        Ok(Found::Inode(inode))
+        Ok(LookupResult::Inode(inode))
     }
 
     /// The layer inodes of a name in this directory.
@@ -85,10 +87,10 @@ impl Node {
     pub(crate) fn find_layers(
         &self,
         name: &[u8],
-        patience: Patience,
-    ) -> Result<Option<LookupResult>, Errno> {
+        wait_mode: WaitMode,
+    ) -> Result<Option<MergedLookup>, Errno> {
         let mut location = LowerLocation::Name(name.to_vec());
-        let mut result = LookupResult {
+        let mut result = MergedLookup {
             upper: None,
             lowers: Vec::new(),
             origin: Origin::None,
@@ -96,14 +98,14 @@ impl Node {
             impure: false,
         };
         if let Some(dir) = self.upper() {
-            match lookup(dir, name, patience)? {
+            match lookup(dir, name, wait_mode)? {
                 None => {}
                 Some(found) if is_whiteout(&found) => return Ok(None),
                 Some(found) if !found.is_dir() => {
-                    return self.upper_file(found, patience).map(Some);
+                    return self.upper_file(found, wait_mode).map(Some);
                 }
                 Some(found) => {
-                    let marks = self.dir_marks(&found, patience)?;
+                    let marks = self.dir_marks(&found, wait_mode)?;
                     result.upper = Some(found);
                     result.impure = marks.impure;
                     if marks.opaque {
@@ -115,20 +117,20 @@ impl Node {
                 }
             }
         }
-        self.find_lowers(&mut result, location, patience)?;
+        self.find_lowers(&mut result, location, wait_mode)?;
         Ok(Some(result).filter(|result| result.upper.is_some() || !result.lowers.is_empty()))
     }
 
     /// The result for a file of the upper tree.
-    fn upper_file(&self, upper: Arc<Inode>, patience: Patience) -> Result<LookupResult, Errno> {
+    fn upper_file(&self, upper: Arc<Inode>, wait_mode: WaitMode) -> Result<MergedLookup, Errno> {
         let number = match self.fs.find_by_upper(&upper) {
             Some(known) => Some(known.ino()),
-            None if patience == Patience::Cached => return Err(Errno::EAGAIN),
+            None if wait_mode == WaitMode::Cached => return Err(Errno::EAGAIN),
             None => self.stored_number(&upper)?,
         };
-        let result = LookupResult {
+        let result = MergedLookup {
             number,
-            ..LookupResult::of_upper(upper)
+            ..MergedLookup::of_upper(upper)
         };
         Ok(result)
     }
@@ -143,8 +145,8 @@ impl Node {
         Ok(stored.and_then(|text| text.parse().ok()))
     }
 
-    fn dir_marks(&self, dir: &Inode, patience: Patience) -> Result<DirMarks, Errno> {
-        if patience == Patience::Cached {
+    fn dir_marks(&self, dir: &Inode, wait_mode: WaitMode) -> Result<DirMarks, Errno> {
+        if wait_mode == WaitMode::Cached {
             return Err(Errno::EAGAIN);
         }
         self.fs.options.marks.of_dir(dir)
@@ -153,9 +155,9 @@ impl Node {
     /// Adds the inodes of the lower layers (R1).
     fn find_lowers(
         &self,
-        result: &mut LookupResult,
+        result: &mut MergedLookup,
         mut location: LowerLocation,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<(), Errno> {
         let last = self.fs.lowers.len().saturating_sub(1);
         for layer in 0..self.fs.lowers.len() {
@@ -163,11 +165,11 @@ impl Node {
                 LowerLocation::Name(name) => {
                     let dir = self.lowers().iter().find(|lower| lower.layer == layer);
                     match dir {
-                        Some(dir) => (lookup(&dir.inode, name, patience)?, false),
+                        Some(dir) => (lookup(&dir.inode, name, wait_mode)?, false),
                         None => continue,
                     }
                 }
-                LowerLocation::Path(path) => self.walk(layer, path, patience)?,
+                LowerLocation::Path(path) => self.walk(layer, path, wait_mode)?,
             };
             if let Some(found) = found {
                 let over = result.upper.is_some() || !result.lowers.is_empty();
@@ -180,7 +182,7 @@ impl Node {
                 let is_dir = found.is_dir();
                 // A mark is about the layers below, and there is none.
                 let marks = match is_dir && layer != last {
-                    true => self.dir_marks(&found, patience)?,
+                    true => self.dir_marks(&found, wait_mode)?,
                     false => DirMarks::default(),
                 };
                 result.lowers.push(Lower {
@@ -213,20 +215,20 @@ impl Node {
         &self,
         layer: usize,
         path: &[u8],
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<(Option<Arc<Inode>>, bool), Errno> {
         let mut at = Arc::clone(self.fs.lowers[layer].root());
         let mut hides_lower = false;
         let mut names = path.split(|byte| *byte == b'/').peekable();
         while let Some(name) = names.next() {
-            let Some(next) = lookup(&at, name, patience)? else {
+            let Some(next) = lookup(&at, name, wait_mode)? else {
                 return Ok((None, hides_lower));
             };
             if names.peek().is_some() {
                 if !next.is_dir() {
                     return Ok((None, true));
                 }
-                hides_lower |= self.dir_marks(&next, patience)?.opaque;
+                hides_lower |= self.dir_marks(&next, wait_mode)?.opaque;
             }
             at = next;
         }
@@ -237,8 +239,8 @@ impl Node {
     ///
     /// # Errors
     /// Those of a layer.
-    pub(crate) fn find_in_lowers(&self, name: &[u8]) -> Result<Option<LookupResult>, Errno> {
-        let mut result = LookupResult {
+    pub(crate) fn find_in_lowers(&self, name: &[u8]) -> Result<Option<MergedLookup>, Errno> {
+        let mut result = MergedLookup {
             upper: None,
             lowers: Vec::new(),
             origin: Origin::None,
@@ -246,7 +248,7 @@ impl Node {
             impure: false,
         };
         let location = LowerLocation::Name(name.to_vec());
-        self.find_lowers(&mut result, location, Patience::Wait)?;
+        self.find_lowers(&mut result, location, WaitMode::Wait)?;
         Ok(Some(result).filter(|result| !result.lowers.is_empty()))
     }
 
@@ -256,7 +258,7 @@ impl Node {
     /// Those of a layer.
     pub(crate) fn is_in_lower(&self, name: &[u8]) -> Result<bool, Errno> {
         for lower in self.lowers() {
-            if let Some(found) = lookup(&lower.inode, name, Patience::Wait)? {
+            if let Some(found) = lookup(&lower.inode, name, WaitMode::Wait)? {
                 return Ok(!self.fs.is_lower_whiteout(&found));
             }
         }

@@ -54,7 +54,7 @@ impl Marks {
     /// The value of a mark.
     ///
     /// # Errors
-    /// Those of the back end, except for having none.
+    /// Those of the backend, except for having none.
     pub(crate) fn get(self, inode: &Inode, what: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
         match inode.ops().getxattr(inode, &self.name(what)) {
             Ok(value) => Ok(Some(value)),
@@ -66,7 +66,7 @@ impl Marks {
     /// All marks of a directory.
     ///
     /// # Errors
-    /// Those of the back end, except for having none.
+    /// Those of the backend, except for having none.
     pub(crate) fn of_dir(self, dir: &Inode) -> Result<DirMarks, Errno> {
         let names = match dir.ops().listxattr(dir) {
             Ok(names) => names,
@@ -92,7 +92,7 @@ impl Marks {
     /// Sets a mark.
     ///
     /// # Errors
-    /// Those of the back end.
+    /// Those of the backend.
     pub(crate) fn set(
         self,
         inode: &Inode,

@@ -10,13 +10,13 @@
 
 use crate::copy_up::ALL;
 use crate::layer::{create, lock_both, lookup, with_lock};
-use crate::lookup_result::LookupResult;
 use crate::marks::IMPURE;
+use crate::merged_lookup::MergedLookup;
 use crate::node::Node;
 use crate::staged::Destination;
 use crate::whiteout::{is_whiteout, stored_mode};
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Inode, NewInode, Patience};
+use openpath_vfs::{Inode, NewInode, WaitMode};
 use std::sync::Arc;
 
 impl Node {
@@ -40,7 +40,7 @@ impl Node {
         };
         let is_dir = mode::is_dir(new.mode);
         let made = self.make_in_upper(name, new.now, is_dir, |dir, name| create(dir, name, new))?;
-        let inode = self.fs.adopt(LookupResult::of_upper(made))?;
+        let inode = self.fs.adopt(MergedLookup::of_upper(made))?;
         if is_dir && let Some(node) = Self::of(&inode) {
             node.is_upper_only.set(1);
         }
@@ -52,7 +52,7 @@ impl Node {
     pub(crate) fn create_tmpfile(&self, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
         let upper = self.copy_up(new.now, ALL)?;
         let made = with_lock(upper, |ops| ops.tmpfile(upper, new))?;
-        self.fs.adopt(LookupResult::of_upper(made))
+        self.fs.adopt(MergedLookup::of_upper(made))
     }
 
     /// As `InodeOps::link`.
@@ -85,7 +85,7 @@ impl Node {
         make: impl FnOnce(&Arc<Inode>, &[u8]) -> Result<Arc<Inode>, Errno>,
     ) -> Result<Arc<Inode>, Errno> {
         let dir = self.copy_up(now, ALL)?;
-        let made = match lookup(dir, name, Patience::Wait)? {
+        let made = match lookup(dir, name, WaitMode::Wait)? {
             None => {
                 let made = make(dir, name)?;
                 if is_dir && !self.lowers().is_empty() {

@@ -21,7 +21,7 @@
 //!     after each change with `attr` held, so that the later of two copies wins.
 
 use crate::fs::Fs;
-use crate::lookup_result::{Key, LookupResult, Lower, Origin, address};
+use crate::merged_lookup::{Key, Lower, MergedLookup, Origin, address};
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
@@ -56,7 +56,7 @@ const COPIED_FLAGS: u64 =
 
 impl Node {
     /// An inode for a lookup result.
-    pub(crate) fn make_inode(fs: &Arc<Fs>, result: LookupResult) -> Result<Arc<Inode>, Errno> {
+    pub(crate) fn make_inode(fs: &Arc<Fs>, result: MergedLookup) -> Result<Arc<Inode>, Errno> {
         let number = fs.number_of(&result);
         let lower = result.lowers.first().map(|lower| &lower.inode);
         let first = result.upper.as_ref().or(lower).ok_or(Errno::EIO)?;
@@ -163,7 +163,7 @@ impl Node {
     }
 
     /// Whether it has exactly these layer inodes.
-    pub(crate) fn matches(&self, result: &LookupResult) -> bool {
+    pub(crate) fn matches(&self, result: &MergedLookup) -> bool {
         let upper = match (self.upper(), &result.upper) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (None, None) => true,
@@ -261,7 +261,7 @@ impl Node {
     }
 }
 
-impl LookupResult {
+impl MergedLookup {
     /// The key of the inode.
     pub(crate) fn key(&self) -> Option<Key> {
         match &self.upper {

@@ -11,7 +11,7 @@ use crate::copy_up::ALL;
 use crate::node::Node;
 use openpath_abi::fcntl::{O_ACCMODE, O_RDWR, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, OFlags, mode};
-use openpath_vfs::{FileOps, Inode, Io, Patience, flag};
+use openpath_vfs::{FileOps, Inode, Io, WaitMode, flag};
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -94,11 +94,11 @@ impl Node {
         self: &Arc<Self>,
         inode: &Inode,
         flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         let writes = matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR);
         if writes && inode.kind() == mode::S_IFREG && self.upper().is_none() {
-            if patience == Patience::Cached {
+            if wait_mode == WaitMode::Cached {
                 return Err(Errno::EAGAIN);
             }
             let data = if !flags.contains(O_TRUNC) { ALL } else { 0 };
@@ -113,7 +113,7 @@ impl Node {
         let inner = if real.flags() & asks == 0 {
             None
         } else {
-            real.ops().open(real, flags, patience)?
+            real.ops().open(real, flags, wait_mode)?
         };
         // The layer may not need to be asked any more.
         self.copy_attr(inode);

@@ -4,7 +4,8 @@
 use crate::node::NodeOps;
 use openpath_abi::{Errno, OFlags, Timespec, XattrFlags};
 use openpath_vfs::{
-    Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
+    Extent, FileOps, Inode, InodeOps, ListedEntry, LookupResult, NewInode, Rename, SetAcl, SetAttr,
+    WaitMode,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -15,8 +16,13 @@ impl InodeOps for NodeOps {
         self
     }
 
-    fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
-        self.0.lookup(name, patience)
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
+        self.0.lookup(name, wait_mode)
     }
 
     fn names(&self, _dir: &Inode) -> Option<u64> {
@@ -73,14 +79,14 @@ impl InodeOps for NodeOps {
         &self,
         _dir: &Inode,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         self.0.list(from, emit)
     }
 
-    fn readlink(&self, _inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
+    fn readlink(&self, _inode: &Inode, wait_mode: WaitMode) -> Result<Cow<'_, [u8]>, Errno> {
         let real = self.0.real();
-        real.ops().readlink(real, patience)
+        real.ops().readlink(real, wait_mode)
     }
 
     fn read_at(&self, _inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
@@ -101,9 +107,9 @@ impl InodeOps for NodeOps {
         &self,
         inode: &Inode,
         flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
-        self.0.open(inode, flags, patience)
+        self.0.open(inode, flags, wait_mode)
     }
 
     fn fallocate(
@@ -155,10 +161,10 @@ impl InodeOps for NodeOps {
         self.0.set_attributes(inode, change)
     }
 
-    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+    fn refresh(&self, inode: &Inode, wait_mode: WaitMode) -> Result<(), Errno> {
         if self.0.fs.revalidates {
             let real = self.0.real();
-            real.ops().refresh(real, patience)?;
+            real.ops().refresh(real, wait_mode)?;
             self.0.copy_attr(inode);
         }
         Ok(())

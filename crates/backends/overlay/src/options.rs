@@ -3,6 +3,7 @@
 
 use crate::progress::CopyUpObserver;
 use openpath_vfs::{Clock, SuperBlock, SystemClock};
+use std::fmt;
 use std::sync::Arc;
 
 /// The prefix of the attributes in which the overlay keeps its marks of a file, in the upper tree.
@@ -31,6 +32,7 @@ impl Marks {
 ///
 /// Linux: the mount options of overlayfs.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct OverlayOptions {
     /// The trees that are read, topmost first; at least one, and 200 at most (`lowerdir=`).
     pub lowers: Vec<Arc<SuperBlock>>,
@@ -68,6 +70,25 @@ pub struct OverlayOptions {
     pub copying: Option<Arc<dyn CopyUpObserver>>,
 }
 
+impl fmt::Debug for OverlayOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OverlayOptions")
+            .field("lowers", &self.lowers.len())
+            .field("upper", &self.upper.is_some())
+            .field("upper_dir", &self.upper_dir)
+            .field("work_dir", &self.work_dir)
+            .field("marks", &self.marks)
+            .field("redirects", &self.redirects)
+            .field("null_devices", &self.null_devices)
+            .field("records_taken", &self.records_taken)
+            .field("syncs", &self.syncs)
+            .field("listed_max", &self.listed_max)
+            .field("read_only", &self.read_only)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Default for OverlayOptions {
     fn default() -> Self {
         Self {
@@ -86,5 +107,24 @@ impl Default for OverlayOptions {
             clock: Arc::new(SystemClock),
             copying: None,
         }
+    }
+}
+
+openpath_vfs::setters! {
+    OverlayOptions {
+        lowers: Vec<Arc<SuperBlock>>,
+        upper: Option<Arc<SuperBlock>>,
+        upper_dir: Vec<u8>,
+        work_dir: Vec<u8>,
+        marks: Marks,
+        redirects: bool,
+        null_devices: bool,
+        records_taken: bool,
+        syncs: bool,
+        listed_max: usize,
+        read_only: bool,
+        kind: &'static str,
+        clock: Arc<dyn Clock>,
+        copying: Option<Arc<dyn CopyUpObserver>>,
     }
 }

@@ -21,7 +21,7 @@ use crate::staged::{Destination, StagedFile, new_whiteout};
 use crate::whiteout::{is_whiteout, stored_mode};
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, Timespec};
-use openpath_vfs::{Inode, NewInode, Patience, Rename};
+use openpath_vfs::{Inode, NewInode, Rename, WaitMode};
 use std::sync::Arc;
 
 impl Node {
@@ -123,7 +123,7 @@ impl Node {
         {
             target.make_opaque_and_clear(upper, r.now)?;
         }
-        let there = lookup(to, r.new_name, Patience::Wait)?;
+        let there = lookup(to, r.new_name, WaitMode::Wait)?;
         let whiteout = there.as_ref().filter(|there| is_whiteout(there));
         let moved = upper_of(source)?;
         let taken = self.fs.taken_at(moved)?;
@@ -148,13 +148,13 @@ impl Node {
         }
         if leaves
             && taken.is_some()
-            && let Some(left) = lookup(from, r.old_name, Patience::Wait)?
+            && let Some(left) = lookup(from, r.old_name, WaitMode::Wait)?
         {
             self.fs.record_taken(&left, taken, r.now)?;
         }
         if let Some(guests) = &mut guests {
             // R2
-            let ours = lookup(from, r.old_name, Patience::Wait)?;
+            let ours = lookup(from, r.old_name, WaitMode::Wait)?;
             let (dir, name) = (from, r.old_name);
             guests.install(Destination { dir, name }, ours.as_ref(), false)?;
         }

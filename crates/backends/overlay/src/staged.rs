@@ -8,7 +8,7 @@ use crate::marks::OPAQUE;
 use crate::node::Node;
 use crate::whiteout::is_whiteout;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Inode, NewInode, Patience, Rename};
+use openpath_vfs::{Inode, NewInode, Rename, WaitMode};
 use std::sync::Arc;
 
 /// Prefix of the names of staged files.
@@ -91,7 +91,7 @@ impl Fs {
         };
         for name in names_in(&upper.work)? {
             if name.starts_with(STAGED_PREFIX)
-                && let Some(left) = lookup(&upper.work, &name, Patience::Wait)?
+                && let Some(left) = lookup(&upper.work, &name, WaitMode::Wait)?
             {
                 remove_whiteouts(&left, now)?;
                 remove(&upper.work, &name, &left, now)?;
@@ -131,7 +131,7 @@ fn remove_whiteouts(dir: &Inode, now: Timespec) -> Result<(), Errno> {
         return Ok(());
     }
     for name in names_in(dir)? {
-        if let Some(inode) = lookup(dir, &name, Patience::Wait)? {
+        if let Some(inode) = lookup(dir, &name, WaitMode::Wait)? {
             if !is_whiteout(&inode) {
                 return Err(Errno::ENOTEMPTY);
             }

@@ -5,15 +5,15 @@ use crate::counts::CopyUpCounts;
 use crate::fs::{Fs, Upper};
 use crate::invalidation::Subscriber;
 use crate::layer::{create, lookup, set_attr};
-use crate::lookup_result::{LookupResult, Lower, Origin};
+use crate::merged_lookup::{Lower, MergedLookup, Origin};
 use crate::node::Node;
 use crate::options::OverlayOptions;
 use crate::whiteout::is_whiteout;
 use openpath_abi::mount::OVERLAYFS_SUPER_MAGIC;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Acls, Attr, Caching, Inode, InvalidationListener, NewInode, Patience, SetAttr, SuperBlock,
-    SuperBlockOps, SuperBlockOptions,
+    Acls, Attr, Caching, Inode, InvalidationListener, NewInode, SetAttr, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, WaitMode,
 };
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl OverlayFs {
     /// A tree that merges the trees of `options`.
     ///
     /// Lower trees may serve other overlays and be mounted themselves. Changes that others make in
-    /// them are seen as far as their back ends report them.
+    /// them are seen as far as their backends report them.
     ///
     /// Linux: mount(2) of an overlay.
     ///
@@ -68,7 +68,7 @@ impl OverlayFs {
         fs.sb.set(Arc::downgrade(&sb));
         let subscriber: Arc<dyn InvalidationListener> = Arc::new(Subscriber(Arc::downgrade(&fs)));
         for layer in fs.lowers.iter().chain(fs.upper.as_ref().map(|u| &u.sb)) {
-            layer.tell(&subscriber);
+            layer.add_listener(&subscriber);
         }
         fs.subscriber.set(subscriber);
         Ok(sb)
@@ -96,7 +96,7 @@ impl OverlayFs {
             if !at.is_dir() {
                 return Ok(false);
             }
-            match lookup(&at, name, Patience::Wait)? {
+            match lookup(&at, name, WaitMode::Wait)? {
                 Some(next) if !is_whiteout(&next) => at = next,
                 _ => return Ok(false),
             }
@@ -125,7 +125,7 @@ fn upper_root(
     now: Timespec,
 ) -> Result<Arc<Inode>, Errno> {
     let name = &options.upper_dir;
-    let is_new = options.records_taken && lookup(sb.root(), name, Patience::Wait)?.is_none();
+    let is_new = options.records_taken && lookup(sb.root(), name, WaitMode::Wait)?.is_none();
     let below = options.lowers[0].root();
     let (attr, acls) = (below.attr(), below.acls());
     let dir = find_or_make_dir(sb, name, (&attr, Some(&acls)), now)?;
@@ -146,7 +146,7 @@ fn find_or_make_dir(
     now: Timespec,
 ) -> Result<Arc<Inode>, Errno> {
     let root = sb.root();
-    if let Some(dir) = lookup(root, name, Patience::Wait)? {
+    if let Some(dir) = lookup(root, name, WaitMode::Wait)? {
         return if dir.is_dir() {
             Ok(dir)
         } else {
@@ -180,24 +180,22 @@ fn core_options(options: &OverlayOptions) -> SuperBlockOptions {
     let layers: Vec<_> = options.lowers.iter().chain(&options.upper).collect();
     let any = |is: fn(&SuperBlockOptions) -> bool| layers.iter().any(|sb| is(sb.options()));
     let name_max = layers.iter().map(|sb| sb.options().name_max).min();
-    SuperBlockOptions {
-        kind: options.kind,
-        name_max: name_max.unwrap_or(255),
-        read_only: options.read_only || options.upper.is_none(),
-        caching: if any(|o| o.caching == Caching::Confirm) {
+    SuperBlockOptions::default()
+        .kind(options.kind)
+        .name_max(name_max.unwrap_or(255))
+        .read_only(options.read_only || options.upper.is_none())
+        .caching(if any(|o| o.caching == Caching::Confirm) {
             Caching::Confirm
         } else {
             Caching::Keep
-        },
-        tries: !any(|o| !o.tries),
-        blocking_io: any(|o| o.blocking_io),
-        acls: any(|o| o.acls),
-        ..SuperBlockOptions::default()
-    }
+        })
+        .tries(!any(|o| !o.tries))
+        .blocking_io(any(|o| o.blocking_io))
+        .acls(any(|o| o.acls))
 }
 
 fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {
-    let mut result = LookupResult {
+    let mut result = MergedLookup {
         upper: None,
         lowers: Vec::new(),
         origin: Origin::Root,

@@ -6,7 +6,7 @@ mod common;
 use common::{Stack, mkdir, put, task_in};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{AtFlags, Errno, TimeSet, XattrFlags, mode};
-use openpath_overlay::{ChangeKind, OverlayFs, OverlayOptions};
+use openpath_overlay::{ChangeKind, OverlayFs};
 use openpath_vfs::SuperBlock;
 
 fn told(tree: &SuperBlock) -> Vec<(String, ChangeKind)> {
@@ -306,10 +306,7 @@ fn attributes_that_others_changed_beneath_a_copied_directory_are_no_change() {
         mkdir(below, dir);
         below.chmod(dir.as_bytes(), 0o755).expect("chmod");
     }
-    let options = || OverlayOptions {
-        records_taken: true,
-        ..s.options()
-    };
+    let options = || s.options().records_taken(true);
     let tree = OverlayFs::new(options()).expect("an overlay");
     let (vfs, task) = task_in(&tree);
     for dir in ["/both", "/theirs", "/ours"] {

@@ -438,10 +438,7 @@ fn copy_up_reports_its_progress() {
 
 #[test]
 fn failed_copy_up_is_reported_as_ended() {
-    let small = MemOptions {
-        size: 1 << 20,
-        ..MemOptions::default()
-    };
+    let small = MemOptions::default().size(1 << 20);
     let s = Stack::of(vec![MemFs::new(MemOptions::default())], MemFs::new(small));
     put(&s.below[0], "/large", &"x".repeat(2 << 20));
     let ear = std::sync::Arc::new(Ear::default());

@@ -38,10 +38,7 @@ impl Drop for Scratch {
 }
 
 fn tree(dir: &Path, policy: Policy) -> Arc<SuperBlock> {
-    let options = HostOptions {
-        policy,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default().policy(policy);
     HostFs::open(dir, options).expect("a tree")
 }
 
@@ -49,11 +46,9 @@ fn tree(dir: &Path, policy: Policy) -> Arc<SuperBlock> {
 /// tree too.
 fn over_memory(s: &Scratch, policy: Policy) -> (Arc<SuperBlock>, Vfs, Task) {
     let lower = tree(&s.0.join("lower"), policy);
-    let options = OverlayOptions {
-        lowers: vec![Arc::clone(&lower)],
-        upper: Some(MemFs::new(MemOptions::default())),
-        ..OverlayOptions::default()
-    };
+    let options = OverlayOptions::default()
+        .lowers(vec![Arc::clone(&lower)])
+        .upper(Some(MemFs::new(MemOptions::default())));
     let (vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
     (lower, vfs, task)
 }
@@ -104,19 +99,15 @@ fn upper_directory_of_an_ordinary_user_takes_changes() {
     let s = Scratch::new("anyones");
     s.put("d/f", "below");
     s.put("g", "below");
-    let squashed = HostOptions {
-        policy: Policy::Exclusive,
-        ownership: Ownership::Squash { uid: 0, gid: 0 },
-        ..HostOptions::default()
-    };
+    let squashed = HostOptions::default()
+        .policy(Policy::Exclusive)
+        .ownership(Ownership::Squash { uid: 0, gid: 0 });
     let mount = || {
         let upper = HostFs::open(s.0.join("view"), squashed.clone()).expect("a tree");
-        let options = OverlayOptions {
-            lowers: vec![tree(&s.0.join("lower"), Policy::Exclusive)],
-            upper: Some(upper),
-            syncs: true,
-            ..OverlayOptions::default()
-        };
+        let options = OverlayOptions::default()
+            .lowers(vec![tree(&s.0.join("lower"), Policy::Exclusive)])
+            .upper(Some(upper))
+            .syncs(true);
         task_in(&OverlayFs::new(options).expect("an overlay"))
     };
     let (vfs, task) = mount();

@@ -34,22 +34,17 @@ impl Scratch {
     }
 
     fn tree(&self, name: &str) -> Arc<SuperBlock> {
-        let options = HostOptions {
-            policy: Policy::Exclusive,
-            ..HostOptions::default()
-        };
+        let options = HostOptions::default().policy(Policy::Exclusive);
         HostFs::open(self.at(name), options).expect("a tree")
     }
 
     /// Our overlay of it.
     fn ours(&self, marks: Marks) -> (Vfs, Task) {
-        let options = OverlayOptions {
-            lowers: vec![self.tree("lower")],
-            upper: Some(self.tree("view")),
-            marks,
-            syncs: true,
-            ..OverlayOptions::default()
-        };
+        let options = OverlayOptions::default()
+            .lowers(vec![self.tree("lower")])
+            .upper(Some(self.tree("view")))
+            .marks(marks)
+            .syncs(true);
         task_in(&OverlayFs::new(options).expect("an overlay"))
     }
 

@@ -108,18 +108,12 @@ fn empty_merged_directory_is_replaced() {
 fn overlay_without_an_upper_tree_is_read_only() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "x");
-    let options = OverlayOptions {
-        upper: None,
-        ..s.options()
-    };
+    let options = s.options().upper(None);
     let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
     assert_eq!(get(&task, "/f"), Ok("x".to_owned()));
     assert_eq!(task.unlink(b"/f"), Err(Errno::EROFS));
     assert_eq!(task.mkdir(b"/d", 0o755), Err(Errno::EROFS));
-    let none = OverlayOptions {
-        upper: Some(s.upper.clone()),
-        ..OverlayOptions::default()
-    };
+    let none = OverlayOptions::default().upper(Some(s.upper.clone()));
     assert_eq!(OverlayFs::new(none).err(), Some(Errno::EINVAL));
 }
 
@@ -130,10 +124,7 @@ fn listing_keeps_its_position_under_changes() {
     for n in 0..200 {
         put(&s.below[0], &format!("/d/below-{n}"), "");
     }
-    let options = OverlayOptions {
-        listed_max: 0,
-        ..s.options()
-    };
+    let options = s.options().listed_max(0);
     for options in [s.options(), options] {
         let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
         let fd = task

@@ -7,7 +7,7 @@ use common::{Stack, beneath, get, mkdir, names, put, shown, task_in};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
-use openpath_overlay::{OverlayFs, OverlayOptions};
+use openpath_overlay::OverlayFs;
 
 /// Two directories with files in them, and files beside.
 fn stack() -> Stack {
@@ -110,10 +110,7 @@ fn rename_flags_and_path_limit_hold() {
         task.mknod(b"/w", openpath_abi::mode::S_IFCHR, 0),
         Err(Errno::EPERM)
     );
-    let options = OverlayOptions {
-        redirects: false,
-        ..stack().options()
-    };
+    let options = stack().options().redirects(false);
     let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
     assert_eq!(task.rename(b"/a", b"/c"), Err(Errno::EXDEV));
     mkdir(&task, "/d");

@@ -9,7 +9,7 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mode::{S_IFCHR, S_ISVTX};
 use openpath_abi::rename::RENAME_WHITEOUT;
 use openpath_abi::{Errno, mode};
-use openpath_overlay::{ChangeKind, OverlayFs, OverlayOptions};
+use openpath_overlay::{ChangeKind, OverlayFs};
 use openpath_vfs::{Task, Vfs};
 
 /// A lower tree with two files and a directory.
@@ -24,10 +24,7 @@ fn stack() -> Stack {
 
 /// The overlay of `stack`, in which devices 0:0 are files.
 fn mount(s: &Stack) -> (Vfs, Task) {
-    let options = OverlayOptions {
-        null_devices: true,
-        ..s.options()
-    };
+    let options = s.options().null_devices(true);
     common::task_in(&OverlayFs::new(options).expect("an overlay"))
 }
 

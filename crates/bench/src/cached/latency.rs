@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times single opens by the ring: answered inline, answered by a worker, and answered inline while
-//! all workers of another ring wait for a back end.
+//! all workers of another ring wait for a backend.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::stats::quantile;
 
 /// Timed opens of each kind.
 const OPENS: u64 = 20_000;
-/// Concurrent opens that wait for a back end.
+/// Concurrent opens that wait for a backend.
 const STALLED: u32 = 64;
 /// The most workers of one ring; as many lookups are in flight.
 const WORKERS: usize = 8;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Found, Inode, InodeOps, Patience, SuperBlock, SuperBlockOps, SuperBlockOptions,
+    Attr, Inode, InodeOps, LookupResult, SuperBlock, SuperBlockOps, SuperBlockOptions, WaitMode,
 };
 
 /// Blocks the lookups until it is opened.
@@ -52,12 +52,12 @@ impl InodeOps for Dir {
         self
     }
 
-    fn lookup(&self, _: &Inode, _: &[u8], patience: Patience) -> Result<Found, Errno> {
-        if patience == Patience::Cached {
-            return Ok(Found::WouldBlock);
+    fn lookup(&self, _: &Inode, _: &[u8], wait_mode: WaitMode) -> Result<LookupResult, Errno> {
+        if wait_mode == WaitMode::Cached {
+            return Ok(LookupResult::WouldBlock);
         }
         self.0.pass();
-        Ok(Found::Absent)
+        Ok(LookupResult::Absent)
     }
 }
 
@@ -75,9 +75,6 @@ pub(super) fn tree(gate: &Gate) -> Arc<SuperBlock> {
         ..Attr::default()
     };
     let root = Inode::new(1, 0, attr, Timespec::default(), Box::new(Dir(gate.clone())));
-    let options = SuperBlockOptions {
-        tries: true,
-        ..SuperBlockOptions::default()
-    };
+    let options = SuperBlockOptions::default().tries(true);
     SuperBlock::new(root, Box::new(Tree), options)
 }

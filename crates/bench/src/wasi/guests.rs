@@ -54,13 +54,12 @@ const FILES: usize = 100;
 /// The file that every guest uses.
 const FILE: &[u8] = b"dir-3/file-14";
 /// The limits of a guest.
-const BUDGET: TenantLimits = TenantLimits {
-    positive_max: 4096,
-    negative_max: 1024,
-    bytes_max: 1 << 20,
-    inodes_max: 256,
-    locks_max: 256,
-};
+const BUDGET: TenantLimits = TenantLimits::new()
+    .positive_max(4096)
+    .negative_max(1024)
+    .bytes_max(1 << 20)
+    .inodes_max(256)
+    .locks_max(256);
 const DESCRIPTORS: u64 = 64;
 
 /// A guest that opens its file once.
@@ -116,11 +115,9 @@ impl Image {
         let builder = match shape {
             Shape::Directory => builder.mount("/private", private).preopen("/", "/"),
             Shape::Overlay => {
-                let options = OverlayOptions {
-                    lowers: vec![self.image.clone()],
-                    upper: Some(private),
-                    ..OverlayOptions::default()
-                };
+                let options = OverlayOptions::default()
+                    .lowers(vec![self.image.clone()])
+                    .upper(Some(private));
                 let overlay = OverlayFs::new(options).map_err(failed)?;
                 builder.mount("/overlay", overlay).preopen("/", "/overlay")
             }

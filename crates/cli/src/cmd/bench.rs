@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use crate::Outcome;
 use crate::error::Error;
+use crate::outcome::Outcome;
 
 /// The program.
 const PROGRAM: &str = "openpath-bench";

@@ -3,10 +3,10 @@
 
 mod bars;
 
-use crate::Outcome;
 use crate::cmd::diff::Text;
 use crate::console;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use crate::summary::{change_json, list, sign, text_of};
 use anstyle::AnsiColor;
 use bars::Bars;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath completions`: prints a completion script, made from the definition of the command.
 
+use crate::console;
 use crate::error::Error;
-use crate::{Outcome, console};
+use crate::outcome::Outcome;
 use clap_complete::Shell;
 
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath diff`: prints the changes of a kept view as unified diffs to read, not as a patch.
 
-use crate::Outcome;
 use crate::console::Pieces;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use crate::summary::{change_json, counted, differences, facts, noun, path_text, sign, text_of};
 use anstyle::AnsiColor;
 use openpath_run::{

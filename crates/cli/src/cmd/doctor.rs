@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath doctor`: checks whether `openpath run` is possible here, and says what to do if not.
 
-use crate::Outcome;
 use crate::console;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use openpath_run::Verdict;
 use serde_json::json;
 

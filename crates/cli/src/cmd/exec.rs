@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath exec`: runs another command in a running view.
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use openpath_run::Refusal;
 use std::ffi::OsString;
 use std::io::Write as _;

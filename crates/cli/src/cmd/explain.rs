@@ -10,8 +10,8 @@ use openpath_abi::{AtFlags, Errno, OpenHow, ResolveFlags, access};
 use openpath_vfs::{Cred, ExplainOp, Explanation, Field, Value};
 use serde_json::{Map, Value as Json, json};
 
-use crate::Outcome;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use crate::scene::{Scene, unescape};
 
 #[derive(Debug, clap::Args)]

@@ -4,9 +4,9 @@
 //! Without `--locks`, the kernel handles the locks of a mount or view, and lists them in
 //! `/proc/locks`.
 
-use crate::Outcome;
 use crate::console;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use crate::summary::{name_of, text_of};
 use openpath_run::Refusal;
 use openpath_run::live::{Label, LiveServer, Locks};

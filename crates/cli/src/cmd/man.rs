@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath man`: writes a manual page for the command and for each verb, from their definition.
 
-use crate::Outcome;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use std::io;
 use std::path::{Path, PathBuf};
 

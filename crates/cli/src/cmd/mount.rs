@@ -23,8 +23,8 @@ use openpath_vfs::{Cred, Vfs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::Outcome;
 use crate::copying::Bar;
+use crate::outcome::Outcome;
 use spec::Spec;
 
 #[derive(Debug, clap::Args)]
@@ -182,16 +182,14 @@ fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, StatsSources
     let vfs = vfs.map_err(|e| Error::setup("cannot start the VFS", e))?;
     let task = vfs.task(Cred::root());
     let task = task.map_err(|e| Error::setup("cannot make a task", e))?;
-    let mut options = Options {
-        source: args.spec.source(),
-        read_only: args.read_only,
-        allow_other: args.allow_other,
-        trusted: args.trusted,
-        writeback: args.write_back,
-        locks: args.locks,
-        rings: !args.no_rings,
-        ..Options::default()
-    };
+    let mut options = Options::default()
+        .source(args.spec.source())
+        .read_only(args.read_only)
+        .allow_other(args.allow_other)
+        .trusted(args.trusted)
+        .writeback(args.write_back)
+        .locks(args.locks)
+        .rings(!args.no_rings);
     if args.each_open {
         options.opens = Opens::Each;
     }

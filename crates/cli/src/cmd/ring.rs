@@ -9,8 +9,8 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{Cred, Vfs};
 
-use crate::Outcome;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use crate::trace::Lines;
 
 #[derive(Debug, clap::Args)]

@@ -12,7 +12,8 @@ mod wasm;
 use crate::console;
 use crate::copying::Bar;
 use crate::error::Error;
-use crate::{Outcome, summary};
+use crate::outcome::Outcome;
+use crate::summary;
 use config::{Config, Mount};
 use openpath_run::{
     KeptRules, KeptView, Limit, LogFile, Net, Plan, Refusal, Reporting, RunOutcome, Share, Upper,

@@ -3,8 +3,8 @@
 //!
 //! Opens that the kernel answers from its own cache are not counted: they send no request.
 
-use crate::Outcome;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use crate::summary::{bytes, name_of, seconds_since, text_of};
 use openpath_run::Refusal;
 use openpath_run::live::{LiveServer, ServerStats, Tenant, prometheus};

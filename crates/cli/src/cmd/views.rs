@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath list` and `openpath discard`: list running and kept views, and remove kept ones.
 
-use crate::Outcome;
 use crate::console;
 use crate::error::Error;
+use crate::outcome::Outcome;
 use crate::summary::{seconds_since, text_of};
 use openpath_run::live::{LiveServer, ServedKind};
 use openpath_run::{Committed, KeptView, ListedView};

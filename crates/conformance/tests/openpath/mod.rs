@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a host of the suite by openpath, over any back end.
+//! Implements a host of the suite by openpath, over any backend.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -40,10 +40,10 @@ pub(crate) fn conforms<B: Backend>(mut host: Openpath<B>, differences: &[Differe
     println!("{host}: {passed} passed, {skipped} skipped, {differ} differ");
 }
 
-/// The parts that differ between back ends.
+/// The parts that differ between backends.
 pub(crate) trait Backend {
     fn name(&self) -> String;
-    /// Why the back end lacks this.
+    /// Why the backend lacks this.
     fn lacks(&self, need: Need) -> Option<String>;
     fn knowledge(&self) -> Knowledge;
     /// Whether other tasks can cause an `EAGAIN`.
@@ -54,11 +54,11 @@ pub(crate) trait Backend {
     fn tree(&mut self) -> Result<Arc<SuperBlock>, String>;
     /// Waits until notifications of all changes have arrived.
     fn settle(&mut self) {}
-    /// Evicts the caches below the back end.
+    /// Evicts the caches below the backend.
     fn evict(&mut self) -> Result<(), Errno>;
 }
 
-/// A `Vfs` over a back end.
+/// A `Vfs` over a backend.
 pub(crate) struct Openpath<B> {
     backend: B,
     vfs: Vfs,
@@ -228,8 +228,8 @@ impl<B: Backend> Host for Openpath<B> {
         if usage.pins != pins {
             left.push(format!("{} pins, {pins} before", usage.pins));
         }
-        if usage.buried != 0 {
-            left.push(format!("{} unlinked entries in use", usage.buried));
+        if usage.pending_free != 0 {
+            left.push(format!("{} unlinked entries in use", usage.pending_free));
         }
         if left.is_empty() {
             Ok(())

@@ -414,10 +414,7 @@ mod tests {
 
     #[test]
     fn a_write_past_the_cache_may_be_short_and_writeback_may_not() {
-        let tree = MemFs::new(MemOptions {
-            size: 1 << 19,
-            ..MemOptions::default()
-        });
+        let tree = MemFs::new(MemOptions::default().size(1 << 19));
         let vfs = Vfs::builder().build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
         let (fs, mut workers) = FuseFs::new(&task, &Options::default()).expect("a view");

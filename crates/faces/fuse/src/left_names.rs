@@ -9,7 +9,7 @@ const MAX: usize = 64;
 
 /// What decides who may access a file and is not presented to the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Unseen {
+pub(crate) struct HiddenAccess {
     pub(crate) gid: u32,
     pub(crate) acl: Option<Acl>,
     /// The permission bits as presented.
@@ -19,7 +19,7 @@ pub(crate) struct Unseen {
 struct LeftName {
     dir: u64,
     name: Vec<u8>,
-    was: Unseen,
+    was: HiddenAccess,
     /// The node of the new file that has the name now.
     by: Option<u64>,
 }
@@ -29,7 +29,7 @@ struct LeftName {
 pub(crate) struct LeftNames(VecDeque<LeftName>);
 
 impl LeftNames {
-    pub(crate) fn add(&mut self, (dir, name): (u64, &[u8]), was: Unseen) {
+    pub(crate) fn add(&mut self, (dir, name): (u64, &[u8]), was: HiddenAccess) {
         self.take((dir, name));
         if self.0.len() >= MAX {
             self.0.pop_front();
@@ -47,14 +47,14 @@ impl LeftNames {
         }
     }
 
-    pub(crate) fn take(&mut self, (dir, name): (u64, &[u8])) -> Option<Unseen> {
+    pub(crate) fn take(&mut self, (dir, name): (u64, &[u8])) -> Option<HiddenAccess> {
         let mut all = self.0.iter();
         let at = all.position(|left| left.dir == dir && left.name == name)?;
         self.0.remove(at).map(|left| left.was)
     }
 
     /// What the file had whose name a new file has.
-    pub(crate) fn filled_by(&self, number: u64) -> Option<&Unseen> {
+    pub(crate) fn filled_by(&self, number: u64) -> Option<&HiddenAccess> {
         let mut all = self.0.iter();
         let left = all.find(|left| left.by == Some(number));
         left.map(|left| &left.was)
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn latest_names_are_remembered_until_they_are_taken() {
-        let was = |gid| Unseen {
+        let was = |gid| HiddenAccess {
             gid,
             acl: None,
             mode: 0o640,

@@ -45,6 +45,7 @@
 //! * Locks are kept by the kernel, among the users of this mount, unless [`Options::locks`] is set.
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 mod adaptive_spin;
 mod affinity;

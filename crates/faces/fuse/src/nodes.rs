@@ -32,7 +32,7 @@
 //! R5. The table of mounts is bounded by the nodes: beyond [`MOUNTS_KEPT`], a mount without nodes
 //!     is replaced by the next one.
 
-use crate::left_names::{LeftNames, Unseen};
+use crate::left_names::{HiddenAccess, LeftNames};
 use openpath_abi::{Errno, Statx};
 use openpath_sync::Mutex;
 use openpath_vfs::lock_order::FuseNodes;
@@ -87,12 +87,12 @@ struct Node {
     /// `None` for other than regular files, and for a file that was written here.
     cached_size: Option<u64>,
     writable_opens: u32,
-    given: Option<Given>,
+    given: Option<GivenAttrs>,
 }
 
 /// What programs gave to a file that they had made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct GivenAttrs {
     pub(crate) owner: bool,
     pub(crate) mode: bool,
 }
@@ -283,7 +283,7 @@ impl Nodes {
     pub(crate) fn file_made(&self, number: u64, name: Option<(u64, &[u8])>) {
         let mut state = self.state.lock();
         if let Some(node) = state.nodes.get_mut(&number) {
-            node.given = Some(Given::default());
+            node.given = Some(GivenAttrs::default());
         }
         if let Some(name) = name {
             state.left_names.fill(name, number);
@@ -291,12 +291,12 @@ impl Nodes {
     }
 
     /// What programs gave to a file that was made through the mount.
-    pub(crate) fn given(&self, number: u64) -> Option<Given> {
+    pub(crate) fn given(&self, number: u64) -> Option<GivenAttrs> {
         self.state.lock().nodes.get(&number)?.given
     }
 
     /// Programs gave something to a file; what they did in all, if it was made through the mount.
-    pub(crate) fn give(&self, number: u64, gives: Given) -> Option<Given> {
+    pub(crate) fn give(&self, number: u64, gives: GivenAttrs) -> Option<GivenAttrs> {
         let mut state = self.state.lock();
         let given = state.nodes.get_mut(&number)?.given.as_mut()?;
         given.owner |= gives.owner;
@@ -305,17 +305,17 @@ impl Nodes {
     }
 
     /// A file that has this leaves a name.
-    pub(crate) fn name_left(&self, name: (u64, &[u8]), was: Unseen) {
+    pub(crate) fn name_left(&self, name: (u64, &[u8]), was: HiddenAccess) {
         self.state.lock().left_names.add(name, was);
     }
 
     /// What the file had that left a name shortly before; it is told once.
-    pub(crate) fn take_left_name(&self, name: (u64, &[u8])) -> Option<Unseen> {
+    pub(crate) fn take_left_name(&self, name: (u64, &[u8])) -> Option<HiddenAccess> {
         self.state.lock().left_names.take(name)
     }
 
     /// The same, for the name that a new file was made with.
-    pub(crate) fn left_behind(&self, number: u64) -> Option<Unseen> {
+    pub(crate) fn left_behind(&self, number: u64) -> Option<HiddenAccess> {
         self.state.lock().left_names.filled_by(number).cloned()
     }
 

@@ -21,6 +21,7 @@ use openpath_abi::fcntl::{AT_EACCESS, AT_EMPTY_PATH};
 use openpath_abi::{AtFlags, Errno, Mode, OFlags, Statx};
 use openpath_vfs::{Cred, ExplainOp, Explanation, Fd};
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::Arc;
 
 /// The caller of a request, in the kernel's numbers and in the namespaces of the mount.
@@ -66,6 +67,14 @@ pub struct ObservedFile<'a> {
     fs: &'a FuseFs,
     worker: RefCell<&'a mut Worker>,
     node: u64,
+}
+
+impl fmt::Debug for ObservedFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObservedFile")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> ObservedFile<'a> {

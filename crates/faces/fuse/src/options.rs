@@ -8,6 +8,7 @@ pub const FOREVER: Duration = Duration::from_secs(1 << 40);
 
 /// When the kernel asks the server to open a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Opens {
     /// Never: the kernel opens from its caches, and the server opens a file for the duration of a
     /// request.
@@ -31,6 +32,7 @@ pub struct OnlyUser {
 
 /// The options of a [`crate::Server`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// The source in the table of mounts.
     pub source: String,
@@ -94,5 +96,26 @@ impl Default for Options {
             trusted: false,
             only_user: None,
         }
+    }
+}
+
+openpath_vfs::setters! {
+    Options {
+        source: String,
+        entry_timeout: Duration,
+        negative_timeout: Duration,
+        attr_timeout: Duration,
+        opens: Opens,
+        writeback: bool,
+        locks: bool,
+        lock_waits_max: usize,
+        threads: usize,
+        rings: bool,
+        nodes_max: usize,
+        tracked_names_max: usize,
+        allow_other: bool,
+        read_only: bool,
+        trusted: bool,
+        only_user: Option<OnlyUser>,
     }
 }

@@ -15,8 +15,8 @@
 //!     for the group: some programs rename the old file to a backup before they make the new one.
 
 use crate::fs::{AttrChange, FuseFs, Name, attr_of};
-use crate::left_names::Unseen;
-use crate::nodes::Given;
+use crate::left_names::HiddenAccess;
+use crate::nodes::GivenAttrs;
 use crate::options::OnlyUser;
 use crate::worker::Worker;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, O_CLOEXEC, O_NOFOLLOW, O_PATH};
@@ -53,7 +53,7 @@ fn plain(mode: u32) -> Acl {
 }
 
 /// Whether group bits grant nothing that those of the replaced file did not.
-fn grants_no_more(mode: u32, was: &Unseen) -> bool {
+fn grants_no_more(mode: u32, was: &HiddenAccess) -> bool {
     mode & GROUP & !was.mode == 0
 }
 
@@ -69,12 +69,12 @@ impl FuseFs {
     ///
     /// # Errors
     /// Those of asking for it.
-    fn unseen(&self, w: &Worker, path_fd: Fd, attr: &Statx) -> Result<Option<Unseen>, Errno> {
+    fn unseen(&self, w: &Worker, path_fd: Fd, attr: &Statx) -> Result<Option<HiddenAccess>, Errno> {
         if !is_reg(u32::from(attr.mode)) {
             return Ok(None);
         }
         let shown = self.present(&w.task, path_fd, *attr);
-        Ok(Some(Unseen {
+        Ok(Some(HiddenAccess {
             gid: attr.gid,
             acl: list_of(w, path_fd)?,
             mode: u32::from(shown.mode) & S_IRWXUGO,
@@ -118,11 +118,11 @@ impl FuseFs {
         (number, path_fd): (u64, Fd),
         change: &AttrChange,
     ) -> Result<(), Errno> {
-        let gives = Given {
+        let gives = GivenAttrs {
             owner: change.uid.is_some(),
             mode: change.mode.is_some(),
         };
-        if self.only.is_none() || gives == Given::default() {
+        if self.only.is_none() || gives == GivenAttrs::default() {
             return Ok(());
         }
         let Some(given) = self.nodes.give(number, gives) else {
@@ -156,7 +156,7 @@ impl FuseFs {
             let attr = attr_of(w, path_fd)?;
             let number = self.nodes.number_of(&w.task, path_fd, &attr)?;
             let given = number.and_then(|number| self.nodes.given(number));
-            let Some(given) = given.filter(|given| *given != Given::default()) else {
+            let Some(given) = given.filter(|given| *given != GivenAttrs::default()) else {
                 return Ok(());
             };
             let (was, is_there) = match with_name(w, (dir, name), target) {
@@ -176,8 +176,8 @@ impl FuseFs {
         &self,
         w: &Worker,
         path_fd: Fd,
-        given: Given,
-        was: &Unseen,
+        given: GivenAttrs,
+        was: &HiddenAccess,
         is_there: bool,
     ) -> Result<(), Errno> {
         let Some(only) = &self.only else {

@@ -21,7 +21,7 @@ use crate::wire::init::PAGES;
 use crate::wire::{Device, ONCE_MAX, Reply, ReplyBuilder};
 use crate::worker::Worker;
 use openpath_abi::Errno;
-use openpath_uring::fuse::{Came, FuseRing};
+use openpath_uring::fuse::{FuseRing, RingEvent};
 use rustix::param::page_size;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
@@ -147,8 +147,8 @@ fn serve(
     let failed = |errno: Errno| io::Error::from_raw_os_error(errno.raw());
     loop {
         let at = match ring.wait().map_err(failed)? {
-            Came::Request(at) => at,
-            Came::End => return Ok(()),
+            RingEvent::Request(at) => at,
+            RingEvent::End => return Ok(()),
         };
         dispatcher.count_ring_request();
         if let Some(keep_awake) = keep_awake {

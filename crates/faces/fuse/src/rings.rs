@@ -37,6 +37,7 @@ const CPUS_MAX: usize = 4096;
 
 /// Whether requests come by the kernel's rings, or why they are read from the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Rings {
     /// They do.
     Used,

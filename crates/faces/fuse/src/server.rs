@@ -21,6 +21,7 @@ use crate::wire::{Device, Notifier, init};
 use crate::worker::Worker;
 use openpath_abi::Errno;
 use openpath_vfs::{SuperBlock, Task};
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,14 @@ pub struct Server {
     /// Trees that report changes.
     sources: Vec<Arc<SuperBlock>>,
     observing: Observing,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -130,7 +139,7 @@ impl Server {
         }
         let (listener, invalidation) = invalidation::start(&self.fs)?;
         for source in &self.sources {
-            source.tell(&listener);
+            source.add_listener(&listener);
         }
         let dispatcher = Dispatcher::new(Arc::clone(&self.fs), &self.options, terms)
             .with_invalidation(listener)
@@ -199,6 +208,14 @@ pub struct Session {
     handle: Handle,
 }
 
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("handle", &self.handle)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A handle of a session for any thread, while another one waits for its end.
 #[derive(Clone)]
 pub struct Handle {
@@ -209,6 +226,16 @@ pub struct Handle {
     dir: Option<PathBuf>,
     locks: bool,
     rings: Rings,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("dir", &self.dir)
+            .field("locks", &self.locks)
+            .field("rings", &self.rings)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Handle {

@@ -71,6 +71,7 @@ impl Counts {
 
 /// The requests of a mount, and its nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Stats {
     /// Requests since the mount, by kind.
     pub requests: Vec<(&'static str, u64)>,

@@ -15,11 +15,7 @@ use test_mount::TestMount;
 fn each(test: impl Fn(&TestMount)) {
     for opens in [Opens::Never, Opens::Each] {
         for writeback in [true, false] {
-            let options = Options {
-                opens,
-                writeback,
-                ..Options::default()
-            };
+            let options = Options::default().opens(opens).writeback(writeback);
             let Some(mount) = TestMount::new(options) else {
                 return;
             };
@@ -206,10 +202,7 @@ fn data_written_by_a_mapping_is_not_a_hole() {
 
 #[test]
 fn holes_are_found_with_opens_each() {
-    let Some(mount) = TestMount::new(Options {
-        opens: Opens::Each,
-        ..Options::default()
-    }) else {
+    let Some(mount) = TestMount::new(Options::default().opens(Opens::Each)) else {
         return;
     };
     let path = mount.at("sparse");
@@ -442,10 +435,7 @@ fn can_be_asked() -> bool {
 #[test]
 fn the_kernel_gives_nodes_back_beyond_the_bound() {
     const BOUND: usize = 400;
-    let Some(mount) = TestMount::new(Options {
-        nodes_max: BOUND,
-        ..Options::default()
-    }) else {
+    let Some(mount) = TestMount::new(Options::default().nodes_max(BOUND)) else {
         return;
     };
     let made = |n: u32| {
@@ -475,10 +465,7 @@ fn the_kernel_gives_nodes_back_beyond_the_bound() {
 
 #[test]
 fn each_open_reaches_the_server_with_opens_each() {
-    let Some(mount) = TestMount::new(Options {
-        opens: Opens::Each,
-        ..Options::default()
-    }) else {
+    let Some(mount) = TestMount::new(Options::default().opens(Opens::Each)) else {
         return;
     };
     fs::write(mount.at("file"), "text").expect("made");

@@ -93,10 +93,7 @@ fn flags_of_files_are_shown_set_and_enforced_as_on_tmpfs() {
     let expected = outcomes(&beside);
     fs::remove_dir_all(&beside).expect("removed");
     for opens in [Opens::Never, Opens::Each] {
-        let Some(mount) = TestMount::new(Options {
-            opens,
-            ..Options::default()
-        }) else {
+        let Some(mount) = TestMount::new(Options::default().opens(opens)) else {
             return;
         };
         assert_eq!(outcomes(mount.dir()), expected, "{opens:?}");

@@ -134,11 +134,7 @@ fn random_calls_leave_the_expected_content() {
         (3, Opens::Each, true),
         (4, Opens::Each, false),
     ] {
-        let options = Options {
-            opens,
-            writeback,
-            ..Options::default()
-        };
+        let options = Options::default().opens(opens).writeback(writeback);
         let Some(mount) = TestMount::new(options) else {
             return;
         };

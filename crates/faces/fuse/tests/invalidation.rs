@@ -45,10 +45,7 @@ fn with_mount_as(
     test: impl Fn(&Path, &Path, &Task),
 ) {
     let [below, above] = ["below", "above"].map(|what| scratch(&format!("{name}-{what}")));
-    let host = HostOptions {
-        policy: Policy::Notify,
-        ..HostOptions::default()
-    };
+    let host = HostOptions::default().policy(Policy::Notify);
     let tree = HostFs::open(&below, host).expect("a tree");
     let vfs = Vfs::builder().build(tree.clone()).expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
@@ -104,10 +101,7 @@ fn changes_by_others_are_seen_with_endless_timeouts() {
 
 #[test]
 fn evicted_names_are_looked_up_again() {
-    let options = Options {
-        tracked_names_max: 1,
-        ..Options::default()
-    };
+    let options = Options::default().tracked_names_max(1);
     with_mount("room", options, changes_are_seen);
 }
 
@@ -207,10 +201,7 @@ fn a_truncation_by_others_is_seen_by_open_files() {
 #[test]
 fn sizes_that_others_change_are_seen_with_the_writeback_cache() {
     let subscribe = Server::subscribe_disjoint;
-    let options = Options {
-        writeback: true,
-        ..Options::default()
-    };
+    let options = Options::default().writeback(true);
     with_mount_as(
         "kept-back",
         options.clone(),

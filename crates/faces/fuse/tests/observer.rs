@@ -76,11 +76,7 @@ impl Observer for Notes {
 fn observed_mount() -> Option<(TestMount, Arc<Notes>)> {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
     let task = vfs.expect("a Vfs").task(Cred::root()).expect("a task");
-    let options = Options {
-        opens: Opens::Each,
-        allow_other: true,
-        ..Options::default()
-    };
+    let options = Options::default().opens(Opens::Each).allow_other(true);
     let notes = Arc::new(Notes::default());
     let mut server = Server::new(&task, options).expect("a server");
     server.observe(Arc::clone(&notes) as Arc<dyn Observer>);

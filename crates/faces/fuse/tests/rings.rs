@@ -124,11 +124,7 @@ fn rings_are_not_used_if_disabled_or_with_locks() {
     let Some(_offer) = Offer::make() else { return };
     let ways = [(false, false, Rings::Disabled), (true, true, Rings::Locks)];
     for (rings, locks, want) in ways {
-        let options = Options {
-            rings,
-            locks,
-            ..Options::default()
-        };
+        let options = Options::default().rings(rings).locks(locks);
         let task = task();
         let server = Server::new(&task, options).expect("a server");
         let dir = dir(&format!("not-{rings}"));
@@ -208,10 +204,7 @@ fn a_slow_request_delays_no_other_on_its_cpu() {
         came,
         go: openpath_sync::Mutex::new(go),
     };
-    let options = Options {
-        threads: 2,
-        ..Options::default()
-    };
+    let options = Options::default().threads(2);
     let Some(mount) = mount_by_rings(options, Some(Arc::new(observer))) else {
         return;
     };

@@ -181,13 +181,11 @@ pub(crate) fn options(mapped: bool) -> openpath_fuse::Options {
         gid: rustix::process::getegid().as_raw(),
         groups: groups(),
     };
-    openpath_fuse::Options {
-        allow_other: true,
-        only_user: mapped.then(only),
+    openpath_fuse::Options::default()
+        .allow_other(true)
+        .only_user(mapped.then(only))
         // A user namespace still makes the set-user-ID bits of other users' files void.
-        trusted: true,
-        ..openpath_fuse::Options::default()
-    }
+        .trusted(true)
 }
 
 /// The supplementary groups of this process.

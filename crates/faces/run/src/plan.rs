@@ -160,21 +160,7 @@ impl Plan {
     }
 }
 
-/// Adds a setter for each field to a struct of options, under the field's name.
-macro_rules! setters {
-    ($options:ident { $($field:ident: $value:ty),+ $(,)? }) => {
-        impl $options {$(
-            #[doc = concat!("Sets `", stringify!($field), "`.")]
-            #[must_use]
-            pub fn $field(mut self, $field: $value) -> Self {
-                self.$field = $field;
-                self
-            }
-        )+}
-    };
-}
-
-setters! {
+openpath_vfs::setters! {
     Plan {
         upper: Upper,
         pass: Vec<PathBytes>,
@@ -248,7 +234,7 @@ impl ExtraMount {
     }
 }
 
-setters! {
+openpath_vfs::setters! {
     ExtraMount {
         read_only: bool,
     }

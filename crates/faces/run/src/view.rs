@@ -138,21 +138,18 @@ impl View {
                 return Err(Refusal::system(text));
             }
         };
-        let overlay = OverlayFs::new(OverlayOptions {
-            lowers: vec![Arc::clone(&lower)],
-            null_devices: true,
-            records_taken: held.is_some(),
-            upper: Some(upper),
-            copying: view_options.observer.clone(),
-            clock: Arc::clone(&clock),
-            ..OverlayOptions::default()
-        });
+        let overlay = OverlayFs::new(
+            OverlayOptions::default()
+                .lowers(vec![Arc::clone(&lower)])
+                .null_devices(true)
+                .records_taken(held.is_some())
+                .upper(Some(upper))
+                .copying(view_options.observer.clone())
+                .clock(Arc::clone(&clock)),
+        );
         let overlay = overlay.map_err(failed)?;
         let vfs = Vfs::builder().limits(limits()).clock(Box::new(clock));
-        let vfs = vfs.root_tenant(TenantLimits {
-            locks_max: LOCKS,
-            ..TenantLimits::default()
-        });
+        let vfs = vfs.root_tenant(TenantLimits::default().locks_max(LOCKS));
         let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
         let mut view = View {
             task: vfs.task(Cred::root()).map_err(failed)?,
@@ -401,23 +398,18 @@ impl ViewOptions {
         read_only: bool,
         held: Option<Arc<EnforcedFlags>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
-        let options = HostOptions {
-            policy: Policy::Notify,
-            ownership: Ownership::PassThrough,
-            crossing: self.crossing,
-            handles_max: HANDLES,
-            watches_max: WATCHES,
-            held,
-            read_only,
-            interrupted: self.interruption(),
-            ..HostOptions::default()
-        };
+        let options = HostOptions::default()
+            .policy(Policy::Notify)
+            .ownership(Ownership::PassThrough)
+            .crossing(self.crossing)
+            .handles_max(HANDLES)
+            .watches_max(WATCHES)
+            .held(held)
+            .read_only(read_only)
+            .interrupted(self.interruption());
         let failed = |why: &dyn std::fmt::Display| Refusal::step(&path.display().to_string(), why);
         let dir = crate::links::open(path).map_err(|why| failed(&why))?;
-        let options = HostOptions {
-            path: Some(path.to_owned()),
-            ..options
-        };
+        let options = options.path(Some(path.to_owned()));
         HostFs::over(dir, options).map_err(|why| failed(&why))
     }
 
@@ -427,12 +419,12 @@ impl ViewOptions {
         lowers: Vec<Arc<SuperBlock>>,
         upper: Option<Arc<SuperBlock>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
-        let overlay = OverlayFs::new(OverlayOptions {
-            lowers,
-            upper,
-            copying: self.observer.clone(),
-            ..OverlayOptions::default()
-        });
+        let overlay = OverlayFs::new(
+            OverlayOptions::default()
+                .lowers(lowers)
+                .upper(upper)
+                .copying(self.observer.clone()),
+        );
         overlay.map_err(|why| Refusal::step("an overlay cannot be made", why))
     }
 }
@@ -440,20 +432,18 @@ impl ViewOptions {
 /// The directory of changes, as an upper tree.
 fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    let options = HostOptions {
-        policy: Policy::Exclusive,
+    let options = HostOptions::default()
+        .policy(Policy::Exclusive)
         // A user other than root cannot change owners, and records them in extended attributes.
-        ownership: if uid.is_root() {
+        .ownership(if uid.is_root() {
             Ownership::PassThrough
         } else {
             Ownership::Xattr {
                 uid: uid.as_raw(),
                 gid: gid.as_raw(),
             }
-        },
-        handles_max: HANDLES,
-        ..HostOptions::default()
-    };
+        })
+        .handles_max(HANDLES);
     for name in ["upper", "work"] {
         dir.subdir(name).map_err(|why| dir.failed(why))?;
     }
@@ -463,24 +453,22 @@ fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
 
 /// An empty tree in memory, in which everything counts against its size except so many inodes.
 fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
-    MemFs::new(MemOptions {
-        mode: 0o755,
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-        size: size.unwrap_or_else(half_of_memory),
-        inodes: 0,
-        charging: Charging::Memory { spare_inodes },
-        ..MemOptions::default()
-    })
+    MemFs::new(
+        MemOptions::default()
+            .mode(0o755)
+            .uid(rustix::process::getuid().as_raw())
+            .gid(rustix::process::getgid().as_raw())
+            .size(size.unwrap_or_else(half_of_memory))
+            .inodes(0)
+            .charging(Charging::Memory { spare_inodes }),
+    )
 }
 
 /// The server's limits for the command, besides the changes.
 fn limits() -> Limits {
-    Limits {
-        dentries_max: NAMES,
-        negatives_max: ABSENT_NAMES,
-        ..Limits::default()
-    }
+    Limits::default()
+        .dentries_max(NAMES)
+        .negatives_max(ABSENT_NAMES)
 }
 
 /// Half of the machine's memory in whole pages, in bytes: the default size of a tree in memory, as

@@ -43,13 +43,12 @@ const TEXT: &str = r#"(module
     (drop (call $fd_close (local.get $fd)))
     (i64.load (i32.const 96))))"#;
 
-const BUDGET: TenantLimits = TenantLimits {
-    positive_max: 1024,
-    negative_max: 256,
-    bytes_max: 1 << 20,
-    inodes_max: 64,
-    locks_max: 64,
-};
+const BUDGET: TenantLimits = TenantLimits::new()
+    .positive_max(1024)
+    .negative_max(256)
+    .bytes_max(1 << 20)
+    .inodes_max(64)
+    .locks_max(64);
 const DESCRIPTORS: u64 = 32;
 const STEPS: i64 = 3;
 /// The content of the image's file.
@@ -73,11 +72,11 @@ fn guest(vfs: &Vfs, image: &Arc<SuperBlock>) -> Result<Guest> {
     task.set_tenant(&vfs.tenant(BUDGET))
         .expect("a tenant of this Vfs");
     task.set_rlimit_nofile(DESCRIPTORS);
-    let own = OverlayFs::new(OverlayOptions {
-        lowers: vec![image.clone()],
-        upper: Some(MemFs::new(MemOptions::default())),
-        ..OverlayOptions::default()
-    })?;
+    let own = OverlayFs::new(
+        OverlayOptions::default()
+            .lowers(vec![image.clone()])
+            .upper(Some(MemFs::new(MemOptions::default()))),
+    )?;
     let guest = OpenpathWasi::builder().task(task).mount("/guest", own);
     Ok(guest.preopen("/", "/guest").build()?)
 }

@@ -89,11 +89,11 @@ impl Host {
     fn load(&self, path: &[u8]) -> Result<Plugin> {
         let module = Module::new(&self.engine, self.read(path)?)?;
         let task = self.vfs.task(Cred::root())?;
-        task.set_tenant(&self.vfs.tenant(TenantLimits {
-            bytes_max: 1 << 20,
-            inodes_max: 16,
-            ..TenantLimits::default()
-        }))
+        task.set_tenant(
+            &self
+                .vfs
+                .tenant(TenantLimits::default().bytes_max(1 << 20).inodes_max(16)),
+        )
         .expect("a tenant of this Vfs");
         let guest = OpenpathWasi::builder().task(task).preopen("/data", "/data");
         let mut store = Store::new(&self.engine, guest.build()?);

@@ -9,6 +9,7 @@ use crate::types::{Filetype, rights};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_vfs::{Cred, Entropy, MountFlags, SuperBlock, SystemEntropy, Task, Vfs};
+use std::fmt;
 use std::sync::Arc;
 
 /// The entry point: [`OpenpathWasi::builder`].
@@ -48,6 +49,14 @@ pub struct Builder {
     clocks: Arc<dyn Clocks>,
     random: Arc<dyn Entropy>,
     limits: GuestLimits,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Builder {

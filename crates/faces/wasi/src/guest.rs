@@ -19,6 +19,7 @@ use std::time::Duration;
 
 /// The limits of a guest beyond those of its task and its tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct GuestLimits {
     /// The most buffers of one read or write; more are `EINVAL`.
     pub buffers: u32,
@@ -31,11 +32,27 @@ pub struct GuestLimits {
 
 impl Default for GuestLimits {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl GuestLimits {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             buffers: 1024,
             subscriptions: 4096,
             wait: Duration::from_secs(24 * 60 * 60),
         }
+    }
+}
+
+openpath_vfs::setters! {
+    const GuestLimits {
+        buffers: u32,
+        subscriptions: u32,
+        wait: Duration,
     }
 }
 
@@ -100,6 +117,12 @@ pub struct Interrupt {
     task: Interrupter,
     pause: Arc<Pause>,
     ended: Arc<OnceLock<()>>,
+}
+
+impl std::fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Interrupt").finish_non_exhaustive()
+    }
 }
 
 impl Interrupt {

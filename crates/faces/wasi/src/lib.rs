@@ -24,6 +24,7 @@
 //! ```
 
 #![deny(unsafe_code)]
+#![deny(missing_debug_implementations)]
 
 mod builder;
 pub mod cache;

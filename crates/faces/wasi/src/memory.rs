@@ -19,6 +19,7 @@ pub(crate) enum Fault {
 
 /// Why a guest ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Trap {
     /// It passed an address outside its memory.
     OutOfBounds,

@@ -13,6 +13,7 @@ use crate::errno::Code;
 use crate::types::Filetype;
 use openpath_abi::Errno;
 use rustix::fd::AsFd;
+use std::fmt;
 use std::io::{self, IoSlice, IsTerminal, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +25,12 @@ enum Source {
     Bytes(io::Cursor<Vec<u8>>),
     Inherit,
     Reader(Box<dyn Read + Send>),
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input").finish_non_exhaustive()
+    }
 }
 
 impl Input {
@@ -75,6 +82,14 @@ pub struct Output {
     to: Target,
     /// The error of the next write (R2).
     failed: Option<Code>,
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output")
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
 }
 
 enum Target {

@@ -174,10 +174,7 @@ async fn a_worker_makes_calls_that_would_wait() {
     let dir = std::env::temp_dir().join(format!("openpath-wasi-cold-{}", std::process::id()));
     std::fs::create_dir_all(dir.join("d")).expect("a directory");
     std::fs::write(dir.join("d/file"), "from the host").expect("a file");
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default().policy(Policy::Exclusive);
     let tree = HostFs::open(&dir, options).expect("a tree");
     let vfs = Vfs::builder().build(tree).expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");

@@ -199,10 +199,7 @@ fn a_directory_of_the_host_answers_as_wasmtime_wasi() {
 }
 
 fn host(path: &Path) -> Task {
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default().policy(Policy::Exclusive);
     let tree = HostFs::open(path, options).expect("a tree");
     let vfs = Vfs::builder().build(tree).expect("a Vfs");
     vfs.task(Cred::root()).expect("a task")

@@ -34,10 +34,7 @@ fn lent(rep: u32) -> Resource<Descriptor> {
 
 impl Guest {
     fn new(tree: Arc<SuperBlock>) -> Self {
-        let limits = Limits {
-            files_max: FILES_MAX,
-            ..Limits::default()
-        };
+        let limits = Limits::default().files_max(FILES_MAX);
         let vfs = Vfs::builder().limits(limits).build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
         task.mkdir(b"/d", 0o755).expect("a directory");
@@ -230,10 +227,7 @@ fn a_dropped_call_leaves_nothing_open_on_the_host() {
     let dir = std::env::temp_dir().join(format!("openpath-wasi-drops-{}", std::process::id()));
     let _left_over = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("a directory");
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default().policy(Policy::Exclusive);
     drops(HostFs::open(&dir, options).expect("a tree"));
     std::fs::remove_dir_all(&dir).expect("gone");
 }

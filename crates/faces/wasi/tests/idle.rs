@@ -9,13 +9,12 @@ use openpath_wasi::{Guest, OpenpathWasi};
 use std::sync::Arc;
 
 const GUESTS: usize = 4000;
-const BUDGET: TenantLimits = TenantLimits {
-    positive_max: 4096,
-    negative_max: 1024,
-    bytes_max: 1 << 20,
-    inodes_max: 256,
-    locks_max: 256,
-};
+const BUDGET: TenantLimits = TenantLimits::new()
+    .positive_max(4096)
+    .negative_max(1024)
+    .bytes_max(1 << 20)
+    .inodes_max(256)
+    .locks_max(256);
 
 /// An image with one file and two mount points.
 fn image() -> Arc<SuperBlock> {
@@ -67,11 +66,9 @@ fn an_idle_guest_takes_at_most_15_kib() {
     let vfs = Vfs::builder().build(image.clone()).expect("a Vfs");
     let (directory, _live) = each(|| guest(&vfs, MemFs::new(MemOptions::default()), "/"));
     let (overlay, _live_too) = each(|| {
-        let options = OverlayOptions {
-            lowers: vec![image.clone()],
-            upper: Some(MemFs::new(MemOptions::default())),
-            ..OverlayOptions::default()
-        };
+        let options = OverlayOptions::default()
+            .lowers(vec![image.clone()])
+            .upper(Some(MemFs::new(MemOptions::default())));
         guest(&vfs, OverlayFs::new(options).expect("an overlay"), "/own")
     });
     println!("directory {directory}, overlay {overlay}");

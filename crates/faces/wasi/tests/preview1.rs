@@ -378,11 +378,7 @@ fn a_wait_is_bounded_and_can_be_interrupted() {
     let makers = Makers::new();
     let guest = |wait: Duration| {
         let tree = MemFs::new(MemOptions::default());
-        let limits = GuestLimits {
-            wait,
-            subscriptions: 2,
-            ..GuestLimits::default()
-        };
+        let limits = GuestLimits::default().wait(wait).subscriptions(2);
         let guest = OpenpathWasi::builder().mount("/", tree).limits(limits);
         guest.build().expect("a guest")
     };

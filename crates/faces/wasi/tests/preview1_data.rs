@@ -139,10 +139,7 @@ fn a_read_that_overwrites_its_list_fills_the_listed_buffers() {
 
 #[test]
 fn a_call_moves_at_most_max_rw_count_bytes() {
-    let limits = GuestLimits {
-        buffers: 1 << 14,
-        ..GuestLimits::default()
-    };
+    let limits = GuestLimits::default().buffers(1 << 14);
     let mut side = side(guest(|builder| builder.limits(limits)));
     let side = side.as_mut();
     // All of memory, 2^14 times, is 2 GiB; the list fills all of memory too.
@@ -257,10 +254,7 @@ impl Clocks for FixedClocks {
 
 #[test]
 fn the_hosts_clock_measures_the_limit_of_a_wait() {
-    let limits = GuestLimits {
-        wait: Duration::from_millis(20),
-        ..GuestLimits::default()
-    };
+    let limits = GuestLimits::default().wait(Duration::from_millis(20));
     let guest = guest(|builder| builder.limits(limits).clock(Arc::new(FixedClocks)));
     let interrupt = guest.interrupt();
     let mut side = side(guest);

@@ -72,7 +72,7 @@ pub struct AsyncTask {
 }
 
 /// An [`AsyncTask`] for many calls at once, in one thread.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Local<'t>(&'t AsyncTask);
 
 impl AsyncTask {

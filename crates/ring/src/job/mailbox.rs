@@ -10,7 +10,7 @@
 //!     finds the job in the inbox.
 
 use super::Job;
-use openpath_sync::{Ended, Message, MessageList, Mutex, WaitQueue, Waiter};
+use openpath_sync::{Message, MessageList, Mutex, WaitError, WaitQueue, Waiter};
 use openpath_vfs::lock_order::{RingBell, RingWaker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// Why the sleep ended early.
-    pub(crate) fn sleep(&self, sleeper: &Waiter, until: Option<Instant>) -> Result<(), Ended> {
+    pub(crate) fn sleep(&self, sleeper: &Waiter, until: Option<Instant>) -> Result<(), WaitError> {
         let waiters = self.waiters.lock();
         if !self.inbox.arm() {
             return Ok(());

@@ -27,7 +27,7 @@ impl ProxyTask {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn of(task: &Task) -> Result<Self, Errno> {
-        let task = task.stand_in()?;
+        let task = task.proxy_task()?;
         let interrupter = task.interrupter();
         Ok(Self { task, interrupter })
     }
@@ -48,7 +48,7 @@ pub(crate) struct Job {
     /// each other would leak both.
     pub(crate) mailbox: Option<Arc<Mailbox>>,
     pub(crate) outcome: Option<Outcome>,
-    /// The result of moving its data, if the back end did that.
+    /// The result of moving its data, if the backend did that.
     pub(crate) io_result: Option<Result<usize, Errno>>,
     /// The file of its data, if this was the last reference to it.
     pub(crate) last: Option<LastFile>,

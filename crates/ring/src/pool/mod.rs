@@ -19,7 +19,7 @@
 //!     are fewer than allowed. A worker checks for jobs before it sleeps, with the lock held.
 //!
 //! # Limits
-//! A call that the back end does not end, and that cannot be interrupted, keeps its thread.
+//! A call that the backend does not end, and that cannot be interrupted, keeps its thread.
 
 mod lane;
 mod options;
@@ -33,7 +33,7 @@ pub(crate) use timer::TimerId;
 
 use crate::job::{Job, Mailbox};
 use lane::Lanes;
-use openpath_sync::{Ended, Message, Mutex, WaitQueue, Waiter};
+use openpath_sync::{Message, Mutex, WaitError, WaitQueue, Waiter};
 use openpath_vfs::lock_order::PoolQueues;
 use std::fmt;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ struct Handle(Arc<Inner>);
 
 pub(crate) struct Inner {
     options: PoolOptions,
-    /// The lane for jobs that the back end has done.
+    /// The lane for jobs that the backend has done.
     completion_lane: LaneId,
     state: Mutex<State, PoolQueues>,
 }
@@ -79,6 +79,7 @@ struct State {
 
 /// The figures of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct PoolStats {
     /// Threads.
     pub threads: usize,
@@ -157,7 +158,7 @@ impl Pool {
         self.0.0.state.lock().lanes.recall(lane, is_it)
     }
 
-    /// The lane in which jobs of a back end are completed, for as long as one holds it.
+    /// The lane in which jobs of a backend are completed, for as long as one holds it.
     pub(crate) fn completions(&self) -> CompletionLane {
         CompletionLane(Arc::clone(&self.0.0))
     }
@@ -223,7 +224,7 @@ fn put(inner: &Arc<Inner>, lane: LaneId, job: Message<Job>) -> Result<(), Messag
         .map_or(Ok(()), Err)
 }
 
-/// The workers of a pool, for jobs of a back end.
+/// The workers of a pool, for jobs of a backend.
 pub(crate) struct CompletionLane(Arc<Inner>);
 
 impl CompletionLane {
@@ -263,7 +264,7 @@ impl Drop for Handle {
                     .wait(state, |state| &mut state.thread_ends, &sleeper, Some(until));
             state = match waited {
                 Ok(state) => state,
-                Err((_, Ended::TimedOut | Ended::Interrupted)) => return,
+                Err((_, WaitError::TimedOut | WaitError::Interrupted)) => return,
             };
         }
     }

@@ -34,6 +34,16 @@ impl Default for PoolOptions {
     }
 }
 
+openpath_vfs::setters! {
+    PoolOptions {
+        threads_max: usize,
+        per_ring_max: Option<usize>,
+        idle: Duration,
+        name: String,
+        shutdown_timeout: Duration,
+    }
+}
+
 impl PoolOptions {
     /// The most workers of a ring.
     pub(super) fn share(&self) -> usize {

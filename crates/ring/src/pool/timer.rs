@@ -7,7 +7,7 @@
 
 use super::Inner;
 use crate::job::Mailbox;
-use openpath_sync::{Ended, WaitQueue, Waiter, Wake};
+use openpath_sync::{WaitError, WaitQueue, Waiter, Wake};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -96,7 +96,7 @@ fn run(inner: &Arc<Inner>) {
         );
         match waited {
             Ok(held) => state = held,
-            Err((held, Ended::TimedOut)) if first.is_none() => {
+            Err((held, WaitError::TimedOut)) if first.is_none() => {
                 state = held;
                 break;
             }

@@ -3,7 +3,7 @@
 
 use super::{Inner, State};
 use crate::job::Job;
-use openpath_sync::{Ended, Waiter};
+use openpath_sync::{WaitError, Waiter};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ pub(super) fn work(inner: &Arc<Inner>) {
         };
         state.idle -= 1;
         state.woken = state.woken.saturating_sub(1);
-        if ended == Some(Ended::TimedOut) {
+        if ended == Some(WaitError::TimedOut) {
             break;
         }
     }

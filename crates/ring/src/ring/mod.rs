@@ -43,7 +43,7 @@ use crate::sqe::{Full, Sqe};
 use crate::trace;
 use chain::Deferred;
 use openpath_abi::Errno;
-use openpath_sync::Ended;
+use openpath_sync::WaitError;
 use openpath_vfs::{Fd, Task};
 use request::Requests;
 use std::collections::{BTreeSet, VecDeque};
@@ -163,7 +163,7 @@ impl Ring {
         // Requests that wait for locks leave their queues.
         drop(requests);
         for fd in completions.into_iter().filter_map(|ready| ready.installed) {
-            // The error of the back end goes with the completion.
+            // The error of the backend goes with the completion.
             let _told = task.close(fd);
         }
         task
@@ -264,15 +264,15 @@ impl Ring {
             let first = self.timers.first().map(|(at, _)| *at);
             let next = until.into_iter().chain(first).min();
             match self.client.sleep(next) {
-                Err(Ended::Interrupted) => break Err(Errno::EINTR),
-                Err(Ended::TimedOut) if until.is_some_and(|until| until <= Instant::now()) => {
+                Err(WaitError::Interrupted) => break Err(Errno::EINTR),
+                Err(WaitError::TimedOut) if until.is_some_and(|until| until <= Instant::now()) => {
                     self.collect_returned();
                     if self.completions.len() >= want {
                         break Ok(self.completions.len());
                     }
                     break Err(Errno::ETIME);
                 }
-                Ok(()) | Err(Ended::TimedOut) => {}
+                Ok(()) | Err(WaitError::TimedOut) => {}
             }
         };
         self.rearm();

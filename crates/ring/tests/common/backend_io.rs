@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of one file, `/f`, with data that the back end moves when the test says so.
+//! A tree of one file, `/f`, with data that the backend moves when the test says so.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions};
 use openpath_vfs::{
-    AsyncIo, Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, IoCompletion, IoKind, IoRequest,
-    Patience, SetAttr, SuperBlock, SuperBlockOps, SuperBlockOptions, Usage, Vfs,
+    AsyncIo, Attr, Clock, Cred, FileOps, Inode, InodeOps, IoCompletion, IoKind, IoRequest,
+    LookupResult, SetAttr, SuperBlock, SuperBlockOps, SuperBlockOptions, Usage, Vfs, WaitMode,
 };
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An operation of the back end, until the test ends it.
+/// An operation of the backend, until the test ends it.
 pub(crate) struct BackendOp {
-    pub(crate) cargo: IoRequest,
+    pub(crate) request: IoRequest,
     pub(crate) offset: u64,
     then: IoCompletion,
 }
@@ -25,7 +25,7 @@ pub(crate) struct State {
     /// The calls, in order.
     pub(crate) log: Mutex<Vec<String>>,
     begun: Mutex<Sender<BackendOp>>,
-    /// Whether the back end moves data.
+    /// Whether the backend moves data.
     moves_data: bool,
 }
 
@@ -62,7 +62,7 @@ impl State {
 impl BackendOp {
     /// Does it completely.
     pub(crate) fn done(mut self, state: &State) {
-        let moved = match &mut self.cargo {
+        let moved = match &mut self.request {
             IoRequest::Read(buf) => state.read(buf, self.offset),
             IoRequest::Write(data) => state.write(data, self.offset),
             IoRequest::Sync(_) => 0,
@@ -70,11 +70,13 @@ impl BackendOp {
         self.end_with(Ok(moved));
     }
 
-    /// Ends it with this result, in a thread of the back end.
+    /// Ends it with this result, in a thread of the backend.
     pub(crate) fn end_with(self, moved: Result<usize, Errno>) {
-        let Self { cargo, then, .. } = self;
+        let Self { request, then, .. } = self;
         let kernel = thread::Builder::new().name("kernel".to_owned());
-        let kernel = kernel.spawn(move || then(cargo, moved)).expect("a thread");
+        let kernel = kernel
+            .spawn(move || then(request, moved))
+            .expect("a thread");
         kernel.join().expect("no panic");
     }
 }
@@ -82,9 +84,9 @@ impl BackendOp {
 struct Backend(Arc<State>);
 
 impl AsyncIo for Backend {
-    fn begin(self: Box<Self>, cargo: IoRequest, offset: u64, then: IoCompletion) {
+    fn begin(self: Box<Self>, request: IoRequest, offset: u64, then: IoCompletion) {
         let begun = BackendOp {
-            cargo,
+            request,
             offset,
             then,
         };
@@ -150,11 +152,11 @@ impl InodeOps for FileNode {
         &self,
         _inode: &Inode,
         _flags: OFlags,
-        _patience: Patience,
+        _wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         Ok(Some(Box::new(Opening(Arc::clone(&self.0)))))
     }
-    fn carrier(&self, _inode: &Inode, _way: IoKind) -> Option<Box<dyn AsyncIo>> {
+    fn async_io(&self, _inode: &Inode, _kind: IoKind) -> Option<Box<dyn AsyncIo>> {
         let place = Backend(Arc::clone(&self.0));
         self.0
             .moves_data
@@ -168,10 +170,15 @@ impl InodeOps for Root {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        _wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         match name {
-            b"f" => Ok(Found::Inode(Arc::clone(&self.0))),
-            _ => Ok(Found::Absent),
+            b"f" => Ok(LookupResult::Inode(Arc::clone(&self.0))),
+            _ => Ok(LookupResult::Absent),
         }
     }
 }
@@ -214,10 +221,7 @@ impl World {
         file.set_flags(openpath_vfs::flag::OPEN_HOOK | openpath_vfs::flag::WRITE_HOOK);
         let ops = Box::new(Root(file));
         let root = Inode::new(1, 0, attr(mode::S_IFDIR | 0o755), Timespec::default(), ops);
-        let options = SuperBlockOptions {
-            blocking_io: true,
-            ..SuperBlockOptions::default()
-        };
+        let options = SuperBlockOptions::default().blocking_io(true);
         let tree = SuperBlock::new(root, Box::new(Tree), options);
         let vfs = Vfs::builder()
             .clock(Box::new(Fine))

@@ -10,8 +10,8 @@ use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Cqe, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{
-    Attr, Cred, Found, Inode, InodeOps, Limits, MountFlags, Patience, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Task, Usage, Vfs,
+    Attr, Cred, Inode, InodeOps, Limits, LookupResult, MountFlags, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Usage, Vfs, WaitMode,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -83,17 +83,22 @@ impl InodeOps for Slow {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-    fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         match name[0] {
-            b'w' if patience == Patience::Cached => return Ok(Found::WouldBlock),
+            b'w' if wait_mode == WaitMode::Cached => return Ok(LookupResult::WouldBlock),
             b'w' => self.0.pass(),
             b'e' => return Err(Errno::EIO),
-            b'a' => return Ok(Found::Absent),
+            b'a' => return Ok(LookupResult::Absent),
             b'p' => panic!("a backend that breaks"),
             _ => {}
         }
         let ino = name.iter().fold(7, |sum, b| sum * 31 + u64::from(*b));
-        Ok(Found::Inode(inode(
+        Ok(LookupResult::Inode(inode(
             ino,
             mode::S_IFREG | 0o644,
             Box::new(Plain),
@@ -136,10 +141,7 @@ fn root() -> (Arc<SuperBlock>, Scratch) {
     let place = std::env::temp_dir().join(name);
     let _left_over = std::fs::remove_dir_all(&place);
     std::fs::create_dir_all(&place).expect("a directory to play in");
-    let options = HostOptions {
-        policy: Policy::Exclusive,
-        ..HostOptions::default()
-    };
+    let options = HostOptions::default().policy(Policy::Exclusive);
     let tree = HostFs::open(&place, options).expect("a tree");
     (tree, Scratch(Some(place)))
 }
@@ -160,10 +162,7 @@ impl World {
     }
 
     pub(crate) fn with(options: PoolOptions, blocking_io: bool) -> Self {
-        let limits = Limits {
-            pins_max: 1 << 18,
-            ..Limits::default()
-        };
+        let limits = Limits::default().pins_max(1 << 18);
         let (root, scratch) = root();
         let vfs = Vfs::builder().limits(limits).build(root).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
@@ -180,10 +179,7 @@ impl World {
             .expect("a FIFO");
         let gate = Arc::new(Gate::default());
         let dir = inode(1, mode::S_IFDIR | 0o755, Box::new(Slow(Arc::clone(&gate))));
-        let options_of_tree = SuperBlockOptions {
-            blocking_io,
-            ..SuperBlockOptions::default()
-        };
+        let options_of_tree = SuperBlockOptions::default().blocking_io(blocking_io);
         let slow = SuperBlock::new(dir, Box::new(Tree), options_of_tree);
         task.mount(slow, b"/slow", MountFlags::default())
             .expect("a mount");

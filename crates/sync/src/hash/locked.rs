@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A locked chain, or two.
 
+use super::key::HashKey;
 use super::shape::Shape;
 use super::{Chain, HEAD, LENGTH_MAX, LENGTH_SHIFT, LOCKED, Table, VERSION_SHIFT, length};
 use crate::primitive::{no_fault_injection, relax};
-use crate::{HashKey, Word};
+use crate::word::Word;
 
 /// A locked chain. Releasing it raises its version if it was changed.
 pub struct Locked<'a> {

@@ -49,7 +49,7 @@ mod shape;
 
 pub use key::HashKey;
 pub use locked::Locked;
-pub use rekey::Relief;
+pub use rekey::ChainRelief;
 pub use shape::View;
 
 use crate::cache_padded::CachePadded;
@@ -164,6 +164,7 @@ impl Certificate {
 }
 
 /// What a search without a hit has proved.
+#[derive(Clone, Copy, Debug)]
 pub enum Miss {
     /// There was no such entry, at one moment since the search began.
     Proved,

@@ -9,9 +9,9 @@
 //! # Guarantees
 //! G1. Each call moves at most [`STEP`] buckets.
 
+use super::key::HashKey;
 use super::shape::Shape;
 use super::{CROWDED, Census, Chain, Table};
-use crate::HashKey;
 use crate::primitive::no_fault_injection;
 
 /// Buckets moved at a time.
@@ -38,7 +38,7 @@ impl RekeyState {
 
 /// What [`Table::relieve`] did about a crowded chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Relief {
+pub enum ChainRelief {
     /// The table grew or changes its key: check the chain again.
     Changed,
     /// Nothing: make room in another way.
@@ -55,25 +55,25 @@ impl Table {
     /// Relieves a crowded chain: splits buckets if there are too few, else begins a change to a key
     /// made of `secret`. Called with no chain locked.
     #[cold]
-    pub fn relieve(&self, chain: &impl Chain, secret: impl FnOnce() -> [u64; 2]) -> Relief {
+    pub fn relieve(&self, chain: &impl Chain, secret: impl FnOnce() -> [u64; 2]) -> ChainRelief {
         let Some(mut work) = self.progress.work.try_lock() else {
             // Another thread is at work.
-            return Relief::None;
+            return ChainRelief::None;
         };
         work.crowded += 1;
         let shape = Shape(self.shape.get());
         if shape.moving() {
             self.move_some(&mut work, chain);
-            return Relief::Changed;
+            return ChainRelief::Changed;
         }
         if self.reported() > u64::from(shape.active()) {
             self.split_all(chain);
             if Shape(self.shape.get()).active() != shape.active() {
-                return Relief::Changed;
+                return ChainRelief::Changed;
             }
         }
         if work.crowded < work.not_before {
-            return Relief::None;
+            return ChainRelief::None;
         }
         let _step = no_fault_injection();
         work.not_before = work.crowded + u64::from(shape.active() / 4);
@@ -82,7 +82,7 @@ impl Table {
         self.progress.moved.set(0);
         self.reshape(Shape::begin_rekey);
         self.move_some(&mut work, chain);
-        Relief::Changed
+        ChainRelief::Changed
     }
 
     /// Moves the next few buckets to the other half, and switches to it after the last.

@@ -84,7 +84,7 @@ fn insert_bounded(t: &Table, nodes: &Nodes, i: u32, secret: &mut u64) {
             *secret += 1;
             [*secret, !*secret]
         };
-        if t.relieve(nodes, fresh) == Relief::None {
+        if t.relieve(nodes, fresh) == ChainRelief::None {
             let mut chain = t.lock(hash);
             let head = chain.head();
             assert!(chain.remove(nodes, head));
@@ -138,7 +138,7 @@ fn rekey_proceeds_in_steps_and_hides_no_entry() {
         t.grow(&nodes);
     }
     for round in 1..=3u64 {
-        while t.relieve(&nodes, || [round, 3]) != Relief::Changed {}
+        while t.relieve(&nodes, || [round, 3]) != ChainRelief::Changed {}
         let mut steps = 1;
         while t.census().rekeys < round {
             for i in [1, 77, 5000, 9999] {

@@ -7,6 +7,7 @@ pub(crate) use core::sync::atomic::{
 pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A step that cannot fail; in this build none can.
+#[derive(Debug)]
 pub struct NoFaultInjection;
 
 /// Begins such a step.

@@ -17,6 +17,7 @@ pub(crate) const SPINS: usize = 0;
 pub(super) fn may_fail() {}
 
 /// A step that cannot fail.
+#[derive(Debug)]
 pub struct NoFaultInjection;
 
 /// Begins such a step.

@@ -98,6 +98,7 @@ macro_rules! file_item {
 
 file_item! {
     /// The body of files in a store that has none.
+    #[derive(Debug)]
     pub struct NoFile: () {}
 }
 

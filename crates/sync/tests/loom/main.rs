@@ -6,13 +6,13 @@
 //! plants a fault and fails if the model misses it.
 #![cfg(loom)]
 
-mod allowance;
 mod biased;
+mod bounded_counter;
 mod files;
 mod freeze;
 mod hash;
-mod inbox;
 mod life;
+mod message_list;
 mod rcu;
 mod slots;
 mod store;

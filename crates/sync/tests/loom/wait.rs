@@ -3,7 +3,7 @@
 
 use crate::{fault_with, model};
 use loom::thread;
-use openpath_sync::{Ended, Mutex, WaitQueue, Waiter, lock_classes};
+use openpath_sync::{Mutex, WaitError, WaitQueue, Waiter, lock_classes};
 use std::sync::Arc;
 
 lock_classes! {
@@ -15,7 +15,7 @@ lock_classes! {
 type Units = Mutex<(u32, WaitQueue), Counter>;
 
 /// Takes one unit, and wakes the next sleeper if another is left for it.
-fn take(units: &Units, sleeper: &Waiter, hands_on: bool) -> Result<(), Ended> {
+fn take(units: &Units, sleeper: &Waiter, hands_on: bool) -> Result<(), WaitError> {
     let mut held = units.lock();
     while held.0 == 0 {
         held = match units.wait(held, |units| &mut units.1, sleeper, None) {

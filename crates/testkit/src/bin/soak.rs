@@ -32,7 +32,7 @@ enum Back {
 fn main() -> ExitCode {
     let Args { ops, seed, back } = Args::parse();
     let over_host = back == Back::Host;
-    // A back end that panics is part of the soak.
+    // A backend that panics is part of the soak.
     std::panic::set_hook(Box::new(|_| {}));
     let report = match soak::run(Plan {
         ops,

@@ -93,26 +93,24 @@ impl HostWorld {
 
 /// Serves an empty tree like those of the cases on tmpfs.
 fn serve(device: OwnedFd, serve: Serve) -> Option<Session> {
-    let tree = MemFs::new(MemOptions {
-        mode: 0o755,
-        size: 1 << 30,
-        inodes: 1 << 20,
-        ..MemOptions::default()
-    });
+    let tree = MemFs::new(
+        MemOptions::default()
+            .mode(0o755)
+            .size(1 << 30)
+            .inodes(1 << 20),
+    );
     // Keeps these times in order with the times that identify operations.
     let clock = KernelClock::new().ok()?;
     let vfs = Vfs::builder().clock(Box::new(clock)).build(tree).ok()?;
     let task = vfs.task(Cred::root()).ok()?;
-    let options = Options {
-        opens: match serve {
+    let options = Options::default()
+        .opens(match serve {
             Serve::Opens => Opens::Each,
             _ => Opens::Never,
-        },
-        writeback: serve == Serve::Writeback,
-        rings: serve == Serve::Rings,
-        threads: 2,
-        ..Options::default()
-    };
+        })
+        .writeback(serve == Serve::Writeback)
+        .rings(serve == Serve::Rings)
+        .threads(2);
     let session = Server::new(&task, options).ok()?.serve(device).ok()?;
     // If rings are missing, the tree is not served and the case fails.
     let is_as_told = serve != Serve::Rings || session.handle().rings() == Rings::Used;

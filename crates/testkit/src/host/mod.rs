@@ -50,7 +50,7 @@ pub const SLOTS: usize = 4;
 /// The most mounts that a task may see; above it no operation adds mounts, because copies of copies
 /// double each time.
 const MOUNTS: usize = 40;
-/// Descriptor limit of a back end over the host.
+/// Descriptor limit of a backend over the host.
 const BACKEND_LIMIT: u64 = 4096;
 /// Mount options of every tmpfs; they fix all defaults that depend on the machine.
 pub const TMPFS_OPTIONS: &[u8] = b"mode=0755,huge=never,size=1g,nr_inodes=1m";
@@ -65,7 +65,7 @@ pub struct HostWorld {
     clock: i32,
     /// The FUSE device, to be opened through `own`; or why there is none.
     device: Result<i32, Errno>,
-    /// Descriptors of this process, for a back end that reopens some.
+    /// Descriptors of this process, for a backend that reopens some.
     own: std::sync::Arc<rustix::fd::OwnedFd>,
     /// The soft limit in force.
     limit: Cell<u64>,

@@ -108,10 +108,7 @@ impl Host {
         sysctl: Sysctl,
         tenant: TenantLimits,
     ) -> Result<Self, Errno> {
-        let tree = MemFs::new(MemOptions {
-            mode: 0o755,
-            ..MemOptions::default()
-        });
+        let tree = MemFs::new(MemOptions::default().mode(0o755));
         let vfs = Vfs::builder().limits(limits).sysctl(sysctl).build(tree)?;
         let task = vfs.task(Cred::root())?;
         let guest = task.fork()?;

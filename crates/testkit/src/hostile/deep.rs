@@ -16,10 +16,7 @@ const STACK: usize = 256 << 10;
 const OTHER_MAX: Duration = Duration::from_secs(5);
 
 fn limits(levels: u64) -> Limits {
-    Limits {
-        dentries_max: u32::try_from(levels * 2).unwrap_or(u32::MAX).max(1 << 16),
-        ..Limits::default()
-    }
+    Limits::default().dentries_max(u32::try_from(levels * 2).unwrap_or(u32::MAX).max(1 << 16))
 }
 
 /// Makes nested directories and enters each.
@@ -95,15 +92,10 @@ pub(super) fn tree(f: &mut Context) -> Result<(), Errno> {
 /// refused more. Others find room as fast as before, while the tree is there and after it is gone.
 pub(super) fn in_a_budget(f: &mut Context) -> Result<(), Errno> {
     const BUDGET: u32 = 4096;
-    let limits = Limits {
-        dentries_max: BUDGET * 2,
-        ..Limits::default()
-    };
-    let budget = TenantLimits {
-        positive_max: BUDGET,
-        negative_max: BUDGET,
-        ..TenantLimits::default()
-    };
+    let limits = Limits::default().dentries_max(BUDGET * 2);
+    let budget = TenantLimits::default()
+        .positive_max(BUDGET)
+        .negative_max(BUDGET);
     let host = Host::new(limits, budget)?;
     let others = |from: u32| {
         let begun = Instant::now();

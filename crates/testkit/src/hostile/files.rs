@@ -22,11 +22,9 @@ fn budget(limits: TenantLimits) -> u64 {
 /// Makes small files, sparse files and links until both limits are reached; another tenant
 /// continues to work.
 pub(super) fn bytes_and_inodes(f: &mut Context) -> Result<(), Errno> {
-    let limits = TenantLimits {
-        bytes_max: f.size(6400 << 20),
-        inodes_max: f.size(2_000_000),
-        ..TenantLimits::default()
-    };
+    let limits = TenantLimits::default()
+        .bytes_max(f.size(6400 << 20))
+        .inodes_max(f.size(2_000_000));
     let host = Host::new(Limits::default(), limits)?;
     let guest = &host.guest;
     let before = resident();
@@ -96,10 +94,7 @@ pub(super) fn bytes_and_inodes(f: &mut Context) -> Result<(), Errno> {
 
 /// Sets extended attributes, the longest first.
 pub(super) fn attributes(f: &mut Context) -> Result<(), Errno> {
-    let limits = TenantLimits {
-        bytes_max: f.size(3200 << 20),
-        ..TenantLimits::default()
-    };
+    let limits = TenantLimits::default().bytes_max(f.size(3200 << 20));
     let host = Host::new(Limits::default(), limits)?;
     let guest = &host.guest;
     let before = resident();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a back end without complete directories: a directory of numbered files that is asked
+//! Implements a backend without complete directories: a directory of numbered files that is asked
 //! for each name.
 
 use std::any::Any;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Found, Inode, InodeOps, Patience, SuperBlock, SuperBlockOps, SuperBlockOptions,
+    Attr, Inode, InodeOps, LookupResult, SuperBlock, SuperBlockOps, SuperBlockOptions, WaitMode,
 };
 
 /// How many files there are.
@@ -20,10 +20,17 @@ impl InodeOps for Numbers {
         self
     }
 
-    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        _wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         let text = std::str::from_utf8(name).unwrap_or_default();
         let file = text.parse::<usize>().ok().and_then(|n| self.0.get(n));
-        Ok(file.map_or(Found::Absent, |file| Found::Inode(Arc::clone(file))))
+        Ok(file.map_or(LookupResult::Absent, |file| {
+            LookupResult::Inode(Arc::clone(file))
+        }))
     }
 }
 

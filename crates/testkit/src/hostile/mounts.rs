@@ -11,15 +11,10 @@ use super::context::{Context, Host, mib, resident};
 
 /// Makes a host with this limit of mounts per namespace, and three times that in all.
 fn host(mount_max: u32) -> Result<Host, Errno> {
-    let limits = Limits {
-        mounts_max: mount_max * 3,
-        namespaces_max: 1000,
-        ..Limits::default()
-    };
-    let sysctl = Sysctl {
-        mount_max,
-        ..Sysctl::default()
-    };
+    let limits = Limits::default()
+        .mounts_max(mount_max * 3)
+        .namespaces_max(1000);
+    let sysctl = Sysctl::default().mount_max(mount_max);
     let host = Host::with(limits, sysctl, TenantLimits::default())?;
     for dir in [&b"/m"[..], b"/other"] {
         host.task.mkdirat(AT_FDCWD, dir, 0o755)?;

@@ -116,11 +116,9 @@ fn beside<T>(
 }
 
 fn host() -> Result<Host, Errno> {
-    let limits = TenantLimits {
-        negative_max: NEGATIVE_MAX,
-        positive_max: POSITIVE_MAX,
-        ..TenantLimits::default()
-    };
+    let limits = TenantLimits::default()
+        .negative_max(NEGATIVE_MAX)
+        .positive_max(POSITIVE_MAX);
     let host = Host::new(Limits::default(), limits)?;
     for dir in [&b"/mine"[..], b"/theirs", b"/incomplete"] {
         host.task.mkdirat(AT_FDCWD, dir, 0o777)?;
@@ -223,10 +221,7 @@ fn attack(f: &mut Context, dir: &str, others: &str, files: usize) -> Result<(), 
 
 /// Walks existing paths, each once: the path cache stays bounded.
 pub(super) fn long_paths(f: &mut Context) -> Result<(), Errno> {
-    let limits = Limits {
-        path_cache_entries: 1 << 14,
-        ..Limits::default()
-    };
+    let limits = Limits::default().path_cache_entries(1 << 14);
     let host = Host::new(limits, TenantLimits::default())?;
     let mut dir = String::new();
     for _ in 0..8 {

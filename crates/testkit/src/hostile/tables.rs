@@ -22,11 +22,7 @@ fn open_all(task: &Task, path: &[u8]) -> (u64, Errno) {
 pub(super) fn descriptors(f: &mut Context) -> Result<(), Errno> {
     let nr_open = u32::try_from(f.size(1 << 20)).unwrap_or(u32::MAX);
     let files_max = u64::from(nr_open) + u64::from(nr_open) / 2;
-    let limits = Limits {
-        nr_open,
-        files_max,
-        ..Limits::default()
-    };
+    let limits = Limits::default().nr_open(nr_open).files_max(files_max);
     let host = Host::new(limits, TenantLimits::default())?;
     let guest = &host.guest;
     guest.set_rlimit_nofile(u64::MAX);
@@ -69,11 +65,9 @@ const PIPE_BYTES: u64 = 1 << 10;
 /// Makes as many pipes as one user and all users may have, each full.
 pub(super) fn pipes(f: &mut Context) -> Result<(), Errno> {
     let pipe_pages_max = f.size(400_000);
-    let limits = Limits {
-        pipe_pages_max,
-        pipe_user_pages_soft: u32::try_from(pipe_pages_max / 2).unwrap_or(u32::MAX),
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .pipe_pages_max(pipe_pages_max)
+        .pipe_user_pages_soft(u32::try_from(pipe_pages_max / 2).unwrap_or(u32::MAX));
     let host = Host::new(limits, TenantLimits::default())?;
     let guest = &host.guest;
     guest.set_rlimit_nofile(u64::MAX);
@@ -125,10 +119,8 @@ pub(super) fn pipes(f: &mut Context) -> Result<(), Errno> {
 
 /// Makes as many inotify instances, watches and events as one user may have.
 pub(super) fn watches(f: &mut Context) -> Result<(), Errno> {
-    let limits = Limits {
-        max_user_watches: u32::try_from(f.size(100_000)).unwrap_or(u32::MAX),
-        ..Limits::default()
-    };
+    let limits =
+        Limits::default().max_user_watches(u32::try_from(f.size(100_000)).unwrap_or(u32::MAX));
     let host = Host::new(limits, TenantLimits::default())?;
     let guest = &host.guest;
     let mut instances = Vec::new();

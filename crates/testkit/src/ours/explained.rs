@@ -2,8 +2,8 @@
 //! Explains operations before they run, and checks that the explanation matches the outcome.
 //!
 //! # Rules
-//! * An error that a back end returns from a change or from its own open is not explained; the
-//!   memory back end returns one in these calls only when a case exhausts something.
+//! * An error that a backend returns from a change or from its own open is not explained; the
+//!   memory backend returns one in these calls only when a case exhausts something.
 
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::{AtFlags, Errno, OFlags, OpenHow, ResolveFlags};
@@ -106,7 +106,7 @@ pub(super) fn confirmed(explained: Option<&Explanation>, outcome: Outcome) -> Ou
     ))
 }
 
-/// Whether this is an error of the memory back end that lacks space or inodes.
+/// Whether this is an error of the memory backend that lacks space or inodes.
 fn is_the_backends(errno: Errno) -> bool {
     matches!(errno, Errno::ENOSPC | Errno::EDQUOT | Errno::ENOMEM)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs cases on openpath: a `Vfs` of its own for each case, over the memory back end by default.
+//! Runs cases on openpath: a `Vfs` of its own for each case, over the memory backend by default.
 //!
 //! # Rules
 //! * The clock stands still during an operation and moves on by a second between two.
@@ -19,7 +19,8 @@ use openpath_abi::{Errno, Timespec, fcntl as f};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::Word;
 use openpath_vfs::{
-    Clock, Cred, Limits, MountFlags, Namespace, Running, SuperBlock, Sysctl, Task, Tuning, Vfs,
+    Clock, Cred, Limits, MountFlags, Namespace, RunningProgram, SuperBlock, Sysctl, Task, Tuning,
+    Vfs,
 };
 
 use crate::host::{HostWorld, SLOTS, groups};
@@ -73,44 +74,41 @@ pub fn sysctl() -> Sysctl {
         let text = std::fs::read_to_string(format!("/proc/sys/fs/protected_{name}"));
         text.ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
     };
-    Sysctl {
-        protected_symlinks: read("symlinks") > 0,
-        protected_hardlinks: read("hardlinks") > 0,
-        protected_fifos: read("fifos"),
-        protected_regular: read("regular"),
-        ..Sysctl::default()
-    }
+    Sysctl::default()
+        .protected_symlinks(read("symlinks") > 0)
+        .protected_hardlinks(read("hardlinks") > 0)
+        .protected_fifos(read("fifos"))
+        .protected_regular(read("regular"))
 }
 
 /// Small limits: a case is small, and each has a `Vfs` of its own.
-const LIMITS: Limits = Limits {
-    dentries_max: 1 << 12,
-    negatives_max: 1 << 11,
-    mounts_max: 1 << 12,
-    namespaces_max: 1 << 6,
-    pins_max: 1 << 14,
-    path_cache_entries: 1 << 8,
-    files_max: u64::MAX,
-    nr_open: 1 << 12,
-    max_user_instances: 128,
-    max_user_watches: 1 << 16,
-    max_queued_events: 16384,
-    pipe_max_size: 1 << 20,
-    pipe_user_pages_soft: 16384,
-    pipe_user_pages_hard: 0,
-    pipe_pages_max: 1 << 20,
-};
+const LIMITS: Limits = Limits::new()
+    .dentries_max(1 << 12)
+    .negatives_max(1 << 11)
+    .mounts_max(1 << 12)
+    .namespaces_max(1 << 6)
+    .pins_max(1 << 14)
+    .path_cache_entries(1 << 8)
+    .files_max(u64::MAX)
+    .nr_open(1 << 12)
+    .max_user_instances(128)
+    .max_user_watches(1 << 16)
+    .max_queued_events(16384)
+    .pipe_max_size(1 << 20)
+    .pipe_user_pages_soft(16384)
+    .pipe_user_pages_hard(0)
+    .pipe_pages_max(1 << 20);
 
 /// A tree with the mount options of the host's cases.
 fn tmpfs(now: Timespec, read_only: bool) -> Arc<SuperBlock> {
-    MemFs::new(MemOptions {
-        mode: 0o755,
-        size: 1 << 30,
-        inodes: 1 << 20,
-        now: Some(now),
-        read_only,
-        ..MemOptions::default()
-    })
+    MemFs::new(
+        MemOptions::default()
+            .mode(0o755)
+            .size(1 << 30)
+            .inodes(1 << 20)
+            .now(Some(now))
+            .read_only(read_only),
+    )
 }
 
 impl<'h> World<'h> {
@@ -225,7 +223,7 @@ pub struct Ours<'t> {
     stamps: Stamps,
     ids: Ids,
     names: Names,
-    running: Vec<Running>,
+    running: Vec<RunningProgram>,
 }
 
 impl<'t> Ours<'t> {

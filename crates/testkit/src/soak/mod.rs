@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs very many operations through rings and futures, with cancels, drops, time-outs and a back
-//! end that stalls, fails and panics, and checks that every submission completes once and nothing
-//! is left.
+//! Runs very many operations through rings and futures, with cancels, drops, time-outs and a
+//! backend that stalls, fails and panics, and checks that every submission completes once and
+//! nothing is left.
 
 mod future;
 mod ring;

@@ -4,7 +4,7 @@
 //! It uses the tree's own locks: the thread sanitizer would report those of the standard library,
 //! which is not built with it, as races.
 
-use openpath_sync::{Ended, Mutex, WaitQueue, Waiter, lock_classes};
+use openpath_sync::{Mutex, WaitError, WaitQueue, Waiter, lock_classes};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Wake;
@@ -40,7 +40,7 @@ impl WakeQueue {
             let waited = self.0.wait(state, |s| &mut s.asleep, &sleeper, until);
             match waited {
                 Ok(held) => state = held,
-                Err((_, Ended::TimedOut | Ended::Interrupted)) => return None,
+                Err((_, WaitError::TimedOut | WaitError::Interrupted)) => return None,
             }
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes the trees of the soak: one in memory or in a directory of the host, and one with an
-//! unreliable back end.
+//! unreliable backend.
 
 use super::Report;
 use crate::scratch::Scratch;
@@ -10,8 +10,8 @@ use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::Word;
 use openpath_vfs::{
-    Attr, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, MountFlags, Patience, SuperBlock,
-    SuperBlockOps, SuperBlockOptions, Task, Usage, Vfs, flag,
+    Attr, Cred, FileOps, Inode, InodeOps, Io, Limits, LookupResult, MountFlags, SuperBlock,
+    SuperBlockOps, SuperBlockOptions, Task, Usage, Vfs, WaitMode, flag,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,9 +67,9 @@ impl InodeOps for File {
         &self,
         _inode: &Inode,
         _flags: openpath_abi::OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
-        if patience == Patience::Cached {
+        if wait_mode == WaitMode::Cached {
             return Err(Errno::EAGAIN);
         }
         self.0.trouble()?;
@@ -82,10 +82,15 @@ impl InodeOps for Dir {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        _wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         self.0.trouble()?;
         if name[0] == b'a' {
-            return Ok(Found::Absent);
+            return Ok(LookupResult::Absent);
         }
         let ino = name.iter().fold(7, |sum, b| sum * 31 + u64::from(*b));
         let file = inode(
@@ -94,7 +99,7 @@ impl InodeOps for Dir {
             Box::new(File(Arc::clone(&self.0))),
         );
         file.set_flags(flag::OPEN_HOOK);
-        Ok(Found::Inode(file))
+        Ok(LookupResult::Inode(file))
     }
 }
 
@@ -127,20 +132,14 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, over_host: bool) -> Result<Self, Errno> {
-        let limits = Limits {
-            dentries_max: 4096,
-            ..Limits::default()
-        };
+        let limits = Limits::default().dentries_max(4096);
         let scratch = over_host
             .then(|| Scratch::new("soak"))
             .transpose()
             .map_err(|_| Errno::EIO)?;
         let root = match &scratch {
             Some(scratch) => {
-                let options = HostOptions {
-                    policy: Policy::Exclusive,
-                    ..HostOptions::default()
-                };
+                let options = HostOptions::default().policy(Policy::Exclusive);
                 HostFs::open(scratch.path(), options)?
             }
             None => MemFs::new(MemOptions::default()),

@@ -210,8 +210,8 @@ fn leaks(before: Rest, after: Rest) -> Vec<String> {
     more("pins", before.usage.pins as u64, after.usage.pins as u64);
     more(
         "unlinked entries",
-        before.usage.buried as u64,
-        after.usage.buried as u64,
+        before.usage.pending_free as u64,
+        after.usage.pending_free as u64,
     );
     more(
         "cached names",
@@ -357,7 +357,7 @@ impl Threads {
                 .wrong(format!("memory grows: {base} KiB, then {now} KiB"));
         }
         let usage = self.shared.vfs.usage();
-        if usage.buried > BURIED_MAX {
+        if usage.pending_free > BURIED_MAX {
             self.shared
                 .wrong(format!("unlinked entries pile up: {usage:?}"));
         }

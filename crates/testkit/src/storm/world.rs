@@ -41,12 +41,12 @@ pub(super) struct World {
 
 /// A tree.
 pub(super) fn tree() -> Arc<SuperBlock> {
-    MemFs::new(MemOptions {
-        mode: 0o755,
-        size: 1 << 30,
-        inodes: 1 << 20,
-        ..MemOptions::default()
-    })
+    MemFs::new(
+        MemOptions::default()
+            .mode(0o755)
+            .size(1 << 30)
+            .inodes(1 << 20),
+    )
 }
 
 /// The content of a file.
@@ -77,20 +77,14 @@ impl Drop for Held<'_> {
 
 impl World {
     pub(super) fn build(tuning: Tuning) -> Result<World, Errno> {
-        let limits = Limits {
-            dentries_max: 1 << 16,
-            mounts_max: 1 << 12,
+        let limits = Limits::default()
+            .dentries_max(1 << 16)
+            .mounts_max(1 << 12)
             // So few that they are reused again and again.
-            path_cache_entries: 1 << 10,
-            ..Limits::default()
-        };
+            .path_cache_entries(1 << 10);
         let vfs = Vfs::builder().limits(limits).tuning(tuning).build(tree())?;
         let root = vfs.task(Cred::root())?;
-        let narrow = TenantLimits {
-            positive_max: 256,
-            negative_max: 64,
-            ..TenantLimits::default()
-        };
+        let narrow = TenantLimits::default().positive_max(256).negative_max(64);
         let tenants = [TenantLimits::default(), narrow].map(|limits| vfs.tenant(limits));
         Ok(World { vfs, tenants, root })
     }

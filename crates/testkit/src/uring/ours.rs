@@ -25,10 +25,7 @@ pub(super) fn run(scene: &Scene, back: Back) -> Result<Trace, String> {
     let tree = match back {
         Back::Mem => MemFs::new(MemOptions::default()),
         Back::Host => {
-            let options = HostOptions {
-                policy: Policy::Exclusive,
-                ..HostOptions::default()
-            };
+            let options = HostOptions::default().policy(Policy::Exclusive);
             must("a tree", HostFs::open(place.path(), options))?
         }
     };

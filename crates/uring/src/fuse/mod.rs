@@ -21,9 +21,11 @@
 #[expect(unsafe_code, reason = "entries of the kernel's ring point to memory")]
 mod sys;
 
+use crate::errno::errno;
 use openpath_abi::Errno;
 use rustix::fs::{FileType, fstat, major, minor};
 use std::collections::VecDeque;
+use std::fmt;
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
@@ -41,7 +43,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// What [`FuseRing::wait`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Came {
+pub enum RingEvent {
     /// A request, in the entry with this number.
     Request(usize),
     /// No entry will get a request any more.
@@ -73,6 +75,15 @@ pub struct FuseRing<D> {
     refused: Option<Errno>,
 }
 
+impl<D> fmt::Debug for FuseRing<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FuseRing")
+            .field("live", &self.live)
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<D: AsFd> FuseRing<D> {
     /// A ring of the calling thread, with an entry for each of `queues`. An entry has `room` bytes,
     /// of which the kernel leaves the first `slack` alone.
@@ -81,7 +92,7 @@ impl<D: AsFd> FuseRing<D> {
     /// `ENODEV`: the device is not `/dev/fuse`. `ENOSYS`, `EPERM`, `EINVAL`: the kernel has no
     /// rings, refuses them, or is too old. `EMFILE`, `ENOMEM`.
     pub fn new(device: D, queues: Vec<u16>, room: usize, slack: usize) -> Result<Self, Errno> {
-        let stat = fstat(&device).map_err(super::errno)?;
+        let stat = fstat(&device).map_err(errno)?;
         let is_char = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
         // R3
         if !is_char || (major(stat.st_rdev), minor(stat.st_rdev)) != DEVICE {
@@ -119,14 +130,14 @@ impl<D: AsFd> FuseRing<D> {
     /// # Errors
     /// The error of the submission; or, once no entry is left, the error with which the kernel
     /// refused one.
-    pub fn wait(&mut self) -> Result<Came, Errno> {
+    pub fn wait(&mut self) -> Result<RingEvent, Errno> {
         loop {
             if let Some(at) = self.ready.pop_front() {
-                return Ok(Came::Request(at));
+                return Ok(RingEvent::Request(at));
             }
             match self.kernel.next() {
                 Some((at, result)) => self.on_completion(at, result),
-                None if self.live == 0 => return self.refused.map_or(Ok(Came::End), Err),
+                None if self.live == 0 => return self.refused.map_or(Ok(RingEvent::End), Err),
                 None => self.enter(true)?,
             }
         }

@@ -59,7 +59,7 @@ use std::sync::Arc;
 pub struct AbsentRules(Arc<Rules>);
 
 /// The rules of one mount.
-pub(crate) struct Hidden {
+pub(crate) struct MountRules {
     pub(crate) rules: AbsentRules,
     /// The directory that patterns with a slash begin at.
     pub(crate) anchor: u32,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes of the dentry cache: entries are added, renamed, instantiated and unhashed.
 
-use super::forget::Seen;
+use super::forget::InvalidationCount;
 use super::{Dcache, dflag};
-use crate::book::Book;
-use crate::book::Kind;
 use crate::inode::Inode;
 use crate::name::NameKey;
+use crate::tenant_lru::Kind;
+use crate::tenant_lru::TenantLru;
 use openpath_abi::Errno;
 use openpath_sync::{Chain, Sample, no_fault_injection};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ impl Dcache {
     /// All of it is one change: an entry that is not in its place yet must not be evicted.
     fn new_entry(
         &self,
-        book: Option<&Book>,
+        lru: Option<&TenantLru>,
         parent: u32,
         (key, name): (NameKey, &[u8]),
         inode: Option<Arc<Inode>>,
         sb: u32,
         extra: u64,
-        seen: Option<Seen>,
+        seen: Option<InvalidationCount>,
     ) -> Result<(u32, Sample), Errno> {
         let exists = inode.is_some();
         let block = if key.is_long() {
@@ -55,9 +55,9 @@ impl Dcache {
                 d.last_change.set(clock);
                 d.mark.set(0);
                 change.replace(flags);
-                self.reset_kids(index);
-                if let Some(book) = book {
-                    self.enter_book(book, index, kind);
+                self.reset_children(index);
+                if let Some(lru) = lru {
+                    self.lru_add(lru, index, kind);
                 }
                 if let Some(inode) = payload.take() {
                     inode.note_entry(index);
@@ -65,7 +65,7 @@ impl Dcache {
                     let _taken = self.store.set_dentry_payload(index, inode);
                 }
                 if parent != 0 {
-                    self.link_kid(parent, index);
+                    self.link_child(parent, index);
                 }
                 if flags & dflag::UNHASHED == 0 {
                     let mut chain = self.lock_chain_of(index);
@@ -110,8 +110,8 @@ impl Dcache {
         Ok(index)
     }
 
-    /// Adds the entry `name` of `parent`, which has none of that name, to a book; negative without
-    /// an inode. The caller has asked for room ([`Dcache::room`]).
+    /// Adds the entry `name` of `parent`, which has none of that name, to an LRU list; negative
+    /// without an inode. The caller has asked for room ([`Dcache::room`]).
     ///
     /// The caller read `seen` before the backend's lookup. Held: the parent's names, and the flight
     /// of the name if only shared. The parent is pinned.
@@ -120,16 +120,16 @@ impl Dcache {
     /// `ENOMEM` at the limit when nothing can be evicted.
     pub(crate) fn add(
         &self,
-        book: &Book,
+        lru: &TenantLru,
         parent: u32,
         key: NameKey,
         name: &[u8],
         inode: Option<Arc<Inode>>,
-        seen: Seen,
+        seen: InvalidationCount,
     ) -> Result<(u32, Sample), Errno> {
         let sb = self.at(parent).sb.get();
         self.uncrowd(parent, key);
-        let made = self.new_entry(Some(book), parent, (key, name), inode, sb, 0, Some(seen))?;
+        let made = self.new_entry(Some(lru), parent, (key, name), inode, sb, 0, Some(seen))?;
         self.table.grow(self);
         Ok(made)
     }
@@ -140,7 +140,7 @@ impl Dcache {
     /// `ENOMEM` as [`Dcache::add`].
     pub(crate) fn add_nameless(
         &self,
-        book: &Book,
+        lru: &TenantLru,
         parent: u32,
         inode: Arc<Inode>,
     ) -> Result<(u32, Sample), Errno> {
@@ -148,7 +148,7 @@ impl Dcache {
         let name = format!("#{}", inode.ino()).into_bytes();
         let key = NameKey::of(self.key, &name, 0, name.len());
         self.new_entry(
-            Some(book),
+            Some(lru),
             parent,
             (key, &name),
             Some(inode),
@@ -158,11 +158,11 @@ impl Dcache {
         )
     }
 
-    /// Gives a negative entry its inode (`d_instantiate`); it is on `book` from then on. Held: the
+    /// Gives a negative entry its inode (`d_instantiate`); it is on `lru` from then on. Held: the
     /// parent's names, exclusively, and a pin.
-    pub(crate) fn instantiate(&self, book: &Book, index: u32, inode: Arc<Inode>) -> Sample {
+    pub(crate) fn instantiate(&self, lru: &TenantLru, index: u32, inode: Arc<Inode>) -> Sample {
         let _step = no_fault_injection();
-        self.move_to_book(book, index);
+        self.lru_move(lru, index);
         let d = self.at(index);
         let sb = d.sb.get();
         let of_tree = d.word().sample().flags() & dflag::OF_TREE;
@@ -272,17 +272,17 @@ impl Dcache {
         target.insert(self, index);
         self.count_name(parent);
         drop((old, new));
-        self.rebook_name(index, old_block, new_block);
+        self.recount_name(index, old_block, new_block);
         if old_parent != parent {
-            self.unlink_kid(old_parent, index);
-            self.link_kid(parent, index);
+            self.unlink_child(old_parent, index);
+            self.link_child(parent, index);
         }
         drop((change, gone));
     }
 
     /// Swaps names and parents of two entries (`d_exchange`), at the backend after `seen`. Held: as
     /// for [`Dcache::rename`], for both.
-    pub(crate) fn exchange(&self, one: u32, other: u32, seen: Seen) {
+    pub(crate) fn exchange(&self, one: u32, other: u32, seen: InvalidationCount) {
         let _step = no_fault_injection();
         let (a, b) = (self.at(one.min(other)), self.at(one.max(other)));
         let mut changes = (a.word().change(), b.word().change());
@@ -312,13 +312,13 @@ impl Dcache {
         chain_a.insert(self, other);
         chain_b.as_mut().unwrap_or(&mut chain_a).insert(self, one);
         drop((chain_a, chain_b));
-        self.rebook_name(one, blocks.0, blocks.1);
-        self.rebook_name(other, blocks.1, blocks.0);
+        self.recount_name(one, blocks.0, blocks.1);
+        self.recount_name(other, blocks.1, blocks.0);
         if parents.0 != parents.1 {
-            self.unlink_kid(parents.0, one);
-            self.unlink_kid(parents.1, other);
-            self.link_kid(parents.1, one);
-            self.link_kid(parents.0, other);
+            self.unlink_child(parents.0, one);
+            self.unlink_child(parents.1, other);
+            self.link_child(parents.1, one);
+            self.link_child(parents.0, other);
         }
         drop(changes);
     }
@@ -387,7 +387,7 @@ pub(crate) struct NewName<'a> {
     key: NameKey,
     block: u32,
     /// The count of invalidations from before the backend's rename.
-    pub(crate) seen: Seen,
+    pub(crate) seen: InvalidationCount,
 }
 
 impl Drop for NewName<'_> {

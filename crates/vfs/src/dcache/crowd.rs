@@ -13,7 +13,7 @@
 
 use super::Dcache;
 use crate::name::NameKey;
-use openpath_sync::{Census, Relief};
+use openpath_sync::{Census, ChainRelief};
 
 /// How often the table is asked for relief before entries go. Each time it moves on.
 const ROUNDS: usize = 4;
@@ -39,7 +39,7 @@ impl Dcache {
     fn scatter(&self, parent: u32, key: NameKey) {
         let crowded = || self.table.is_crowded(|k| key.hash_in(k, parent));
         for _ in 0..ROUNDS {
-            if self.table.relieve(self, || self.secrets.next()) == Relief::None {
+            if self.table.relieve(self, || self.secrets.next()) == ChainRelief::None {
                 break;
             }
             if !crowded() {

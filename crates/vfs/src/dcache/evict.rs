@@ -17,8 +17,8 @@
 
 use super::Dcache;
 use super::reclaim::leaf;
-use crate::book::{BUDGET_MIN, Book, Kind};
 use crate::inode::Inode;
+use crate::tenant_lru::{BUDGET_MIN, Kind, TenantLru};
 use core::cmp::Reverse;
 use openpath_abi::Errno;
 use std::sync::Arc;
@@ -39,13 +39,13 @@ impl Dcache {
         (max / 16).clamp(BUDGET_MIN, BATCH_MAX.max(scan))
     }
 
-    /// Makes room for one more entry of a kind on this book.
+    /// Makes room for one more entry of a kind on this LRU list.
     ///
     /// # Errors
     /// `ENOMEM` where nothing can be evicted: everything is in use.
-    pub(crate) fn room(&self, book: &Book, kind: Kind) -> Result<(), Errno> {
-        if !book.has_room(kind) {
-            self.make_room(book, kind, book.limit(kind))?;
+    pub(crate) fn room(&self, lru: &TenantLru, kind: Kind) -> Result<(), Errno> {
+        if !lru.has_room(kind) {
+            self.make_room(lru, kind, lru.limit(kind))?;
         }
         if kind == Kind::Negative && !self.negatives.fits(0, 1) {
             self.evict_most(Some(kind), self.batch(self.negatives.max(0) as u32));
@@ -54,45 +54,45 @@ impl Dcache {
     }
 
     #[cold]
-    fn make_room(&self, book: &Book, kind: Kind, max: u32) -> Result<(), Errno> {
-        if self.evict_own(book, kind, max) {
+    fn make_room(&self, lru: &TenantLru, kind: Kind, max: u32) -> Result<(), Errno> {
+        if self.evict_own(lru, kind, max) {
             return Ok(());
         }
         // Unlinked entries may be all that can go, or other threads were evicting.
         self.collect_all();
-        if self.evict_own(book, kind, max) {
+        if self.evict_own(lru, kind, max) {
             Ok(())
         } else {
             Err(Errno::ENOMEM)
         }
     }
 
-    /// Whether a book has room for one more, or evicted an entry for it. Other threads may have
-    /// taken that room already, and passed the bound.
-    fn evict_own(&self, book: &Book, kind: Kind, max: u32) -> bool {
+    /// Whether an LRU list has room for one more, or evicted an entry for it. Other threads may
+    /// have taken that room already, and passed the bound.
+    fn evict_own(&self, lru: &TenantLru, kind: Kind, max: u32) -> bool {
         let (gone, inodes) = {
-            let _alone = book.evicting.lock();
-            if book.len(kind) < max {
+            let _alone = lru.evicting.lock();
+            if lru.len(kind) < max {
                 return true;
             }
-            self.evict(book, kind, self.batch(max))
+            self.evict(lru, kind, self.batch(max))
         };
         drop(inodes);
-        gone != 0 || book.len(kind) < max
+        gone != 0 || lru.len(kind) < max
     }
 
-    /// Evicts about `goal` unpinned leaves of a book, at least one if there is any. Returns how
-    /// many went, and their inodes, to be dropped where no lock is held.
-    fn evict(&self, book: &Book, kind: Kind, goal: u32) -> (usize, Vec<Arc<Inode>>) {
+    /// Evicts about `goal` unpinned leaves of an LRU list, at least one if there is any. Returns
+    /// how many went, and their inodes, to be dropped where no lock is held.
+    fn evict(&self, lru: &TenantLru, kind: Kind, goal: u32) -> (usize, Vec<Arc<Inode>>) {
         let mut goal = goal as usize;
         let (mut gone, mut inodes) = (0, Vec::new());
         // Two laps: one may only clear marks.
-        let mut steps = u64::from(book.len(kind)) * 2;
+        let mut steps = u64::from(lru.len(kind)) * 2;
         while gone == 0 && steps > 0 {
             let mut victims = Vec::new();
             while steps > 0 && victims.len() < goal {
                 let slice = steps.min(u64::from(SLICE)) as u32;
-                let passed = book.sweep(self, kind, &mut victims, goal, slice);
+                let passed = lru.sweep(self, kind, &mut victims, goal, slice);
                 if passed == 0 {
                     steps = 0;
                 }
@@ -103,13 +103,13 @@ impl Dcache {
             // All of them were pinned, and many more may be.
             goal *= 2;
         }
-        book.note_evicted(kind, gone);
+        lru.note_evicted(kind, gone);
         (gone, inodes)
     }
 
-    /// Adds the directories that will have no entry left, of the same book and not used since the
-    /// hand came by, as long as there are too few leaves. Otherwise each level of a deep tree would
-    /// take a lap. A parent comes after its child, so that both go by one batch.
+    /// Adds the directories that will have no entry left, of the same LRU list and not used since
+    /// the hand came by, as long as there are too few leaves. Otherwise each level of a deep tree
+    /// would take a lap. A parent comes after its child, so that both go by one batch.
     fn add_parents(&self, victims: &mut Vec<u32>, goal: usize) {
         let mut next = 0;
         while victims.len() < goal
@@ -117,34 +117,34 @@ impl Dcache {
         {
             next += 1;
             let parent = self.at(child).parent.get();
-            if self.kid_count(parent) == 1
+            if self.child_count(parent) == 1
                 && self.at(parent).mark.peek() == 0
                 && leaf(self.at(parent).word().sample())
-                && self.same_account(parent, child)
+                && self.same_lru(parent, child)
             {
                 victims.push(parent);
             }
         }
     }
 
-    /// Evicts about `goal` entries, of `kind` if it is given, from the book that has most; how many
-    /// went.
+    /// Evicts about `goal` entries, of `kind` if it is given, from the LRU list that has most; how
+    /// many went.
     pub(super) fn evict_most(&self, kind: Option<Kind>, goal: u32) -> usize {
-        let count = |book: &Book| match kind {
-            Some(kind) => book.len(kind),
-            None => Kind::ALL.iter().map(|&kind| book.len(kind)).sum(),
+        let count = |lru: &TenantLru| match kind {
+            Some(kind) => lru.len(kind),
+            None => Kind::ALL.iter().map(|&kind| lru.len(kind)).sum(),
         };
-        let books = self.books.all();
-        let counts = books.iter().map(|book| (book.is_left(), count(book), book));
+        let lrus = self.lrus.all();
+        let counts = lrus.iter().map(|lru| (lru.is_left(), count(lru), lru));
         let mut counts: Vec<_> = counts.filter(|&(_, count, _)| count != 0).collect();
         counts.sort_unstable_by_key(|&(left, count, _)| Reverse((left, count)));
         let all: u64 = counts.iter().map(|&(_, count, _)| u64::from(count)).sum();
         let share = (all / counts.len().max(1) as u64) as u32;
         let mut gone = 0;
-        for (left, count, book) in counts {
+        for (left, count, lru) in counts {
             let over = count.saturating_sub(share).max(count / 16).max(BUDGET_MIN);
             let take = (goal - gone as u32).min(if left { count } else { over });
-            gone += self.evict_any(book, kind, take);
+            gone += self.evict_any(lru, kind, take);
             if gone >= goal as usize {
                 break;
             }
@@ -152,14 +152,14 @@ impl Dcache {
         gone
     }
 
-    /// Evicts about `goal` entries of a book, of its more frequent kind first; how many went.
-    fn evict_any(&self, book: &Book, kind: Option<Kind>, goal: u32) -> usize {
-        let first = kind.unwrap_or_else(|| book.fuller());
+    /// Evicts about `goal` entries of an LRU list, of its more frequent kind first; how many went.
+    fn evict_any(&self, lru: &TenantLru, kind: Option<Kind>, goal: u32) -> usize {
+        let first = kind.unwrap_or_else(|| lru.fuller());
         let kinds = [Some(first), kind.is_none().then(|| first.other())];
         for kind in kinds.into_iter().flatten() {
             let (gone, inodes) = {
-                let _alone = book.evicting.lock();
-                self.evict(book, kind, goal)
+                let _alone = lru.evicting.lock();
+                self.evict(lru, kind, goal)
             };
             drop(inodes);
             if gone != 0 {
@@ -176,17 +176,17 @@ impl Dcache {
             if let Some(made) = attempt() {
                 return Some(made);
             }
-            let buried = self.buried();
+            let pending_free = self.pending_free();
             self.collect_all();
             let gone = self.evict_most(None, self.batch(self.limit));
-            if gone == 0 && self.buried() >= buried {
+            if gone == 0 && self.pending_free() >= pending_free {
                 break;
             }
         }
         attempt()
     }
 
-    /// Evicts about `goal` unpinned leaves, from the largest book first; how many went.
+    /// Evicts about `goal` unpinned leaves, from the largest LRU list first; how many went.
     pub(crate) fn shrink(&self, goal: u32) -> usize {
         self.collect();
         let mut gone = 0;

@@ -7,7 +7,7 @@ use openpath_sync::{CHAIN_MAX, Certificate, Miss, Probe, Sample, View};
 
 /// The result of a search without a lock.
 #[derive(Clone, Copy)]
-pub(crate) enum Look<'a> {
+pub(crate) enum FindResult<'a> {
     /// This entry, and its sample, which may be unsteady: the caller checks.
     Entry(u32, &'a Dentry, Sample),
     /// There was no such entry, at one moment since the search began; in this chain.
@@ -31,26 +31,38 @@ impl Dcache {
 
     /// As [`Dcache::look`], for one search.
     #[inline(always)]
-    pub(crate) fn look_now(&self, parent: u32, key: NameKey, name: &[u8]) -> Look<'_> {
+    pub(crate) fn look_now(&self, parent: u32, key: NameKey, name: &[u8]) -> FindResult<'_> {
         self.look(&self.view(), parent, key, name)
     }
 
     /// Looks for the entry called `name` in `parent` (`__d_lookup_rcu`).
     #[inline(always)]
-    pub(crate) fn look(&self, view: &View, parent: u32, key: NameKey, name: &[u8]) -> Look<'_> {
+    pub(crate) fn look(
+        &self,
+        view: &View,
+        parent: u32,
+        key: NameKey,
+        name: &[u8],
+    ) -> FindResult<'_> {
         let probe = self.table.probe(view, key.hash_in(view.key(), parent));
         if let Some(found) = self.follow(probe, parent, key, name) {
             return found;
         }
         if self.table.unchanged(view, probe) {
-            return Look::Absent(probe);
+            return FindResult::Absent(probe);
         }
         self.look_again(parent, key, name)
     }
 
     /// Follows one chain; `None` at its end.
     #[inline(always)]
-    fn follow(&self, probe: Probe, parent: u32, key: NameKey, name: &[u8]) -> Option<Look<'_>> {
+    fn follow(
+        &self,
+        probe: Probe,
+        parent: u32,
+        key: NameKey,
+        name: &[u8],
+    ) -> Option<FindResult<'_>> {
         let mut at = probe.head();
         let mut steps = CHAIN_MAX;
         while at != 0 {
@@ -62,15 +74,15 @@ impl Dcache {
                     && (!key.is_long() || self.names.matches(d.block.get(), name))
                     && d.word().is_unchanged(sample);
                 return Some(if found {
-                    Look::Entry(at, d, sample)
+                    FindResult::Entry(at, d, sample)
                 } else {
-                    Look::Unsure
+                    FindResult::Unsure
                 });
             }
             at = d.link.get();
             steps -= 1;
             if steps == 0 {
-                return Some(Look::Unsure);
+                return Some(FindResult::Unsure);
             }
         }
         None
@@ -79,7 +91,7 @@ impl Dcache {
     /// Looks once more, where a chain changed meanwhile, or entries are moving.
     #[cold]
     #[inline(never)]
-    fn look_again(&self, parent: u32, key: NameKey, name: &[u8]) -> Look<'_> {
+    fn look_again(&self, parent: u32, key: NameKey, name: &[u8]) -> FindResult<'_> {
         let view = self.table.view();
         let mut probe = self.table.probe(&view, key.hash_in(view.key(), parent));
         loop {
@@ -88,8 +100,8 @@ impl Dcache {
             }
             match self.table.missed(&view, probe, |k| key.hash_in(k, parent)) {
                 // The caller has an older view. Of another generation, a certificate never holds.
-                Miss::Proved => return Look::Absent(probe),
-                Miss::Open => return Look::Unsure,
+                Miss::Proved => return FindResult::Absent(probe),
+                Miss::Open => return FindResult::Unsure,
                 Miss::Elsewhere(next) => probe = next,
             }
         }

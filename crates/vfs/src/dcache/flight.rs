@@ -15,16 +15,16 @@ use std::sync::Arc;
 type FlightLock = Arc<Mutex<(), Flight>>;
 
 /// The flights, by directory and name.
-type Asked = Mutex<HashMap<(u32, Vec<u8>), FlightLock>, FlightTable>;
+type FlightMap = Mutex<HashMap<(u32, Vec<u8>), FlightLock>, FlightTable>;
 
 /// All flights of a cache (`d_alloc_parallel`): at most one lookup for each name.
 #[derive(Default)]
 pub(crate) struct Flights {
-    shards: [Asked; 16],
+    shards: [FlightMap; 16],
 }
 
 impl Flights {
-    fn shard(&self, key: NameKey) -> &Asked {
+    fn shard(&self, key: NameKey) -> &FlightMap {
         &self.shards[(key.lo ^ key.lo >> 17) as usize & 15]
     }
 
@@ -52,7 +52,7 @@ impl Flights {
         }
         // Dropped in this order: no task finds a flight that is over, and waits for nothing.
         let _held = held;
-        let _over = Over {
+        let _over = FlightEnd {
             shard,
             name: (dir, name.to_vec()),
         };
@@ -61,12 +61,12 @@ impl Flights {
 }
 
 /// Removes a flight from its table when it ends, in whatever way.
-struct Over<'a> {
-    shard: &'a Asked,
+struct FlightEnd<'a> {
+    shard: &'a FlightMap,
     name: (u32, Vec<u8>),
 }
 
-impl Drop for Over<'_> {
+impl Drop for FlightEnd<'_> {
     fn drop(&mut self) {
         let _step = no_fault_injection();
         self.shard.lock().remove(&self.name);

@@ -30,17 +30,17 @@ use openpath_sync::Sample;
 
 /// A superblock's count of invalidations, from before a backend was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Seen(u64);
+pub(crate) struct InvalidationCount(u64);
 
 impl Dcache {
     /// The invalidations so far in the tree of the entry `dir`: to be read before the backend is
     /// asked.
-    pub(crate) fn seen(&self, dir: u32) -> Seen {
-        Seen(self.forgets(self.at(dir).sb.get()).get())
+    pub(crate) fn seen(&self, dir: u32) -> InvalidationCount {
+        InvalidationCount(self.forgets(self.at(dir).sb.get()).get())
     }
 
     /// Whether an invalidation came since.
-    pub(super) fn is_outdated(&self, sb: u32, seen: Seen) -> bool {
+    pub(super) fn is_outdated(&self, sb: u32, seen: InvalidationCount) -> bool {
         self.forgets(sb).get() != seen.0
     }
 
@@ -80,8 +80,8 @@ impl Dcache {
         Some(change.finish())
     }
 
-    /// Unhashes an entry that has another meaning by now, to be buried when no lock is held. Held:
-    /// as for [`Dcache::unhash`], and a pin on it.
+    /// Unhashes an entry that has another meaning by now, to be queued for reclaim when no lock is
+    /// held. Held: as for [`Dcache::unhash`], and a pin on it.
     pub(crate) fn disown(&self, index: u32) {
         let d = self.at(index);
         // Until it is entered again, the name cannot be found.
@@ -96,7 +96,7 @@ impl Dcache {
         let mut all = vec![top];
         let mut next = 0;
         while let Some(&at) = all.get(next) {
-            all.extend(self.kids(at));
+            all.extend(self.children(at));
             next += 1;
         }
         all.retain(|&at| self.at(at).word().sample().has(dflag::MOUNTED));
@@ -120,10 +120,10 @@ impl Dcache {
     }
 
     /// Invalidates all names of the directory entry `dir`. It was counted.
-    pub(crate) fn forget_kids_of(&self, dir: u32) {
+    pub(crate) fn forget_children_of(&self, dir: u32) {
         self.forget_complete(dir);
-        for kid in self.kids(dir) {
-            self.forget_entry(kid, |d| d.parent.get() == dir);
+        for child in self.children(dir) {
+            self.forget_entry(child, |d| d.parent.get() == dir);
         }
     }
 

@@ -39,7 +39,7 @@ impl Dcache {
             name.escape_ascii(),
             d.sb.get(),
             words.join(" "),
-            self.kid_count(index),
+            self.child_count(index),
             cold.account.get(),
             if now.is_dying() { ", dying" } else { "" },
             if now.is_busy() { ", busy" } else { "" },

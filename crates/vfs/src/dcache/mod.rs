@@ -6,7 +6,7 @@
 //! (a pin in the store takes its place), sequence and flags are one word (so one compare confirms a
 //! step), and slots are reused at once.
 //!
-//! `object::dentry` has the parts of an entry, `book` the accounts of tenants.
+//! `object::dentry` has the parts of an entry, `lru` the accounts of tenants.
 //!
 //! # States
 //! | state | flags | entered by, with these held |
@@ -25,7 +25,7 @@
 //! | `last_change` | `clock::DirChange` | path cache |
 //! | mark | any thread, once for each lap of a queue's hand | the hand (`queue`) |
 //! | cold: children, siblings | the parent's child lock | the same |
-//! | cold: account, queue | the book's queues (`book`, `queue`) | the same |
+//! | cold: account, queue | the LRU list's queues (`lru`, `queue`) | the same |
 //! | cold: `known` | see `complete` | names held |
 //!
 //! # Rules
@@ -38,8 +38,8 @@
 //! Entries are bounded by the slab and by the budgets of tenants; at a bound, unpinned leaves are
 //! evicted (`evict`).
 
-mod book;
 mod change;
+mod children;
 mod clock;
 mod complete;
 mod crowd;
@@ -48,23 +48,23 @@ mod find;
 mod flight;
 mod forget;
 mod inventory;
-mod kids;
+mod lru;
 mod names;
 mod queue;
 mod reclaim;
 
 pub(crate) use change::NewName;
 pub(crate) use complete::NAME_MAX;
-pub(crate) use find::Look;
+pub(crate) use find::FindResult;
 pub(crate) use flight::Flights;
-pub(crate) use forget::Seen;
+pub(crate) use forget::InvalidationCount;
 pub(crate) use reclaim::unlinked;
 
 use crate::clock::Secrets;
 use crate::inode::Inode;
-use crate::lock_order::Graveyard;
+use crate::lock_order::FreeQueue;
 use crate::name::NameKey;
-use crate::object::{Dentry, Ground, dflag};
+use crate::object::{Dentry, ObjectStore, dflag};
 use crate::superblock::{Caching, SuperBlockOptions};
 use names::Names;
 use openpath_abi::Errno;
@@ -73,10 +73,10 @@ use std::sync::Arc;
 
 /// The cache of one `Vfs`.
 pub(crate) struct Dcache {
-    pub(crate) store: Arc<Ground>,
+    pub(crate) store: Arc<ObjectStore>,
     table: Table,
     /// The part of each entry that no lock-free step reads, under the same index.
-    cold: Region<kids::ColdSlot>,
+    cold: Region<children::ColdSlot>,
     names: Names,
     /// Reduces long names. It stays, since kept names depend on it; the table's key changes.
     pub(crate) key: HashKey,
@@ -85,17 +85,17 @@ pub(crate) struct Dcache {
     knows_complete: bool,
     clocks: Region<clock::ClockSlot>,
     changing: Mutex<clock::Changing, crate::lock_order::PathClock>,
-    graveyard: Shards<Mutex<reclaim::Graves, Graveyard>>,
+    free_queue: Shards<Mutex<reclaim::DeferredFrees, FreeQueue>>,
     collections: reclaim::Collections,
-    books: book::Books,
-    /// Names that do not exist, on all books.
+    lrus: lru::LruTable,
+    /// Names that do not exist, on all LRU lists.
     negatives: BoundedCounter<1>,
     limit: u32,
 }
 
 impl Dcache {
     pub(crate) fn new(
-        store: Arc<Ground>,
+        store: Arc<ObjectStore>,
         limit: u32,
         negatives_max: u32,
         superblocks: u32,
@@ -115,10 +115,12 @@ impl Dcache {
             key,
             clocks: Region::new(superblocks).map_err(space)?,
             changing: Mutex::new(clock::Changing::default()),
-            graveyard: Shards::default(),
+            free_queue: Shards::default(),
             collections: reclaim::Collections::default(),
-            books: book::Books::default(),
-            negatives: BoundedCounter::new([negatives_max.max(crate::book::BUDGET_MIN).into()]),
+            lrus: lru::LruTable::default(),
+            negatives: BoundedCounter::new([negatives_max
+                .max(crate::tenant_lru::BUDGET_MIN)
+                .into()]),
             limit,
         })
     }

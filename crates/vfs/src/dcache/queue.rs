@@ -9,17 +9,17 @@
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
-//! | newest, oldest, hand, len | the book's queues | the same |
+//! | newest, oldest, hand, len | the LRU list's queues | the same |
 //! | links in the cold slots | the same | the same |
 //! | account in the cold slots | the same | while the entry is held still |
 //! | mark of the entry | any thread, at the end of a walk | the hand |
 //!
 //! # Rules
-//! R1. An entry is in the queue of one book from before it is seen as live until it is freed.
+//! R1. An entry is in the queue of one LRU list from before it is seen as live until it is freed.
 //! R2. The hand stands before an entry that is queued, or is 0 and begins at the oldest.
 
 use super::Dcache;
-use crate::book::Queue;
+use crate::tenant_lru::Queue;
 
 impl Queue {
     /// Enters `index` as the newest.

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reclaim: unpinned entries give their slot and their inode back.
 //!
-//! Unlinked entries wait in the graveyard, a group of trees in each of its parts, until one part
+//! Unlinked entries wait in the free queue, a group of trees in each of its parts, until one part
 //! has enough to pay for one fence and one scan of the pins. Those that are still open stay there.
 //! Evicted entries go the same way, still hashed: a search that meets one while its reclaim is
 //! under way waits for the outcome.
 
-use super::book::Shelf;
+use super::lru::LastLru;
 use super::{Dcache, dflag};
 use crate::inode::Inode;
-use crate::lock_order::Graveyard;
+use crate::lock_order::FreeQueue;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Sample, Word};
 use std::sync::Arc;
 
 /// Unlinked entries that wait for their last pin to go.
 #[derive(Default)]
-pub(crate) struct Graves {
+pub(crate) struct DeferredFrees {
     waiting: Vec<u32>,
     /// How many were still pinned last time: the next collection waits for twice as many.
     survivors: usize,
@@ -35,12 +35,12 @@ pub(crate) struct Collections {
 
 /// How many entries had been freed at one moment: see [`Dcache::frees_since`].
 #[derive(Clone, Copy)]
-pub(crate) struct Freed(u64);
+pub(crate) struct FreeCount(u64);
 
 /// One that is going on.
-struct Collecting<'a>(&'a Collections);
+struct CollectionGuard<'a>(&'a Collections);
 
-impl Drop for Collecting<'_> {
+impl Drop for CollectionGuard<'_> {
     fn drop(&mut self) {
         self.0.ended.add(1);
         self.0.now.sub(1);
@@ -50,27 +50,27 @@ impl Drop for Collecting<'_> {
 /// How many unlinked entries come together before a collection.
 const BATCH: usize = 64;
 
-/// Whether an entry in this state was unlinked: the thread that unhashed it buried it, once. The
+/// Whether an entry in this state was unlinked: the thread that unhashed it queued it, once. The
 /// root of a tree is in no directory, and was not.
 #[inline(always)]
 pub(crate) fn unlinked(now: Sample) -> bool {
     now.flags() & (dflag::UNHASHED | dflag::ROOT) == dflag::UNHASHED
 }
 
-/// Whether an entry in this state may be evicted. An unlinked one may not: the graveyard knows it.
+/// Whether an entry in this state may be evicted. An unlinked one may not: the free queue has it.
 pub(super) fn leaf(now: Sample) -> bool {
     now.flags() & (dflag::UNHASHED | dflag::ROOT | dflag::MOUNTED) == 0
 }
 
 impl Dcache {
     /// Leaves an unhashed entry to be reclaimed when its last pin is gone.
-    pub(crate) fn bury(&self, index: u32) {
+    pub(crate) fn defer_free(&self, index: u32) {
         // By tree: a directory is in the same part as what was in it, and behind it.
-        let part = self.graveyard.of(self.at(index).sb.get());
+        let part = self.free_queue.of(self.at(index).sb.get());
         let full = {
-            let mut graves = part.lock();
-            graves.waiting.push(index);
-            graves.waiting.len() >= BATCH + 2 * graves.survivors
+            let mut deferred = part.lock();
+            deferred.waiting.push(index);
+            deferred.waiting.len() >= BATCH + 2 * deferred.survivors
         };
         if full {
             self.collect_from(part);
@@ -83,35 +83,35 @@ impl Dcache {
     pub(crate) fn closed_unlinked(&self) {
         const PINS_PER_CLOSE: usize = 4096;
         let due = {
-            let mut graves = self.graveyard.mine().lock();
-            graves.closed += 1;
-            graves.closed * PINS_PER_CLOSE >= self.store.pins_touched() as usize
+            let mut deferred = self.free_queue.mine().lock();
+            deferred.closed += 1;
+            deferred.closed * PINS_PER_CLOSE >= self.store.pins_touched() as usize
         };
         if due {
             self.collect();
         }
     }
 
-    /// Reclaims what can be of the graveyard, now.
+    /// Reclaims what can be of the free queue, now.
     pub(crate) fn collect(&self) {
-        self.graveyard
+        self.free_queue
             .all()
             .for_each(|part| self.collect_from(part));
     }
 
-    fn collect_from(&self, part: &Mutex<Graves, Graveyard>) {
+    fn collect_from(&self, part: &Mutex<DeferredFrees, FreeQueue>) {
         self.collections.now.add(1);
-        let collecting = Collecting(&self.collections);
+        let collecting = CollectionGuard(&self.collections);
         let mut victims = {
-            let mut graves = part.lock();
-            graves.closed = 0;
-            core::mem::take(&mut graves.waiting)
+            let mut deferred = part.lock();
+            deferred.closed = 0;
+            core::mem::take(&mut deferred.waiting)
         };
         if victims.is_empty() {
             return;
         }
         // A name that was in use when its directory went cannot be found any more.
-        for &dir in victims.iter().filter(|&&i| self.kid_count(i) != 0) {
+        for &dir in victims.iter().filter(|&&i| self.child_count(i) != 0) {
             self.forget_below(dir);
         }
         // A directory was empty when it was unlinked, so it comes after what was in it, and both
@@ -119,17 +119,17 @@ impl Dcache {
         let (gone, inodes) = self.reclaim(&mut victims, unlinked);
         self.collections.freed.add(gone as u64);
         {
-            let mut graves = part.lock();
-            graves.survivors = victims.len();
-            // Entries buried meanwhile stay behind them.
-            victims.append(&mut graves.waiting);
-            graves.waiting = victims;
+            let mut deferred = part.lock();
+            deferred.survivors = victims.len();
+            // Entries queued meanwhile stay behind them.
+            victims.append(&mut deferred.waiting);
+            deferred.waiting = victims;
         }
         drop(collecting);
         drop(inodes);
     }
 
-    /// Reclaims what can be of the graveyard; waits for a collection that is under way.
+    /// Reclaims what can be of the free queue; waits for a collection that is under way.
     pub(crate) fn collect_all(&self) {
         self.collect();
         let ended = self.collections.ended.get();
@@ -139,16 +139,16 @@ impl Dcache {
     }
 
     /// How many entries were freed until now.
-    pub(crate) fn freed(&self) -> Freed {
-        Freed(self.collections.freed.get())
+    pub(crate) fn freed(&self) -> FreeCount {
+        FreeCount(self.collections.freed.get())
     }
 
-    /// Reclaims what can be of the graveyard; whether any entry was freed since `before`, here or
+    /// Reclaims what can be of the free queue; whether any entry was freed since `before`, here or
     /// in another thread.
     ///
-    /// A call that found no room is repeated only then: the back end was full of entries that this
+    /// A call that found no room is repeated only then: the backend was full of entries that this
     /// cache held.
-    pub(crate) fn frees_since(&self, before: Freed) -> bool {
+    pub(crate) fn frees_since(&self, before: FreeCount) -> bool {
         self.collect_all();
         self.freed().0 != before.0
     }
@@ -170,19 +170,19 @@ impl Dcache {
     }
 
     /// Unlinked entries that wait.
-    pub(crate) fn buried(&self) -> usize {
-        let waiting = self.graveyard.all().map(|part| part.lock().waiting.len());
+    pub(crate) fn pending_free(&self) -> usize {
+        let waiting = self.free_queue.all().map(|part| part.lock().waiting.len());
         waiting.sum()
     }
 
     /// Unlinked entries of superblock `sb` that wait.
-    pub(crate) fn buried_of(&self, sb: u32) -> Vec<u32> {
-        let mut buried = Vec::new();
-        for part in self.graveyard.all() {
-            buried.extend_from_slice(&part.lock().waiting);
+    pub(crate) fn pending_free_of(&self, sb: u32) -> Vec<u32> {
+        let mut pending_free = Vec::new();
+        for part in self.free_queue.all() {
+            pending_free.extend_from_slice(&part.lock().waiting);
         }
-        buried.retain(|&i| self.at(i).sb.get() == sb);
-        buried
+        pending_free.retain(|&i| self.at(i).sb.get() == sb);
+        pending_free
     }
 
     /// Frees the entries of `victims` that have neither pins nor children; the others stay in
@@ -194,11 +194,11 @@ impl Dcache {
     ) -> (usize, Vec<Arc<Inode>>) {
         let mut gone = 0;
         let mut inodes = Vec::new();
-        let mut shelf = Shelf::default();
+        let mut slots = LastLru::default();
         // A task that had it pinned may have left a child in it.
-        let has_kids = |index| self.kid_count(index) != 0;
+        let has_children = |index| self.child_count(index) != 0;
         self.store
-            .reclaim_dentries(victims, eligible, has_kids, |index, d, payload| {
+            .reclaim_dentries(victims, eligible, has_children, |index, d, payload| {
                 let was = d.word().sample();
                 self.forget_name(d, was);
                 if was.flags() & dflag::UNHASHED == 0 {
@@ -206,9 +206,9 @@ impl Dcache {
                 }
                 let parent = d.parent.get();
                 if parent != index {
-                    self.unlink_kid(parent, index);
+                    self.unlink_child(parent, index);
                 }
-                self.leave_book(&mut shelf, index);
+                self.lru_del(&mut slots, index);
                 self.names.free(d.block.get());
                 gone += 1;
                 inodes.extend(payload.inspect(|inode| inode.drop_entry(index)));
@@ -237,12 +237,12 @@ impl Dcache {
     /// Whether the state of an entry allows its eviction; a pin may still keep it.
     pub(super) fn evictable(&self, index: u32) -> bool {
         let s = self.at(index).word().sample();
-        s.is_steady() && leaf(s) && self.kid_count(index) == 0
+        s.is_steady() && leaf(s) && self.child_count(index) == 0
     }
 
     /// Forgets the negative entries of a directory that was removed.
-    pub(crate) fn forget_kids(&self, dir: u32) {
-        let mut victims = self.kids(dir);
+    pub(crate) fn forget_children(&self, dir: u32) {
+        let mut victims = self.children(dir);
         victims.retain(|&i| self.at(i).word().sample().has(dflag::NEGATIVE));
         if !victims.is_empty() {
             drop(self.reclaim(&mut victims, leaf));
@@ -251,20 +251,20 @@ impl Dcache {
 
     /// Leaves the root of an unmounted tree to be reclaimed with the rest below it: a task looked
     /// at it while the rest was forgotten.
-    pub(crate) fn bury_root(&self, root: u32) {
+    pub(crate) fn defer_free_root(&self, root: u32) {
         let now = self.at(root).word().sample_steady();
         if now.is_live() && now.has(dflag::ROOT) {
             self.set_flags(root, 0, dflag::ROOT);
-            self.bury(root);
+            self.defer_free(root);
         }
     }
 
     /// Forgets every entry below `root` and `root` itself; what is pinned stays.
     pub(crate) fn forget_tree(&self, root: u32) {
-        // Unlinked entries go by way of the graveyard, which knows them; children before parents.
-        let mut buried = usize::MAX;
-        while self.buried() < buried {
-            buried = self.buried();
+        // Unlinked entries go by way of the free queue, which has them; children before parents.
+        let mut pending_free = usize::MAX;
+        while self.pending_free() < pending_free {
+            pending_free = self.pending_free();
             self.collect();
         }
         self.forget_below(root);
@@ -272,15 +272,15 @@ impl Dcache {
     }
 
     /// Forgets every entry below `root`, deepest first. Pinned entries stay, and so do unlinked
-    /// ones, which the graveyard has.
+    /// ones, which the free queue has.
     fn forget_below(&self, root: u32) {
         const BATCH: usize = 1024;
         let hashed = |index: &u32| !self.at(*index).word().sample().has(dflag::UNHASHED);
-        let mut order = self.kids(root);
+        let mut order = self.children(root);
         order.retain(hashed);
         let mut next = 0;
         while let Some(&at) = order.get(next) {
-            order.extend(self.kids(at).into_iter().filter(hashed));
+            order.extend(self.children(at).into_iter().filter(hashed));
             next += 1;
         }
         // A parent follows its children, so that it has none left when its turn comes.

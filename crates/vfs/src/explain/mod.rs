@@ -18,12 +18,12 @@
 mod probe;
 mod text;
 
-pub use probe::{Fast, Lane};
+pub use probe::{FastPath, Lane};
 
 use crate::file_ops::Fd;
 use crate::open;
 use crate::ops::at_lookup;
-use crate::story::{Check, Step};
+use crate::steps::{Check, Step};
 use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::fcntl::O_CREAT;
@@ -84,7 +84,7 @@ pub struct Explanation {
     /// Its path.
     pub path: Vec<u8>,
     /// The lane that answers its path; `None` for a call that fails by its arguments.
-    pub fast: Option<Fast>,
+    pub fast: Option<FastPath>,
     /// Its steps, in order.
     pub steps: Vec<Step>,
     /// Its result: as of the call itself, unless a backend would decide it.
@@ -166,9 +166,9 @@ impl Task {
             Err(errno) => return Explanation::of_arguments(call, path, errno),
         };
         let last = if op.has(O_CREAT) {
-            probe::Last::Create
+            probe::LastUse::Create
         } else {
-            probe::Last::Enter
+            probe::LastUse::Enter
         };
         let fast = probe::ask(core, core.base(dirfd).at(), path, op.lookup, last);
         let cached = op.lookup & lflag::CACHED != 0;
@@ -185,8 +185,8 @@ impl Task {
             },
             ..op
         };
-        let telling = Telling::begin(core);
-        let result = open::told(core, dirfd, path, &op);
+        let telling = ExplainGuard::begin(core);
+        let result = open::dry_run(core, dirfd, path, &op);
         Explanation::of(call, path, Some(fast), telling, result)
     }
 
@@ -199,24 +199,24 @@ impl Task {
         call: impl FnOnce() -> Result<(), Errno>,
     ) -> Explanation {
         let core = &self.core;
-        let enter = probe::Last::Enter;
+        let enter = probe::LastUse::Enter;
         let fast = probe::ask(core, core.base(dirfd).at(), path, lookup, enter);
-        let telling = Telling::begin(core);
+        let telling = ExplainGuard::begin(core);
         let result = call();
         Explanation::of(name, path, Some(fast), telling, result)
     }
 }
 
 /// A call is being explained until this is dropped.
-struct Telling<'t> {
+struct ExplainGuard<'t> {
     core: &'t Core,
     lock_free: bool,
 }
 
-impl<'t> Telling<'t> {
+impl<'t> ExplainGuard<'t> {
     /// From now on the task reports its steps, and walks with references.
     fn begin(core: &'t Core) -> Self {
-        core.story.begin();
+        core.step_log.begin();
         Self {
             core,
             lock_free: core.lock_free.replace(false),
@@ -225,13 +225,13 @@ impl<'t> Telling<'t> {
 
     /// The steps, and whether the call stopped before a change.
     fn end(self) -> (Vec<Step>, bool) {
-        self.core.story.take()
+        self.core.step_log.take()
     }
 }
 
-impl Drop for Telling<'_> {
+impl Drop for ExplainGuard<'_> {
     fn drop(&mut self) {
-        self.core.story.end();
+        self.core.step_log.end();
         self.core.lock_free.set(self.lock_free);
     }
 }
@@ -240,8 +240,8 @@ impl Explanation {
     fn of(
         call: &'static str,
         path: &[u8],
-        fast: Option<Fast>,
-        telling: Telling<'_>,
+        fast: Option<FastPath>,
+        telling: ExplainGuard<'_>,
         result: Result<(), Errno>,
     ) -> Self {
         let (mut steps, stopped) = telling.end();
@@ -281,7 +281,7 @@ impl Explanation {
     }
 
     /// Of a call that had to be answered from the cache, and cannot be.
-    fn not_cached(call: &'static str, path: &[u8], fast: Fast) -> Self {
+    fn not_cached(call: &'static str, path: &[u8], fast: FastPath) -> Self {
         let errno = Errno::EAGAIN;
         Self {
             call,

@@ -4,13 +4,13 @@
 //! The lock-free walk is tried as `RESOLVE_CACHED` does: it then calls no backend and changes
 //! nothing, and reports where it would have to leave.
 
-use crate::file::At;
+use crate::file::PathStart;
 use crate::reason::{Reason, Reasons};
-use crate::story::Place;
+use crate::steps::WalkPosition;
 use crate::task::Core;
 use crate::walk::{
-    Fail, LastKind, Mode, Text, Walk, lflag,
-    plain::{self, Plain},
+    LastKind, Mode, Walk, WalkError, WalkText, lflag,
+    plain::{self, PlainResult},
 };
 use openpath_abi::Errno;
 
@@ -43,20 +43,21 @@ impl Lane {
 
 /// How far the fast lanes came.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fast {
+#[non_exhaustive]
+pub struct FastPath {
     /// The lane that answers.
     pub lane: Lane,
     /// Why the lock-free walk was left, if it was begun and left.
     pub left: Option<Reason>,
     /// Where it stood then.
-    pub at: Option<Place>,
+    pub at: Option<WalkPosition>,
     /// Whether a call that must not wait goes on from there, asking a backend that answers at once.
     pub goes_on: bool,
 }
 
 /// The purpose of the last component.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum LastUse {
     /// It is entered.
     Enter,
     /// It is entered if it exists, else made.
@@ -64,8 +65,14 @@ pub(super) enum Last {
 }
 
 /// Tries the fast lanes for `path`.
-pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) -> Fast {
-    let none = |lane| Fast {
+pub(super) fn ask(
+    core: &Core,
+    at: PathStart<'_>,
+    path: &[u8],
+    flags: u32,
+    last: LastUse,
+) -> FastPath {
+    let none = |lane| FastPath {
         lane,
         left: None,
         at: None,
@@ -77,14 +84,14 @@ pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) 
     if !path.is_empty() {
         let kept = plain::is_kept(core, at, path);
         match plain::walk(core, at, path, flags) {
-            Plain::Absent if last == Last::Create => {}
-            Plain::End(_) | Plain::Absent if kept => return none(Lane::PathCache),
-            Plain::End(_) | Plain::Absent => return none(Lane::Plain),
-            Plain::Leave => {}
+            PlainResult::Absent if last == LastUse::Create => {}
+            PlainResult::End(_) | PlainResult::Absent if kept => return none(Lane::PathCache),
+            PlainResult::End(_) | PlainResult::Absent => return none(Lane::Plain),
+            PlainResult::Leave => {}
         }
     }
     let (before, gave_up) = (core.reasons.read(), core.gave_up.get());
-    core.story.take_try();
+    core.step_log.take_try();
     let fast = walk(core, at, path, flags, last, &before);
     // This is no walk of a call.
     core.reasons.put_back(&before);
@@ -92,8 +99,15 @@ pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) 
     fast
 }
 
-fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last, before: &Reasons) -> Fast {
-    let done = Fast {
+fn walk(
+    core: &Core,
+    at: PathStart<'_>,
+    path: &[u8],
+    flags: u32,
+    last: LastUse,
+    before: &Reasons,
+) -> FastPath {
+    let done = FastPath {
         lane: Lane::LockFree,
         left: None,
         at: None,
@@ -102,49 +116,49 @@ fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last, before: &R
     let flags = flags | lflag::CACHED | lflag::LOCK_FREE;
     let mut walk = match Walk::begin(core, at, path, flags, Mode::Fast) {
         Ok(walk) => walk,
-        Err(Fail::Errno(errno)) if errno != Errno::EAGAIN => return done,
+        Err(WalkError::Errno(errno)) if errno != Errno::EAGAIN => return done,
         Err(_) => {
-            return Fast {
+            return FastPath {
                 lane: Lane::References,
                 left: core.reasons.read().first_since(before),
                 at: None,
-                goes_on: core.story.take_try(),
+                goes_on: core.step_log.take_try(),
             };
         }
     };
-    let mut text = Text::new(path);
+    let mut text = WalkText::new(path);
     let ended = enter(&mut walk, &mut text, last);
     text.done(core);
-    let spot = walk.at;
+    let path_ids = walk.at;
     drop(walk);
     let left = core.reasons.read().first_since(before);
-    let goes_on = core.story.take_try();
+    let goes_on = core.step_log.take_try();
     match ended {
         Ok(true) => done,
-        Ok(false) => Fast {
+        Ok(false) => FastPath {
             lane: Lane::References,
             left: Some(Reason::Create),
-            at: Some(Place::of(core, spot)),
+            at: Some(WalkPosition::of(core, path_ids)),
             goes_on,
         },
-        Err(Fail::Errno(errno)) if errno != Errno::EAGAIN => done,
-        Err(_) => Fast {
+        Err(WalkError::Errno(errno)) if errno != Errno::EAGAIN => done,
+        Err(_) => FastPath {
             lane: Lane::References,
             left,
-            at: Some(Place::of(core, spot)),
+            at: Some(WalkPosition::of(core, path_ids)),
             goes_on,
         },
     }
 }
 
 /// Goes to the end; whether it exists, for a name that may have to be made.
-fn enter(walk: &mut Walk<'_>, text: &mut Text<'_>, how: Last) -> Result<bool, Fail> {
+fn enter(walk: &mut Walk<'_>, text: &mut WalkText<'_>, how: LastUse) -> Result<bool, WalkError> {
     if text.bytes().is_empty() {
         return Ok(true);
     }
     loop {
         let last = walk.walk_to_last(text)?;
-        let makes = how == Last::Create && last.kind == LastKind::Norm;
+        let makes = how == LastUse::Create && last.kind == LastKind::Norm;
         if makes && last.slash {
             return Ok(true);
         }

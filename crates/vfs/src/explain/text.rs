@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An explanation as text for a person: one line for each step.
 
-use super::{Explanation, Fast, Lane};
-use crate::story::{Field, Permission, Place, Step, Value, kind_name};
+use super::{Explanation, FastPath, Lane};
+use crate::steps::{Field, Permission, Step, Value, WalkPosition, kind_name};
 use core::fmt::{self, Display, Formatter};
 
 /// Bytes for a person: all but ASCII is escaped.
-struct Shown<'a>(&'a [u8]);
+struct Escaped<'a>(&'a [u8]);
 
-impl Display for Shown<'_> {
+impl Display for Escaped<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.0.escape_ascii())
     }
 }
 
-impl Display for Place {
+impl Display for WalkPosition {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let kind = kind_name(self.kind);
         let (mount, ino) = (self.mount, self.ino);
         write!(
             f,
             "{} (mount {mount}, inode {ino}, {kind})",
-            Shown(&self.path)
+            Escaped(&self.path)
         )
     }
 }
@@ -52,7 +52,7 @@ impl Display for Step {
             Self::Asked(permission) => permission.fmt(f),
             Self::Name { name, cached, kind } => {
                 let kind = kind.map_or("not there", kind_name);
-                write!(f, "{}: {}, {kind}", Shown(name), cached.name())
+                write!(f, "{}: {}, {kind}", Escaped(name), cached.name())
             }
             Self::Link {
                 body,
@@ -62,11 +62,11 @@ impl Display for Step {
                 if *magic {
                     write!(f, "number {number}, a magic one")
                 } else {
-                    write!(f, "number {number}, to {}", Shown(body))
+                    write!(f, "number {number}, to {}", Escaped(body))
                 }
             }
             Self::Again(why) => write!(f, "{why}: {}", why.meaning()),
-            Self::Would(would) => f.write_str(would.name()),
+            Self::Pending(would) => f.write_str(would.name()),
             Self::Refused { check, errno } => {
                 write!(f, "{} by {check}: {}", errno.name(), check.meaning())
             }
@@ -74,14 +74,14 @@ impl Display for Step {
     }
 }
 
-impl Display for Fast {
+impl Display for FastPath {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{:<8}answered by the {}", "fast", self.lane.name())?;
         if let Some(why) = self.left {
             write!(f, ": the lock-free walk was left for {why}")?;
         }
         if let Some(place) = self.at.as_ref().filter(|_| self.left.is_some()) {
-            write!(f, " at {}", Shown(&place.path))?;
+            write!(f, " at {}", Escaped(&place.path))?;
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Display for Fast {
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<8}{}", self.call, Shown(&self.path))?;
+        writeln!(f, "{:<8}{}", self.call, Escaped(&self.path))?;
         if let Some(fast) = &self.fast {
             writeln!(f, "{fast}")?;
         }
@@ -103,7 +103,7 @@ impl Display for Explanation {
     }
 }
 
-impl Fast {
+impl FastPath {
     /// Its facts, as those of a step.
     #[must_use]
     pub fn fields(&self) -> Vec<Field> {

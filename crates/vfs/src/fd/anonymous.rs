@@ -4,16 +4,16 @@
 //! # Kernel analogue
 //! `anon_inode_getfd`. One inode, on one mount that is attached nowhere, serves them all.
 
-use crate::file::{Filp, Making};
+use crate::file::{Filp, NewFileArgs};
 use crate::file_ops::{Fd, FileOps};
 use crate::inode::{Inode, InodeOps, SetAttr};
-use crate::mount::Inner;
+use crate::mount::InternalTree;
 use crate::task::Core;
 use openpath_abi::fcntl::O_CLOEXEC;
 use openpath_abi::{Errno, OFlags};
 use std::sync::Arc;
 
-const ANONYMOUS: Inner = Inner {
+const ANONYMOUS: InternalTree = InternalTree {
     kind: "anon_inodefs",
     // ANON_INODE_FS_MAGIC
     magic: 0x0904_1934,
@@ -21,9 +21,9 @@ const ANONYMOUS: Inner = Inner {
     nlink: 1,
 };
 
-struct Nowhere;
+struct NoOps;
 
-impl InodeOps for Nowhere {
+impl InodeOps for NoOps {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
@@ -47,16 +47,16 @@ impl Core {
     ) -> Result<Fd, Errno> {
         let reserved = self.reserve_fd(flags.contains(O_CLOEXEC))?;
         self.check_files_max()?;
-        let tree = |now| ANONYMOUS.tree(Box::new(Nowhere), now);
+        let tree = |now| ANONYMOUS.tree(Box::new(NoOps), now);
         let mount = self.vfs.inner_mount(&self.vfs.anonymous, tree)?;
         let root = self.vfs.mounts.at(mount).root.get();
         let pin = self.pins.pin_now(mount, root).ok_or(Errno::ENOMEM)?;
-        let making = Making {
+        let args = NewFileArgs {
             flags,
             created: false,
             shared: self.fds().is_shared(),
         };
-        let file = Filp::hold(self, self.make_file(pin, making));
+        let file = Filp::hold(self, self.make_file(pin, args));
         let store = &self.vfs.dcache.store;
         // A file just made has nothing of its own yet.
         let _none = store.set_file_payload(file.file(), Arc::new(ops));

@@ -37,7 +37,7 @@ mod range;
 mod share;
 
 use crate::fd_table::{FdTable, fd_of, slot_of};
-use crate::file::{At, Filp};
+use crate::file::{Filp, PathStart};
 use crate::file_ops::Fd;
 use crate::task::{Core, Task};
 use openpath_abi::Errno;
@@ -92,12 +92,12 @@ impl FdTable {
 
 /// A descriptor that an open has reserved; it becomes free if this is dropped without a file.
 #[must_use]
-pub(crate) struct Reserved<'t> {
+pub(crate) struct ReservedFd<'t> {
     core: &'t Core,
     slot: u32,
 }
 
-impl Reserved<'_> {
+impl ReservedFd<'_> {
     /// Puts the file there; which descriptor it is.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Reserved<'_> {
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for ReservedFd<'_> {
     fn drop(&mut self) {
         let _step = no_fault_injection();
         self.core.fds().abandon(self.slot);
@@ -155,9 +155,9 @@ impl Core {
     ///
     /// # Errors
     /// `EMFILE`, `ENOMEM`.
-    pub(crate) fn reserve_fd(&self, cloexec: bool) -> Result<Reserved<'_>, Errno> {
+    pub(crate) fn reserve_fd(&self, cloexec: bool) -> Result<ReservedFd<'_>, Errno> {
         let slot = self.fds().reserve(0, self.fd_end(), cloexec)?;
-        Ok(Reserved { core: self, slot })
+        Ok(ReservedFd { core: self, slot })
     }
 
     /// Puts a file at the lowest free descriptor.
@@ -201,19 +201,19 @@ impl Core {
 }
 
 /// A directory descriptor looked up for the length of a call.
-pub(crate) enum Base<'t> {
+pub(crate) enum DirFd<'t> {
     Cwd,
     File(Filp<'t>),
     Bad,
 }
 
-impl Base<'_> {
+impl DirFd<'_> {
     #[inline(always)]
-    pub(crate) fn at(&self) -> At<'_> {
+    pub(crate) fn at(&self) -> PathStart<'_> {
         match self {
-            Self::Cwd => At::Cwd,
-            Self::File(file) => At::File(file),
-            Self::Bad => At::Bad,
+            Self::Cwd => PathStart::Cwd,
+            Self::File(file) => PathStart::File(file),
+            Self::Bad => PathStart::Bad,
         }
     }
 }
@@ -221,11 +221,11 @@ impl Base<'_> {
 impl Core {
     /// The start of a relative path with this directory descriptor.
     #[inline(always)]
-    pub(crate) fn base(&self, dirfd: Fd) -> Base<'_> {
+    pub(crate) fn base(&self, dirfd: Fd) -> DirFd<'_> {
         if dirfd == AT_FDCWD {
-            return Base::Cwd;
+            return DirFd::Cwd;
         }
-        self.fdget(dirfd).map_or(Base::Bad, Base::File)
+        self.fdget(dirfd).map_or(DirFd::Bad, DirFd::File)
     }
 }
 

@@ -42,7 +42,7 @@ impl FdTable {
         let Some((mut slots, map)) = self.table.into_inner() else {
             return;
         };
-        let mut closed = Closed::new(core, self.number);
+        let mut closed = ClosedFiles::new(core, self.number);
         let locks = slots.noted.get() != 0;
         for slot in map.open_in(0, u32::MAX) {
             if let Some(file) = slots.take_out(&core.vfs.dcache.store, slot) {
@@ -54,14 +54,14 @@ impl FdTable {
 
 /// Files that one call closes. Each opening is told at once. Where a watch exists, the files end
 /// when the call does, the last one first, as the kernel's deferred releases do (`task_work_run`).
-struct Closed<'t> {
+struct ClosedFiles<'t> {
     core: &'t Core,
     /// The table they were in.
     table: u64,
     kept: Vec<Filp<'t>>,
 }
 
-impl<'t> Closed<'t> {
+impl<'t> ClosedFiles<'t> {
     fn new(core: &'t Core, table: u64) -> Self {
         Self {
             core,
@@ -79,7 +79,7 @@ impl<'t> Closed<'t> {
     }
 }
 
-impl Drop for Closed<'_> {
+impl Drop for ClosedFiles<'_> {
     fn drop(&mut self) {
         while self.kept.pop().is_some() {}
     }
@@ -89,7 +89,7 @@ impl Core {
     /// Closes the installed descriptors from `first` to `last`, or those of them that close on
     /// exec.
     pub(super) fn close_each(&self, first: u32, last: u32, cloexec_only: bool) {
-        let mut closed = Closed::new(self, self.fds().number());
+        let mut closed = ClosedFiles::new(self, self.fds().number());
         let mut from = first;
         loop {
             let taken = self.fds().take_next(self, from, last, cloexec_only);

@@ -9,7 +9,7 @@ pub use map::FdMap;
 use crate::config::Config;
 use crate::file_ops::Fd;
 use crate::lock_order::FdTables;
-use crate::object::Ground;
+use crate::object::ObjectStore;
 use openpath_abi::Errno;
 use openpath_sync::{Biased, FileRef, FileSlots, no_fault_injection};
 
@@ -34,7 +34,7 @@ pub(crate) fn fd_of(slot: u32) -> Fd {
 
 impl FdTable {
     /// An empty table.
-    pub(crate) fn new(store: &Ground, config: &Config, number: u64) -> Self {
+    pub(crate) fn new(store: &ObjectStore, config: &Config, number: u64) -> Self {
         let tuning = &config.tuning;
         let nr_open = config.limits.nr_open;
         let map = FdMap::new(nr_open, tuning.fd_word_peek, tuning.fd_conditional_summary);

@@ -51,7 +51,7 @@ impl OpenFile {
     /// # Errors
     /// `ENOMEM` when there are no pins left.
     pub fn path(&self) -> Result<VfsPath, Errno> {
-        let pin = self.vfs.house.lock().dup(self.file.pin());
+        let pin = self.vfs.mount_pins.lock().dup(self.file.pin());
         let pin = pin.ok_or(Errno::ENOMEM)?;
         Ok(VfsPath::new(Arc::clone(&self.vfs), pin))
     }

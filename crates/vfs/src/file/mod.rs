@@ -37,7 +37,7 @@ use crate::file_ops::{FileOps, QUICK, TRIED};
 use crate::inode::Inode;
 use crate::lock_order::FilePosition;
 use crate::object::{FileBody, MountData, fbit};
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::task::Core;
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NONBLOCK, O_PATH, O_RDONLY,
@@ -48,7 +48,7 @@ use openpath_sync::{FileRef, Pin, RawGuard, Waiter};
 
 /// The arguments for making a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Making {
+pub(crate) struct NewFileArgs {
     pub(crate) flags: OFlags,
     pub(crate) created: bool,
     /// Other tasks will have it.
@@ -95,9 +95,9 @@ impl<'t> Filp<'t> {
 
     /// Where it is open.
     #[inline(always)]
-    pub(crate) fn spot(&self) -> Spot {
+    pub(crate) fn path_ids(&self) -> PathIds {
         let pin = self.file.pin();
-        Spot {
+        PathIds {
             mount: pin.mount(),
             dentry: pin.dentry(),
         }
@@ -183,7 +183,7 @@ pub(crate) fn signals(kind: u32) -> bool {
 
 /// The start of a relative path.
 #[derive(Clone, Copy)]
-pub(crate) enum At<'a> {
+pub(crate) enum PathStart<'a> {
     /// The working directory.
     Cwd,
     /// An open file.
@@ -196,7 +196,7 @@ impl Core {
     /// A file that takes over the walk's pin (or, with the switch off, takes a second one and lets
     /// that go).
     #[inline(always)]
-    pub(crate) fn make_file(&self, pin: Pin, making: Making) -> FileRef {
+    pub(crate) fn make_file(&self, pin: Pin, args: NewFileArgs) -> FileRef {
         let pin = if self.vfs.config.tuning.reference_hand_over {
             pin
         } else {
@@ -207,10 +207,10 @@ impl Core {
         }
         const OPENING: OFlags =
             OFlags::union_of(&[O_CREAT, O_EXCL, O_NOCTTY, O_TRUNC, O_CLOEXEC, QUICK, TRIED]);
-        let flags = making.flags & !OPENING;
-        self.pins.open_file(pin, making.shared, |body| {
+        let flags = args.flags & !OPENING;
+        self.pins.open_file(pin, args.shared, |body| {
             body.flags.poke(flags.bits());
-            body.bits.poke(u32::from(making.created) * fbit::CREATED);
+            body.bits.poke(u32::from(args.created) * fbit::CREATED);
             body.pos.poke(0);
             body.cred.poke(self.cred_serial());
             body.owner.poke(0);

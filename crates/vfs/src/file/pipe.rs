@@ -2,12 +2,12 @@
 //! The pipe calls of an open file.
 
 use super::Filp;
-use crate::pipe::End;
+use crate::pipe::PipeEnd;
 use openpath_abi::Errno;
 
 impl Filp<'_> {
     /// The end of a pipe, if it is one.
-    pub(crate) fn pipe_end(&self) -> Option<&End> {
+    pub(crate) fn pipe_end(&self) -> Option<&PipeEnd> {
         self.own_ops()?.as_any().downcast_ref()
     }
 
@@ -22,7 +22,7 @@ impl Filp<'_> {
     /// `F_SETPIPE_SZ`.
     ///
     /// # Errors
-    /// `EBADF` (no pipe), then those of [`End::set_size`].
+    /// `EBADF` (no pipe), then those of [`PipeEnd::set_size`].
     pub(crate) fn set_pipe_size(&self, bytes: u32) -> Result<u64, Errno> {
         let end = self.pipe_end().ok_or(Errno::EBADF)?;
         end.set_size(bytes, &self.core.cred(), &self.core.vfs.config.limits)

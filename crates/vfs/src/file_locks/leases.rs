@@ -8,29 +8,29 @@
 use crate::file_ops::OwnerEx;
 use crate::inode::{Inode, flag};
 use crate::instance::Shared;
-use crate::lease::{LeaseFlavor, Leased, Notices, Table, Until, Want};
+use crate::lease::{BreakDeadline, LeaseFlavor, LeasedFile, Notices, PendingAccess, Table};
 use crate::lock::LockContext;
 use crate::lock_call::LockKind;
 use crate::lock_order::LeaseTable;
 use openpath_abi::Errno;
-use openpath_sync::{Ended, MutexGuard, Waiter};
+use openpath_sync::{MutexGuard, WaitError, Waiter};
 use std::time::{Duration, Instant};
 
 /// What a call that changes names wants of the leases on a directory or file.
-pub(crate) const CHANGE: Want = Want {
+pub(crate) const CHANGE: PendingAccess = PendingAccess {
     flavor: LeaseFlavor::Delegation,
     kind: LockKind::Write,
 };
 
 /// The file that a table of leases belongs to.
 #[derive(Clone, Copy)]
-pub(crate) struct Of<'a> {
+pub(crate) struct LeasedInode<'a> {
     pub(crate) vfs: &'a Shared,
     pub(crate) inode: &'a Inode,
     pub(crate) context: &'a LockContext,
 }
 
-impl<'a> Of<'a> {
+impl<'a> LeasedInode<'a> {
     /// Locks the table, when those whose time is up are gone from it.
     pub(crate) fn lock(self) -> MutexGuard<'a, Table, LeaseTable> {
         let mut table = self.context.leases.lock();
@@ -39,7 +39,7 @@ impl<'a> Of<'a> {
     }
 }
 
-impl Leased for Of<'_> {
+impl LeasedFile for LeasedInode<'_> {
     fn notices(&self) -> &Notices {
         &self.vfs.notices
     }
@@ -79,10 +79,10 @@ impl Shared {
     }
 
     /// The time limit for holders that are asked now.
-    fn break_until(&self) -> Until {
+    fn break_until(&self) -> BreakDeadline {
         match self.config.sysctl.lease_break_time {
-            0 => Until::Ever,
-            seconds => Until::At(Instant::now() + Duration::from_secs(seconds.into())),
+            0 => BreakDeadline::Ever,
+            seconds => BreakDeadline::At(Instant::now() + Duration::from_secs(seconds.into())),
         }
     }
 
@@ -95,13 +95,13 @@ impl Shared {
     pub(crate) fn break_leases(
         &self,
         inode: &Inode,
-        want: Want,
+        want: PendingAccess,
         wait: Option<&Waiter>,
     ) -> Result<(), Errno> {
         let Some(context) = inode.locks() else {
             return Ok(());
         };
-        let of = Of {
+        let of = LeasedInode {
             vfs: self,
             inode,
             context,
@@ -119,7 +119,7 @@ impl Shared {
             let waited = context
                 .leases
                 .wait(table, |table| &mut table.queue, sleeper, until);
-            if matches!(waited, Err((_, Ended::Interrupted))) {
+            if matches!(waited, Err((_, WaitError::Interrupted))) {
                 return Err(Errno::EINTR);
             }
         }
@@ -130,7 +130,7 @@ impl Shared {
     /// Ends the lease of an open file that has lost its last reference.
     pub(crate) fn end_lease(&self, inode: &Inode, file: u32) {
         if let (true, Some(context)) = (inode.flags() & flag::LEASED != 0, inode.locks()) {
-            let of = Of {
+            let of = LeasedInode {
                 vfs: self,
                 inode,
                 context,

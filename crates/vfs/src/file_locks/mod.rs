@@ -7,7 +7,7 @@
 mod close;
 mod leases;
 
-pub(crate) use leases::{CHANGE, Of};
+pub(crate) use leases::{CHANGE, LeasedInode};
 
 use crate::inode::{Inode, flag};
 use crate::instance::Shared;

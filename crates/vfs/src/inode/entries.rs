@@ -10,7 +10,7 @@
 //! R1. An entry is noted before it is live, and dropped when it is freed. A reader of the list may
 //!     meet entries that are something else by now. An extra invalidation of them does no harm.
 
-use super::{Attr, Inode, Patience};
+use super::{Attr, Inode, WaitMode};
 use openpath_abi::Errno;
 use openpath_sync::no_fault_injection;
 
@@ -94,7 +94,7 @@ impl Inode {
     ///
     /// # Errors
     /// What it meets; `EAGAIN` if it would have to wait and may not.
-    pub(crate) fn refresh(&self, patience: Patience) -> Result<(), Errno> {
-        self.shielded(|ops| ops.refresh(self, patience))
+    pub(crate) fn refresh(&self, wait_mode: WaitMode) -> Result<(), Errno> {
+        self.shielded(|ops| ops.refresh(self, wait_mode))
     }
 }

@@ -2,7 +2,7 @@
 //! Events of an inode: tells its marks what happened to it.
 
 use super::{Inode, flag};
-use crate::mark::{KEPT, Listener, Mark, News};
+use crate::mark::{InodeEvent, KEPT, Listener, Mark};
 use openpath_abi::Errno;
 use openpath_abi::inotify::{IN_DELETE_SELF, IN_ISDIR, IN_MASK_ADD, IN_MASK_CREATE, IN_ONESHOT};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Inode {
     /// Tells every mark of this inode; a one-shot mark is gone afterwards.
     ///
     /// Linux: `fsnotify` for the marks of one inode.
-    pub(crate) fn tell(&self, news: News<'_>) {
+    pub(crate) fn tell(&self, event: InodeEvent<'_>) {
         if self.flags() & flag::WATCHED == 0 {
             return;
         }
@@ -24,10 +24,10 @@ impl Inode {
         {
             let mut marks = self.marks().lock();
             marks.retain(|mark| {
-                if !mark.wants(&news) {
+                if !mark.wants(&event) {
                     return true;
                 }
-                mark.tell(&news);
+                mark.tell(&event);
                 let stays = mark.mask & IN_ONESHOT == 0;
                 if !stays {
                     spent.push((Arc::clone(&mark.group), mark.wd));
@@ -42,14 +42,14 @@ impl Inode {
     }
 
     /// Tells every mark of this inode, and ends their watches.
-    pub(crate) fn tell_last(&self, news: News<'_>) {
+    pub(crate) fn tell_last(&self, event: InodeEvent<'_>) {
         if self.flags() & flag::WATCHED == 0 {
             return;
         }
         let marks = {
             let mut marks = self.marks().lock();
-            for mark in marks.iter().filter(|mark| mark.wants(&news)) {
-                mark.tell(&news);
+            for mark in marks.iter().filter(|mark| mark.wants(&event)) {
+                mark.tell(&event);
             }
             let gone = core::mem::take(&mut *marks);
             self.note_watched(&marks);
@@ -89,16 +89,21 @@ impl Inode {
         self.note_watched(&marks);
     }
 
-    /// Takes the mark of watch `wd` off, if it is there; with `news`, tells it that first.
-    pub(crate) fn remove_mark<L: Listener>(&self, group: &Arc<L>, wd: i32, news: Option<News<'_>>) {
+    /// Takes the mark of watch `wd` off, if it is there; with `event`, tells it that first.
+    pub(crate) fn remove_mark<L: Listener>(
+        &self,
+        group: &Arc<L>,
+        wd: i32,
+        event: Option<InodeEvent<'_>>,
+    ) {
         let removed = {
             let mut marks = self.marks().lock();
             // By number: the group may have got another mark here since this one was spent.
             let is_it = |mark: &Mark| mark.wd == wd && mark.is_of(group);
             let at = marks.iter().position(is_it);
             let removed = at.map(|at| marks.remove(at));
-            if let (Some(mark), Some(news)) = (&removed, &news) {
-                mark.tell(news);
+            if let (Some(mark), Some(event)) = (&removed, &event) {
+                mark.tell(event);
             }
             self.note_watched(&marks);
             removed
@@ -118,15 +123,15 @@ impl Inode {
 impl Inode {
     /// Tells the watches of this inode itself (`fsnotify_inode`).
     pub(crate) fn tell_self(&self, mask: u32) {
-        self.tell(News {
+        self.tell(InodeEvent {
             mask: mask | kind(self.is_dir()),
-            ..News::default()
+            ..InodeEvent::default()
         });
     }
 
     /// Tells the watches of this directory about its entry `name` (`fsnotify_name`).
     pub(crate) fn tell_entry(&self, mask: u32, name: &[u8], cookie: u32) {
-        self.tell(News {
+        self.tell(InodeEvent {
             mask,
             cookie,
             name,
@@ -138,9 +143,9 @@ impl Inode {
 impl Inode {
     /// An entry of it went, and it has no name (`fsnotify_inoderemove`): its watches end.
     pub(crate) fn tell_gone(&self) {
-        self.tell_last(News {
+        self.tell_last(InodeEvent {
             mask: IN_DELETE_SELF,
-            ..News::default()
+            ..InodeEvent::default()
         });
     }
 }

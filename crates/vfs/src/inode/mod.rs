@@ -25,16 +25,16 @@
 //!     held.
 
 mod acls;
+mod async_io;
 mod attr;
-mod carrier;
 mod entries;
 mod marks;
 mod ops;
 
+pub use async_io::{AsyncIo, IoCompletion, IoKind, IoRequest};
 pub use attr::Attr;
-pub use carrier::{AsyncIo, IoCompletion, IoKind, IoRequest};
 pub(crate) use marks::kind;
-pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
+pub use ops::{Extent, InodeOps, ListedEntry, LookupResult, NewInode, Rename, SetAttr, WaitMode};
 
 use crate::acl::Acls;
 use crate::lease::Layouts;
@@ -91,7 +91,7 @@ pub mod flag {
 
 /// The parts that few inodes have, made when the first of them is needed.
 #[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct RareParts {
     /// The marks of its watches.
     pub(crate) marks: Marks,
     /// The pipe of a FIFO that is open.
@@ -121,7 +121,7 @@ pub struct Inode {
     /// Body of a symbolic link, once it was read, for the lock-free walk.
     link: WriteOnce<Box<[u8]>>,
     /// The parts that few inodes have.
-    rare: WriteOnce<Rare>,
+    rare: WriteOnce<RareParts>,
     ops: Box<dyn InodeOps>,
 }
 
@@ -356,10 +356,10 @@ impl Inode {
     }
 
     /// The parts that few inodes have.
-    pub(crate) fn rare(&self) -> &Rare {
+    pub(crate) fn rare(&self) -> &RareParts {
         match self.rare.get() {
             Some(rare) => rare,
-            None => self.rare.set(Rare::default()),
+            None => self.rare.set(RareParts::default()),
         }
     }
 
@@ -382,11 +382,11 @@ impl Inode {
     ///
     /// # Errors
     /// Those of [`InodeOps::readlink`]; `ENOENT` for an empty body.
-    pub(crate) fn read_link(&self, patience: Patience) -> Result<&[u8], Errno> {
+    pub(crate) fn read_link(&self, wait_mode: WaitMode) -> Result<&[u8], Errno> {
         if let Some(body) = self.link.get() {
             return Ok(body);
         }
-        let body = self.shielded(|ops| ops.readlink(self, patience))?;
+        let body = self.shielded(|ops| ops.readlink(self, wait_mode))?;
         if body.is_empty() {
             return Err(Errno::ENOENT);
         }

@@ -13,21 +13,22 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 /// The result of a lookup in a backend.
-pub enum Found {
+#[derive(Debug)]
+pub enum LookupResult {
     /// This inode.
     Inode(Arc<Inode>),
     /// Nothing: the name does not exist.
     Absent,
-    /// It would have to wait; asked with [`Patience::Cached`] only.
+    /// It would have to wait; asked with [`WaitMode::Cached`] only.
     WouldBlock,
 }
 
 /// Whether a backend may wait for an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Patience {
+pub enum WaitMode {
     /// Wait as long as it takes.
     Wait,
-    /// Answer from memory or say [`Found::WouldBlock`].
+    /// Answer from memory or say [`LookupResult::WouldBlock`].
     Cached,
 }
 
@@ -54,6 +55,7 @@ pub struct NewInode<'a> {
 }
 
 /// A rename as a backend carries it out. All checks are done; both directories are locked.
+#[derive(Debug)]
 pub struct Rename<'a> {
     /// Directory of the source.
     pub old_dir: &'a Inode,
@@ -77,7 +79,7 @@ pub struct Rename<'a> {
 
 /// One entry as a backend lists it.
 #[derive(Clone, Copy, Debug)]
-pub struct Listed<'a> {
+pub struct ListedEntry<'a> {
     /// The name.
     pub name: &'a [u8],
     /// Its inode's number.
@@ -133,7 +135,7 @@ pub trait InodeOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// Whatever the backend meets; `ENOTDIR` by default.
-    fn lookup(&self, dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+    fn lookup(&self, dir: &Inode, name: &[u8], wait_mode: WaitMode) -> Result<LookupResult, Errno> {
         Err(Errno::ENOTDIR)
     }
 
@@ -223,7 +225,7 @@ pub trait InodeOps: Send + Sync + 'static {
         &self,
         dir: &Inode,
         from: i64,
-        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+        emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
@@ -232,7 +234,7 @@ pub trait InodeOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// `EINVAL` by default; `EAGAIN` if it would have to wait and may not.
-    fn readlink(&self, inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
+    fn readlink(&self, inode: &Inode, wait_mode: WaitMode) -> Result<Cow<'_, [u8]>, Errno> {
         Err(Errno::EINVAL)
     }
 
@@ -282,9 +284,9 @@ pub trait InodeOps: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// A carrier for this file, if one can be had without a wait. `None`, the default: a
-    /// thread makes the call and waits.
-    fn carrier(&self, inode: &Inode, way: IoKind) -> Option<Box<dyn AsyncIo>> {
+    /// An asynchronous operation on this file, if one can be had without a wait. `None`, the
+    /// default: a thread makes the call and waits.
+    fn async_io(&self, inode: &Inode, kind: IoKind) -> Option<Box<dyn AsyncIo>> {
         None
     }
 
@@ -303,7 +305,7 @@ pub trait InodeOps: Send + Sync + 'static {
         &self,
         inode: &Inode,
         flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         Ok(None)
     }
@@ -395,7 +397,7 @@ pub trait InodeOps: Send + Sync + 'static {
     }
 
     /// A request of the device or file system; the reply in `arg` goes back to the caller.
-    /// `FS_IOC_SETFLAGS` comes with permissions checked and the inode's names locked; a back end
+    /// `FS_IOC_SETFLAGS` comes with permissions checked and the inode's names locked; a backend
     /// that has it answers a shorter argument with `EFAULT`.
     ///
     /// # Errors
@@ -429,7 +431,7 @@ pub trait InodeOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// `EAGAIN` if it would have to wait and may not.
-    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+    fn refresh(&self, inode: &Inode, wait_mode: WaitMode) -> Result<(), Errno> {
         Ok(())
     }
 

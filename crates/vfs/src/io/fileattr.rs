@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! File flags, as lsattr(1) and chattr(1) read and set them by ioctl(2).
 //!
-//! A back end answers the reading requests with [`inode_flags`] and takes [`FS_IOC_SETFLAGS`]
+//! A backend answers the reading requests with [`inode_flags`] and takes [`FS_IOC_SETFLAGS`]
 //! alone. The core checks privileges and translates the other form of the request.
 //!
 //! # Kernel analogue
@@ -68,7 +68,7 @@ fn wanted(request: u32, arg: &[u8]) -> Result<u32, Errno> {
     Ok(has(FS_XFLAG_IMMUTABLE, FS_IMMUTABLE_FL) | has(FS_XFLAG_APPEND, FS_APPEND_FL))
 }
 
-/// The flags that the inode has now, from its back end.
+/// The flags that the inode has now, from its backend.
 fn current(inode: &Inode) -> Result<u32, Errno> {
     let mut flags = [0; 4];
     inode.shielded(|ops| ops.ioctl(inode, FS_IOC_GETFLAGS, &mut flags))?;
@@ -79,8 +79,8 @@ impl Filp<'_> {
     /// Sets the flags of the open file.
     ///
     /// # Errors
-    /// `ENOTTY` (the back end has none), `EFAULT`, `EOPNOTSUPP` (a flag that it does not have),
-    /// `EROFS`, `EPERM` (not the owner; a change without `CAP_LINUX_IMMUTABLE`), what the back end
+    /// `ENOTTY` (the backend has none), `EFAULT`, `EOPNOTSUPP` (a flag that it does not have),
+    /// `EROFS`, `EPERM` (not the owner; a change without `CAP_LINUX_IMMUTABLE`), what the backend
     /// meets.
     pub(super) fn set_inode_flags(&self, request: u32, arg: &[u8]) -> Result<i64, Errno> {
         let target = self.target()?;

@@ -10,7 +10,7 @@
 //! length once. A seek for data or a hole holds that lock shared; a read holds no lock of the core.
 //! A FIFO is read and written by its end of the pipe, a device by its driver.
 
-mod carry;
+mod async_io;
 mod copy;
 pub mod fileattr;
 mod lend;
@@ -23,7 +23,7 @@ mod sync;
 mod wait;
 mod write;
 
-pub use carry::PreparedIo;
+pub use async_io::PreparedIo;
 pub use wait::DataWait;
 
 use crate::file::Filp;
@@ -49,7 +49,7 @@ fn verify_area(offset: i64, len: usize) -> Result<(), Errno> {
     offset.checked_add(len).map(|_| ()).ok_or(Errno::EINVAL)
 }
 
-/// How much a back end or a driver moved, by its own account, of the `asked` bytes.
+/// How much a backend or a driver moved, by its own account, of the `asked` bytes.
 ///
 /// # Errors
 /// `EIO`: more.

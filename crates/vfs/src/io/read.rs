@@ -8,7 +8,7 @@ use super::{ONCE_MAX, PIECES_MAX, Position, check_flags, counted, has_positions,
 use crate::file::Filp;
 use crate::file_ops::{Fd, Io};
 use crate::inode::shield;
-use crate::pipe::End;
+use crate::pipe::PipeEnd;
 use crate::task::Task;
 use openpath_abi::{Errno, mode};
 use std::io::IoSliceMut;
@@ -223,7 +223,7 @@ impl Filp<'_> {
     /// Notes that so much was read from a FIFO.
     fn note_piped(&self, done: usize) {
         if done > 0
-            && self.pipe_end().is_some_and(End::is_named)
+            && self.pipe_end().is_some_and(PipeEnd::is_named)
             && let Ok(target) = self.target()
         {
             self.accessed(&target);

@@ -11,12 +11,12 @@
 //!     slots one after the other.
 
 use crate::file::Filp;
-use crate::pipe::{End, SLOT};
+use crate::pipe::{PipeEnd, SLOT};
 use openpath_abi::fcntl::O_DIRECT;
 use openpath_abi::{Errno, mode};
 use openpath_sync::Waiter;
 
-impl End {
+impl PipeEnd {
     /// Moves up to `count` bytes of `from`, from offset `start` on, into the pipe: as many as there
     /// is room for, and waits only for the first.
     ///

@@ -12,7 +12,7 @@ use super::{ONCE_MAX, PIECES_MAX, Position, check_flags, counted, has_positions,
 use crate::file::Filp;
 use crate::file_ops::{Fd, Io};
 use crate::inode::{SetAttr, flag, shield};
-use crate::pipe::End;
+use crate::pipe::PipeEnd;
 use crate::target::Target;
 use crate::task::Task;
 use openpath_abi::falloc::{RWF_APPEND, RWF_DSYNC, RWF_NOAPPEND, RWF_SYNC};
@@ -230,7 +230,7 @@ impl Filp<'_> {
     /// Notes that so much was written to a FIFO (`file_update_time`).
     fn note_piped_to(&self, done: usize) {
         if done > 0
-            && self.pipe_end().is_some_and(End::is_named)
+            && self.pipe_end().is_some_and(PipeEnd::is_named)
             && let Ok(target) = self.target()
             && !target.is_read_only()
         {

@@ -58,7 +58,7 @@ mod table;
 pub(crate) use layouts::{Layouts, Recall};
 pub(crate) use notice::Notices;
 pub use notice::{LeaseBreak, LeaseBreaks};
-pub(crate) use table::{Lease, Leased, Table, Until, Want};
+pub(crate) use table::{BreakDeadline, Lease, LeasedFile, PendingAccess, Table};
 
 /// What a lease is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

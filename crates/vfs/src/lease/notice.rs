@@ -13,7 +13,7 @@ use super::LeaseFlavor;
 use crate::file_ops::{Fd, OwnerEx};
 use crate::lock_call::LockKind;
 use crate::lock_order::LeaseNotices;
-use openpath_sync::{Ended, Mutex, WaitQueue, Waiter};
+use openpath_sync::{Mutex, WaitError, WaitQueue, Waiter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub struct LeaseBreak {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingNotices {
     listeners: usize,
     next: u64,
     notices: BTreeMap<u64, LeaseBreak>,
@@ -54,7 +54,7 @@ struct Waiting {
 
 /// The undelivered notices of one `Vfs`.
 #[derive(Default)]
-pub(crate) struct Notices(Mutex<Waiting, LeaseNotices>);
+pub(crate) struct Notices(Mutex<PendingNotices, LeaseNotices>);
 
 impl Notices {
     /// Adds a notice, in place of `before` if that is undelivered; its number.
@@ -141,8 +141,8 @@ impl LeaseBreaks {
             }
             let waited = self.0.0.wait(waiting, |w| &mut w.queue, &sleeper, until);
             waiting = match waited {
-                Ok(guard) | Err((guard, Ended::Interrupted)) => guard,
-                Err((_, Ended::TimedOut)) => return None,
+                Ok(guard) | Err((guard, WaitError::Interrupted)) => guard,
+                Err((_, WaitError::TimedOut)) => return None,
             };
         }
     }

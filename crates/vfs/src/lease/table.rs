@@ -14,12 +14,12 @@ use std::time::Instant;
 
 /// Until when a holder may take its time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Until {
+pub(crate) enum BreakDeadline {
     At(Instant),
     Ever,
 }
 
-impl Until {
+impl BreakDeadline {
     fn is_over(self, now: Instant) -> bool {
         matches!(self, Self::At(at) if at <= now)
     }
@@ -34,9 +34,9 @@ pub(crate) struct Lease {
     /// The descriptor that it was taken by.
     pub(crate) fd: Fd,
     /// It must be given back.
-    unlock: Option<Until>,
+    unlock: Option<BreakDeadline>,
     /// It must be lowered.
-    downgrade: Option<Until>,
+    downgrade: Option<BreakDeadline>,
     /// The number of its undelivered notice.
     told: Option<u64>,
 }
@@ -68,7 +68,7 @@ impl Lease {
         self.unlock.is_some() || self.downgrade.is_some()
     }
 
-    fn conflicts(&self, want: Want) -> bool {
+    fn conflicts(&self, want: PendingAccess) -> bool {
         if want.flavor == LeaseFlavor::Delegation && self.flavor == LeaseFlavor::Lease {
             return false;
         }
@@ -76,15 +76,18 @@ impl Lease {
     }
 
     /// When it is out of the way, at the latest.
-    fn until(&self) -> Until {
+    fn until(&self) -> BreakDeadline {
         let ends = [self.unlock, self.downgrade];
-        ends.into_iter().flatten().min().unwrap_or(Until::Ever)
+        ends.into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(BreakDeadline::Ever)
     }
 }
 
 /// The access that is about to happen, as far as leases conflict with it.
 #[derive(Clone, Copy)]
-pub(crate) struct Want {
+pub(crate) struct PendingAccess {
     pub(crate) flavor: LeaseFlavor,
     pub(crate) kind: LockKind,
 }
@@ -98,7 +101,7 @@ pub(crate) struct Table {
 }
 
 /// The file that a table belongs to, and its open files.
-pub(crate) trait Leased {
+pub(crate) trait LeasedFile {
     /// Where notices for holders go.
     fn notices(&self) -> &Notices;
     /// The process that an open file signals, and the signal.
@@ -142,27 +145,32 @@ impl Table {
     }
 
     /// Whether a lease conflicts.
-    pub(crate) fn minds(&self, want: Want) -> bool {
+    pub(crate) fn minds(&self, want: PendingAccess) -> bool {
         self.leases.values().any(|lease| lease.conflicts(want))
     }
 
     /// Whether a lease conflicts, and all that do are breaking.
-    pub(crate) fn all_asked(&self, want: Want) -> bool {
+    pub(crate) fn all_asked(&self, want: PendingAccess) -> bool {
         let mut minding = self.leases.values().filter(|lease| lease.conflicts(want));
         self.minds(want) && minding.all(|lease| lease.unlock.is_some())
     }
 
     /// When the time of the next conflicting lease is up.
-    pub(crate) fn next_end(&self, want: Want) -> Option<Instant> {
+    pub(crate) fn next_end(&self, want: PendingAccess) -> Option<Instant> {
         let minding = self.leases.values().filter(|lease| lease.conflicts(want));
         match minding.map(Lease::until).min() {
-            Some(Until::At(at)) => Some(at),
-            Some(Until::Ever) | None => None,
+            Some(BreakDeadline::At(at)) => Some(at),
+            Some(BreakDeadline::Ever) | None => None,
         }
     }
 
     /// Gives a lease another kind, or ends it (`lease_modify`). Whether there was one.
-    pub(crate) fn change(&mut self, file: u32, kind: Option<LockKind>, of: &dyn Leased) -> bool {
+    pub(crate) fn change(
+        &mut self,
+        file: u32,
+        kind: Option<LockKind>,
+        of: &dyn LeasedFile,
+    ) -> bool {
         let Some(lease) = self.leases.get_mut(&file) else {
             return false;
         };
@@ -188,12 +196,12 @@ impl Table {
     }
 
     /// Lowers or ends the leases whose break has run out of time (`time_out_leases`).
-    pub(crate) fn expire(&mut self, of: &dyn Leased) {
+    pub(crate) fn expire(&mut self, of: &dyn LeasedFile) {
         if !self.leases.values().any(Lease::is_breaking) {
             return;
         }
         let now = Instant::now();
-        let over = |until: Option<Until>| until.is_some_and(|until| until.is_over(now));
+        let over = |until: Option<BreakDeadline>| until.is_some_and(|until| until.is_over(now));
         let ends: Vec<_> = self
             .leases
             .iter()
@@ -210,7 +218,7 @@ impl Table {
 
     /// Breaks all leases that conflict, and tells their holders. A holder that was asked for as
     /// much before is not told again.
-    pub(crate) fn ask(&mut self, want: Want, until: Until, of: &dyn Leased) {
+    pub(crate) fn ask(&mut self, want: PendingAccess, until: BreakDeadline, of: &dyn LeasedFile) {
         for (file, lease) in &mut self.leases {
             if !lease.conflicts(want) {
                 continue;

@@ -16,8 +16,8 @@
 //!     the range.
 
 use super::queue::QueuedLock;
-use super::ranges::{Ask, Held};
-use super::tree::{Piece, Tree};
+use super::ranges::{HeldLock, LockRequest};
+use super::tree::{Tree, TreeSpan};
 use crate::lock_call::{LockKind, LockOwner, Range};
 use openpath_abi::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ impl Claims {
     pub(super) fn enter(&mut self, wait: u64, waiter: QueuedLock) {
         let Range { start, end } = waiter.ask.range;
         let write = waiter.ask.kind == LockKind::Write;
-        self.tree.insert(Piece {
+        self.tree.insert(TreeSpan {
             start,
             end,
             rank: wait,
@@ -77,7 +77,7 @@ impl Claims {
         me: Option<LockOwner>,
         range: Range,
         kind: LockKind,
-    ) -> Option<Held> {
+    ) -> Option<HeldLock> {
         let mut found = None;
         let write = kind == LockKind::Write;
         self.tree
@@ -86,11 +86,11 @@ impl Claims {
                 found = ask.filter(|ask| me != Some(ask.owner));
                 found.is_some()
             });
-        found.map(Ask::held)
+        found.map(LockRequest::held)
     }
 
     /// All, in the order in which they were asked for.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = HeldLock> {
         self.by_wait.values().map(|waiter| waiter.ask.held())
     }
 }

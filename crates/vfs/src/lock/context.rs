@@ -6,11 +6,11 @@
 //! `IOP_FLCTX`: an open or a close sees by it that there is no context, without reading the
 //! pointer.
 
-use super::fee::Fee;
 use super::graph::Graph;
-use super::queue::{Place, Queue, QueuedLock};
-use super::ranges::{Ask, Held, Ranges};
-use super::wait::{Wakes, Wish};
+use super::queue::{Queue, QueuePosition, QueuedLock};
+use super::ranges::{HeldLock, LockRequest, Ranges};
+use super::wait::{Wakes, WhenBlocked};
+use super::waiter_charge::WaiterCharge;
 use crate::config::Profile;
 use crate::lease::Table;
 use crate::lock_call::{LockKind, LockOwner, Range};
@@ -100,10 +100,10 @@ impl LockList {
     fn ask(
         &mut self,
         locks: &Locks,
-        ask: Ask,
-        wish: Wish<'_>,
+        ask: LockRequest,
+        wish: WhenBlocked<'_>,
         wakes: &mut Wakes,
-    ) -> Result<Option<Place>, Errno> {
+    ) -> Result<Option<QueuePosition>, Errno> {
         let (owner, range, kind) = (ask.owner, ask.range, ask.kind);
         let mut frees = false;
         if matches!(owner, LockOwner::Flock(_)) {
@@ -118,8 +118,8 @@ impl LockList {
                 frees |= lowers;
                 None
             }),
-            (Some(_), Wish::Now) => Err(Errno::EAGAIN),
-            (Some(_), Wish::Asleep(_) | Wish::Later) => {
+            (Some(_), WhenBlocked::Now) => Err(Errno::EAGAIN),
+            (Some(_), WhenBlocked::Asleep(_) | WhenBlocked::Later) => {
                 self.line_up(locks, ask, wish, wakes).map(Some)
             }
         };
@@ -136,12 +136,12 @@ impl LockList {
     fn line_up(
         &mut self,
         locks: &Locks,
-        mut ask: Ask,
-        wish: Wish<'_>,
+        mut ask: LockRequest,
+        wish: WhenBlocked<'_>,
         wakes: &mut Wakes,
-    ) -> Result<Place, Errno> {
-        if matches!(wish, Wish::Later) {
-            ask.fee = Fee::pay(&ask.tenant)?;
+    ) -> Result<QueuePosition, Errno> {
+        if matches!(wish, WhenBlocked::Later) {
+            ask.charge = WaiterCharge::pay(&ask.tenant)?;
         }
         let Self { ranges, queue } = self;
         let mut graph = locks.graph.lock();
@@ -237,9 +237,9 @@ impl LockContext {
     pub(crate) fn ask(
         &self,
         locks: &Locks,
-        ask: Ask,
-        wish: Wish<'_>,
-    ) -> Result<Option<Place>, Errno> {
+        ask: LockRequest,
+        wish: WhenBlocked<'_>,
+    ) -> Result<Option<QueuePosition>, Errno> {
         let mut state = self.state.lock();
         let list = state.list_of(ask.owner);
         if list.is_idle() {
@@ -296,7 +296,7 @@ impl LockContext {
         owner: LockOwner,
         range: Range,
         kind: Option<LockKind>,
-    ) -> Option<Held> {
+    ) -> Option<HeldLock> {
         let mut state = self.state.lock();
         let list = state.list_of(owner);
         match kind {
@@ -306,7 +306,7 @@ impl LockContext {
     }
 
     /// Takes a request out of its line, if it is there still.
-    pub(crate) fn leave(&self, locks: &Locks, place: &Place) {
+    pub(crate) fn leave(&self, locks: &Locks, place: &QueuePosition) {
         if place.answer.is_given() {
             return;
         }
@@ -319,7 +319,7 @@ impl LockContext {
 
     /// Turns a claim of a waiter without a thread into a lock; the answer then, or `None` if the
     /// claim has ended.
-    pub(crate) fn hear(&self, locks: &Locks, place: &Place) -> Option<Result<(), Errno>> {
+    pub(crate) fn hear(&self, locks: &Locks, place: &QueuePosition) -> Option<Result<(), Errno>> {
         self.change(|state, wakes| {
             let list = state.list_of(place.owner);
             let QueuedLock { ask, answer } = list.ranges.unclaim(place.seq)?;
@@ -336,7 +336,7 @@ impl LockContext {
     }
 
     /// Takes a request out of its line, or ends its claim, whose answer becomes a refusal.
-    pub(crate) fn give_up(&self, locks: &Locks, place: &Place) {
+    pub(crate) fn give_up(&self, locks: &Locks, place: &QueuePosition) {
         self.change(|state, wakes| {
             let list = state.list_of(place.owner);
             if !list.queue.is_empty() {

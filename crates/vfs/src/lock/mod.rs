@@ -66,9 +66,8 @@
 
 mod claims;
 mod context;
-mod fee;
 mod graph;
-mod many;
+mod owner_table;
 mod queue;
 mod ranges;
 mod report;
@@ -77,10 +76,11 @@ mod spans;
 mod tests;
 mod tree;
 mod wait;
+mod waiter_charge;
 
 pub(crate) use context::{LockContext, Locks};
-pub(crate) use fee::Fee;
-pub(crate) use queue::Place;
-pub(crate) use ranges::{Ask, Held};
+pub(crate) use queue::QueuePosition;
+pub(crate) use ranges::{HeldLock, LockRequest};
 pub use report::LockInfo;
-pub(crate) use wait::Wish;
+pub(crate) use wait::WhenBlocked;
+pub(crate) use waiter_charge::WaiterCharge;

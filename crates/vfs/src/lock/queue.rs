@@ -15,9 +15,9 @@
 //!     it reads the answer.
 
 use super::graph::{Blockers, Graph, LineId};
-use super::ranges::{Ask, Ranges};
-use super::tree::{Piece, Tree};
-use super::wait::{Answer, Wakes};
+use super::ranges::{LockRequest, Ranges};
+use super::tree::{Tree, TreeSpan};
+use super::wait::{WaiterAnswer, Wakes};
 use crate::lock_call::{LockKind, LockOwner, Range};
 use openpath_abi::Errno;
 use std::collections::{BTreeMap, HashMap};
@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 /// A waiter.
 pub(super) struct QueuedLock {
-    pub(super) ask: Ask,
-    pub(super) answer: Arc<Answer>,
+    pub(super) ask: LockRequest,
+    pub(super) answer: Arc<WaiterAnswer>,
 }
 
 /// The waiters for one range in one mode.
@@ -38,11 +38,11 @@ struct Line {
 
 /// The place of a waiter in its line.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct QueuePosition {
     line: LineId,
     pub(crate) seq: u64,
     pub(crate) owner: LockOwner,
-    pub(crate) answer: Arc<Answer>,
+    pub(crate) answer: Arc<WaiterAnswer>,
 }
 
 /// The waiters for the locks of one file. See the module head.
@@ -61,13 +61,13 @@ impl Queue {
     /// `EDEADLK`: it would wait for itself.
     pub(super) fn enter(
         &mut self,
-        ask: Ask,
+        ask: LockRequest,
         ranges: &Ranges,
         graph: &mut Graph,
         hops: u32,
         new_line: impl FnOnce() -> LineId,
         wakes: &mut Wakes,
-    ) -> Result<Place, Errno> {
+    ) -> Result<QueuePosition, Errno> {
         let (range, kind, owner) = (ask.range, ask.kind, ask.owner);
         let by = blockers(ranges, range, kind).ok_or(Errno::EAGAIN)?;
         if let Some(blocker) = by.of(owner)
@@ -82,7 +82,7 @@ impl Queue {
             line
         });
         let seq = graph.enter(owner, line);
-        let answer = Arc::<Answer>::default();
+        let answer = Arc::<WaiterAnswer>::default();
         if let Some(open) = self.lines.get_mut(&line) {
             let waiter = QueuedLock {
                 ask,
@@ -91,7 +91,7 @@ impl Queue {
             open.waiters.insert(seq, waiter);
         }
         self.stay(line, by, graph, hops, wakes);
-        Ok(Place {
+        Ok(QueuePosition {
             line,
             seq,
             owner,
@@ -100,12 +100,12 @@ impl Queue {
     }
 
     /// Takes a waiter out of its line; whether it was in.
-    pub(super) fn leave(&mut self, place: &Place, graph: &mut Graph) -> bool {
+    pub(super) fn leave(&mut self, place: &QueuePosition, graph: &mut Graph) -> bool {
         self.take(place.line, place.seq, graph).is_some()
     }
 
     /// The requests that wait, in the order they came.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Ask> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LockRequest> {
         let all = self.lines.values().flat_map(|line| &line.waiters);
         let by_age: BTreeMap<_, _> = all.map(|(seq, waiter)| (*seq, &waiter.ask)).collect();
         by_age.into_values()
@@ -138,7 +138,7 @@ impl Queue {
             match (next, by) {
                 (Some(seq), _) => {
                     if let Some(waiter) = self.take(line, seq, graph) {
-                        if waiter.ask.fee.is_paid() {
+                        if waiter.ask.charge.is_paid() {
                             waiter.answer.give(Ok(()), wakes);
                             ranges.claim(seq, waiter);
                         } else {
@@ -202,7 +202,7 @@ impl Queue {
 
     fn open_line(&mut self, line: LineId, range: Range, kind: LockKind) {
         self.by_want.insert((range, kind), line);
-        self.tree.insert(Piece {
+        self.tree.insert(TreeSpan {
             start: range.start,
             end: range.end,
             rank: line,

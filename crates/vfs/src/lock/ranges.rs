@@ -10,16 +10,16 @@
 //! R1. There is one in place only while there are not many.
 
 use super::claims::Claims;
-use super::fee::Fee;
-use super::many::Many;
+use super::owner_table::OwnerTable;
 use super::queue::QueuedLock;
+use super::waiter_charge::WaiterCharge;
 use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
 
 /// A lock that is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldLock {
     pub(crate) owner: LockOwner,
     pub(crate) range: Range,
     pub(crate) kind: LockKind,
@@ -27,7 +27,7 @@ pub(crate) struct Held {
 }
 
 /// A request for a lock.
-pub(crate) struct Ask {
+pub(crate) struct LockRequest {
     pub(crate) owner: LockOwner,
     pub(crate) range: Range,
     pub(crate) kind: LockKind,
@@ -35,13 +35,13 @@ pub(crate) struct Ask {
     /// The tenant that pays.
     pub(crate) tenant: TenantRef,
     /// What was paid.
-    pub(crate) fee: Fee,
+    pub(crate) charge: WaiterCharge,
 }
 
-impl Ask {
+impl LockRequest {
     /// The lock that it is for.
-    pub(crate) fn held(&self) -> Held {
-        Held {
+    pub(crate) fn held(&self) -> HeldLock {
+        HeldLock {
             owner: self.owner,
             range: self.range,
             kind: self.kind,
@@ -51,21 +51,21 @@ impl Ask {
 }
 
 /// A lock that is the only one, and the tenant that paid for it.
-struct Sole {
-    held: Held,
+struct SingleLock {
+    held: HeldLock,
     tenant: TenantRef,
     /// How many locks its end gives back: one, or none if others have it now.
     charged: u64,
 }
 
-impl Sole {
+impl SingleLock {
     /// Whether it and what is asked for are one lock afterwards.
-    fn becomes(&self, ask: &Ask) -> bool {
+    fn becomes(&self, ask: &LockRequest) -> bool {
         self.held.owner == ask.owner && ask.range.covers(self.held.range)
     }
 }
 
-impl Drop for Sole {
+impl Drop for SingleLock {
     fn drop(&mut self) {
         self.tenant.uncharge_locks(self.charged);
     }
@@ -74,8 +74,8 @@ impl Drop for Sole {
 /// The locks of one file. See the module head.
 #[derive(Default)]
 pub(super) struct Ranges {
-    sole: Option<Sole>,
-    many: Many,
+    sole: Option<SingleLock>,
+    owner_table: OwnerTable,
     claims: Claims,
 }
 
@@ -104,14 +104,14 @@ impl Ranges {
         me: Option<LockOwner>,
         range: Range,
         kind: LockKind,
-    ) -> Option<Held> {
+    ) -> Option<HeldLock> {
         let found = match &self.sole {
-            Some(Sole { held, .. }) => {
+            Some(SingleLock { held, .. }) => {
                 let excludes = held.kind == LockKind::Write || kind == LockKind::Write;
                 let theirs = me != Some(held.owner);
                 (theirs && excludes && held.range.meets(range)).then_some(*held)
             }
-            None => self.many.conflict(me, range, kind),
+            None => self.owner_table.conflict(me, range, kind),
         };
         if found.is_some() || self.claims.is_empty() {
             return found;
@@ -120,17 +120,18 @@ impl Ranges {
     }
 
     /// The owner's first lock that has some of `range`.
-    pub(super) fn own(&self, owner: LockOwner, range: Range) -> Option<Held> {
-        let Some(Sole { held, .. }) = &self.sole else {
-            return self.many.own(owner, range);
+    pub(super) fn own(&self, owner: LockOwner, range: Range) -> Option<HeldLock> {
+        let Some(SingleLock { held, .. }) = &self.sole else {
+            return self.owner_table.own(owner, range);
         };
         (held.owner == owner && held.range.meets(range)).then_some(*held)
     }
 
     /// All locks, in order, and then the claims.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = HeldLock> {
         let sole = self.sole.iter().map(|sole| sole.held);
-        sole.chain(self.many.iter()).chain(self.claims.iter())
+        sole.chain(self.owner_table.iter())
+            .chain(self.claims.iter())
     }
 
     /// Keeps a claim until its answer is read, by the number of the wait.
@@ -148,7 +149,7 @@ impl Ranges {
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
-    pub(super) fn set(&mut self, mut ask: Ask) -> Result<bool, Errno> {
+    pub(super) fn set(&mut self, mut ask: LockRequest) -> Result<bool, Errno> {
         if let Some(sole) = &mut self.sole {
             if sole.becomes(&ask) {
                 let lowers = (sole.held.kind, ask.kind) == (LockKind::Write, LockKind::Read);
@@ -159,18 +160,18 @@ impl Ranges {
                 return Ok(lowers);
             }
             self.spread();
-        } else if self.many.is_empty() {
-            if !ask.fee.spend() {
+        } else if self.owner_table.is_empty() {
+            if !ask.charge.spend() {
                 ask.tenant.charge_locks(1)?;
             }
-            self.sole = Some(Sole {
+            self.sole = Some(SingleLock {
                 held: ask.held(),
                 tenant: ask.tenant,
                 charged: 1,
             });
             return Ok(false);
         }
-        self.many.set(ask)
+        self.owner_table.set(ask)
     }
 
     /// Frees what the owner has of `range`; whether it had any.
@@ -178,7 +179,7 @@ impl Ranges {
     /// # Errors
     /// `ENOLCK`: a lock would become two, and its tenant may have no more.
     pub(super) fn free(&mut self, owner: LockOwner, range: Range) -> Result<bool, Errno> {
-        if let Some(Sole { held, .. }) = &self.sole {
+        if let Some(SingleLock { held, .. }) = &self.sole {
             if held.owner != owner || !held.range.meets(range) {
                 return Ok(false);
             }
@@ -188,20 +189,20 @@ impl Ranges {
             }
             self.spread();
         }
-        self.many.free(owner, range)
+        self.owner_table.free(owner, range)
     }
 
     /// Takes all from the owner; what that covered, from its first byte to its last.
     pub(super) fn free_all(&mut self, owner: LockOwner) -> Option<Range> {
         let freed = match &self.sole {
-            Some(Sole { held, .. }) => {
+            Some(SingleLock { held, .. }) => {
                 let range = (held.owner == owner).then_some(held.range);
                 if range.is_some() {
                     self.sole = None;
                 }
                 range
             }
-            None => self.many.free_all(owner),
+            None => self.owner_table.free_all(owner),
         };
         if self.claims.is_empty() {
             return freed;
@@ -214,20 +215,20 @@ impl Ranges {
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.sole.is_none() && self.many.is_empty() && self.claims.is_empty()
+        self.sole.is_none() && self.owner_table.is_empty() && self.claims.is_empty()
     }
 
     /// The owners; one with claims comes more than once.
     pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
         let sole = self.sole.iter().map(|sole| sole.held.owner);
         let claims = self.claims.iter().map(|held| held.owner);
-        sole.chain(self.many.owners()).chain(claims)
+        sole.chain(self.owner_table.owners()).chain(claims)
     }
 
     /// Makes room for more than the one.
     fn spread(&mut self) {
         if let Some(mut sole) = self.sole.take() {
-            self.many.adopt(&sole.held, &sole.tenant);
+            self.owner_table.adopt(&sole.held, &sole.tenant);
             sole.charged = 0;
         }
     }

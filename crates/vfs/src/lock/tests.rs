@@ -2,11 +2,11 @@
 //! Waiters are granted in order, and nothing is left of them.
 
 use super::context::LockContext;
-use super::fee::Fee;
 use super::graph::Graph;
 use super::queue::Queue;
-use super::ranges::{Ask, Ranges};
-use super::wait::{Wakes, Wish};
+use super::ranges::{LockRequest, Ranges};
+use super::wait::{Wakes, WhenBlocked};
+use super::waiter_charge::WaiterCharge;
 use crate::instance::{Shared, Vfs};
 use crate::lock_call::LockKind::{Read, Write};
 use crate::lock_call::{LockKind, LockOwner, Range};
@@ -32,14 +32,14 @@ fn context() -> LockContext {
     }
 }
 
-fn ask(vfs: &Vfs, owner: u64, start: i64, end: i64, kind: LockKind) -> Ask {
-    Ask {
+fn ask(vfs: &Vfs, owner: u64, start: i64, end: i64, kind: LockKind) -> LockRequest {
+    LockRequest {
         owner: LockOwner::Table(owner),
         range: Range { start, end },
         kind,
         pid: owner as i32,
         tenant: TenantRef::new(&vfs.root_tenant()),
-        fee: Fee::default(),
+        charge: WaiterCharge::default(),
     }
 }
 
@@ -89,8 +89,8 @@ fn many_waits_of_one_owner_end_in_any_order() {
 impl LockContext {
     /// Gives the owner the lock now, or with `wait` when nothing blocks it any more; `wait` is the
     /// sleeping thread.
-    fn set(&self, vfs: &Shared, ask: Ask, wait: Option<&Waiter>) -> Result<(), Errno> {
-        match (self.ask(&vfs.locks, ask, Wish::asleep(wait))?, wait) {
+    fn set(&self, vfs: &Shared, ask: LockRequest, wait: Option<&Waiter>) -> Result<(), Errno> {
+        match (self.ask(&vfs.locks, ask, WhenBlocked::asleep(wait))?, wait) {
             (Some(place), Some(sleeper)) => self.wait(&vfs.locks, &place, sleeper),
             _ => Ok(()),
         }

@@ -25,7 +25,7 @@ const NIL: u32 = u32::MAX;
 
 /// A span in the tree. Both ends are in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Piece {
+pub(super) struct TreeSpan {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) rank: Rank,
@@ -33,7 +33,7 @@ pub(super) struct Piece {
     pub(super) write: bool,
 }
 
-impl Piece {
+impl TreeSpan {
     fn key(&self) -> (i64, Rank) {
         (self.start, self.rank)
     }
@@ -41,7 +41,7 @@ impl Piece {
 
 /// What is below a node.
 #[derive(Clone, Copy)]
-struct Sum {
+struct SubtreeSummary {
     /// The highest end, or -1.
     end: i64,
     /// The lowest rank.
@@ -50,13 +50,13 @@ struct Sum {
     second: Rank,
 }
 
-const EMPTY: Sum = Sum {
+const EMPTY: SubtreeSummary = SubtreeSummary {
     end: -1,
     first: NO_OWNER,
     second: NO_OWNER,
 };
 
-impl Sum {
+impl SubtreeSummary {
     fn add(&mut self, other: Self) {
         self.end = self.end.max(other.end);
         for rank in [other.first, other.second] {
@@ -81,12 +81,12 @@ impl Sum {
 
 #[derive(Clone, Copy)]
 struct Node {
-    piece: Piece,
+    piece: TreeSpan,
     left: u32,
     right: u32,
     height: u8,
-    all: Sum,
-    writes: Sum,
+    all: SubtreeSummary,
+    writes: SubtreeSummary,
 }
 
 /// The tree. See the module head.
@@ -108,7 +108,7 @@ struct Query {
 }
 
 impl Query {
-    fn is_met_by(&self, piece: &Piece) -> bool {
+    fn is_met_by(&self, piece: &TreeSpan) -> bool {
         piece.start <= self.end
             && piece.end >= self.start
             && piece.rank != self.me
@@ -118,14 +118,14 @@ impl Query {
 
 /// What a question has found so far.
 #[derive(Default)]
-struct Found {
-    best: Option<Piece>,
+struct QueryResult {
+    best: Option<TreeSpan>,
     /// How many nodes were looked at.
     #[cfg(test)]
     seen: usize,
 }
 
-impl Found {
+impl QueryResult {
     /// Whether something of this rank, not before `start`, would come before what was found.
     fn is_worse_than(&self, rank: Rank, start: i64) -> bool {
         let best = self
@@ -154,7 +154,7 @@ impl Tree {
     }
 
     /// Adds a span. Its owner has none yet that starts there.
-    pub(super) fn insert(&mut self, piece: Piece) {
+    pub(super) fn insert(&mut self, piece: TreeSpan) {
         let node = Node {
             piece,
             left: NIL,
@@ -188,7 +188,7 @@ impl Tree {
 
     /// The first span that has some of `start..=end` and is not `me`'s: any, if `write`, else of
     /// those that exclude.
-    pub(super) fn first(&self, start: i64, end: i64, write: bool, me: Rank) -> Option<Piece> {
+    pub(super) fn first(&self, start: i64, end: i64, write: bool, me: Rank) -> Option<TreeSpan> {
         let query = Query {
             start,
             end,
@@ -198,8 +198,8 @@ impl Tree {
         self.find(&query).best
     }
 
-    fn find(&self, query: &Query) -> Found {
-        let mut found = Found::default();
+    fn find(&self, query: &Query) -> QueryResult {
+        let mut found = QueryResult::default();
         self.seek(self.root, 0, query, &mut found);
         found
     }
@@ -216,7 +216,7 @@ impl Tree {
     }
 
     /// Shows every span that has some of `start..=end`, by start.
-    pub(super) fn each(&self, start: i64, end: i64, show: &mut dyn FnMut(&Piece)) {
+    pub(super) fn each(&self, start: i64, end: i64, show: &mut dyn FnMut(&TreeSpan)) {
         self.until(start, end, true, &mut |piece| {
             show(piece);
             false
@@ -230,7 +230,7 @@ impl Tree {
         start: i64,
         end: i64,
         write: bool,
-        show: &mut dyn FnMut(&Piece) -> bool,
+        show: &mut dyn FnMut(&TreeSpan) -> bool,
     ) {
         let query = Query {
             start,
@@ -242,7 +242,7 @@ impl Tree {
     }
 
     /// Looks below a node, where nothing starts before `low`.
-    fn seek(&self, at: u32, low: i64, query: &Query, found: &mut Found) {
+    fn seek(&self, at: u32, low: i64, query: &Query, found: &mut QueryResult) {
         let Some(node) = self.nodes.get(at as usize) else {
             return;
         };
@@ -275,7 +275,7 @@ impl Tree {
     }
 
     /// Whether it was enough.
-    fn visit(&self, at: u32, query: &Query, show: &mut dyn FnMut(&Piece) -> bool) -> bool {
+    fn visit(&self, at: u32, query: &Query, show: &mut dyn FnMut(&TreeSpan) -> bool) -> bool {
         if self.least(at, query) == NO_OWNER {
             return false;
         }
@@ -368,7 +368,7 @@ impl Tree {
     fn sum_up(&mut self, at: u32) {
         let node = self.nodes[at as usize];
         let piece = node.piece;
-        let own = Sum {
+        let own = SubtreeSummary {
             end: piece.end,
             first: piece.rank,
             second: NO_OWNER,
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn spans_in_order_make_no_list() {
         let mut tree = Tree::default();
-        let piece = |start: i64| Piece {
+        let piece = |start: i64| TreeSpan {
             start,
             end: start,
             rank: 0,
@@ -469,7 +469,7 @@ mod tests {
             |rank| rank * 48_271 % MANY,
         ];
         for start in starts {
-            let piece = |rank: u64| Piece {
+            let piece = |rank: u64| TreeSpan {
                 start: 2 * start(rank).cast_signed(),
                 end: 2 * start(rank).cast_signed(),
                 rank,
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn of_one_owner_the_lowest_is_found() {
-        let piece = |start: i64| Piece {
+        let piece = |start: i64| TreeSpan {
             start,
             end: start,
             rank: 1,

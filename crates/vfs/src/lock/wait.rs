@@ -4,7 +4,7 @@
 
 use super::context::LockContext;
 use super::context::Locks;
-use super::queue::Place;
+use super::queue::QueuePosition;
 use crate::lock_order::LockAnswer;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, WaitQueue, Waiter, Wake, Word, spin_until};
@@ -13,7 +13,7 @@ use std::task::Waker;
 
 /// How a request waits, if a lock blocks it.
 #[derive(Clone, Copy)]
-pub(crate) enum Wish<'a> {
+pub(crate) enum WhenBlocked<'a> {
     /// Not at all.
     Now,
     /// Its thread sleeps.
@@ -41,7 +41,7 @@ impl Drop for WakeOnDrop {
 }
 
 #[derive(Default)]
-struct Given {
+struct AnswerState {
     answer: Option<Result<(), Errno>>,
     queue: WaitQueue,
     waker: Option<Waker>,
@@ -49,13 +49,13 @@ struct Given {
 
 /// The answer to one waiter.
 #[derive(Default)]
-pub(crate) struct Answer {
-    given: Mutex<Given, LockAnswer>,
+pub(crate) struct WaiterAnswer {
+    given: Mutex<AnswerState, LockAnswer>,
     /// Not 0: it is given. A waiter reads this without the lock.
     told: Word,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> WhenBlocked<'a> {
     /// To sleep, or not to wait.
     pub(crate) fn asleep(sleeper: Option<&'a Waiter>) -> Self {
         sleeper.map_or(Self::Now, Self::Asleep)
@@ -70,7 +70,7 @@ impl<'a> Wish<'a> {
     }
 }
 
-impl Answer {
+impl WaiterAnswer {
     /// Gives the answer, and adds the waiter to those to wake.
     pub(crate) fn give(&self, answer: Result<(), Errno>, wakes: &mut Wakes) {
         let mut given = self.given.lock();
@@ -135,13 +135,13 @@ impl Answer {
 }
 
 /// A waiter in line, which leaves it when this is dropped.
-struct InLine<'a> {
+struct QueuedWaiter<'a> {
     locks: &'a Locks,
     context: &'a LockContext,
-    place: &'a Place,
+    place: &'a QueuePosition,
 }
 
-impl Drop for InLine<'_> {
+impl Drop for QueuedWaiter<'_> {
     fn drop(&mut self) {
         self.context.leave(self.locks, self.place);
     }
@@ -153,8 +153,13 @@ impl LockContext {
     /// # Errors
     /// `EINTR`; `EDEADLK`, `ENOLCK`, as the answer says.
     #[inline(never)]
-    pub(crate) fn wait(&self, locks: &Locks, place: &Place, sleeper: &Waiter) -> Result<(), Errno> {
-        let in_line = InLine {
+    pub(crate) fn wait(
+        &self,
+        locks: &Locks,
+        place: &QueuePosition,
+        sleeper: &Waiter,
+    ) -> Result<(), Errno> {
+        let in_line = QueuedWaiter {
             locks,
             context: self,
             place,

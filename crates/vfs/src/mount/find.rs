@@ -2,11 +2,11 @@
 //! The mount table: finds a mount by the place that it covers, without a lock, and enters mounts.
 
 use super::{Mounts, hash_at};
-use crate::path::Spot;
+use crate::path::PathIds;
 use openpath_sync::{CHAIN_MAX, Chain, Miss, Probe, Sample, View};
 
 /// The result of a lookup in the mount table.
-pub(crate) enum Cover {
+pub(crate) enum MountLookup {
     /// Nothing is mounted there.
     None,
     /// This mount, sampled; its root, not sampled.
@@ -17,10 +17,10 @@ pub(crate) enum Cover {
 
 impl Mounts {
     /// The mount that covers directory `point` of mount `parent` (`__lookup_mnt`).
-    pub(crate) fn cover(&self, parent: u32, point: u32) -> Cover {
+    pub(crate) fn cover(&self, parent: u32, point: u32) -> MountLookup {
         let changes = self.changes.sample();
         if changes.is_busy() {
-            return Cover::Changed;
+            return MountLookup::Changed;
         }
         let view = self.table.view();
         let mut probe = self.table.probe(&view, hash_at(parent, point, view.key()));
@@ -37,16 +37,16 @@ impl Mounts {
             }
             if at != 0 {
                 let m = self.at(at);
-                break Cover::Mount(at, m.word().sample(), m.root.get());
+                break MountLookup::Mount(at, m.word().sample(), m.root.get());
             }
             let Some(next) = self.elsewhere(&view, probe, parent, point) else {
-                break Cover::None;
+                break MountLookup::None;
             };
             probe = next;
         };
         // Whatever changes the table is a change of the mounts, so this covers the search.
         if steps == 0 || !self.changes.is_unchanged(changes) {
-            return Cover::Changed;
+            return MountLookup::Changed;
         }
         found
     }
@@ -70,9 +70,9 @@ impl Mounts {
     pub(crate) fn cover_now(&self, parent: u32, point: u32) -> Option<(u32, u32)> {
         loop {
             match self.cover(parent, point) {
-                Cover::None => return None,
-                Cover::Mount(mount, _, root) => return Some((mount, root)),
-                Cover::Changed => openpath_sync::relax(),
+                MountLookup::None => return None,
+                MountLookup::Mount(mount, _, root) => return Some((mount, root)),
+                MountLookup::Changed => openpath_sync::relax(),
             }
         }
     }
@@ -94,7 +94,7 @@ impl Mounts {
 
 impl Mounts {
     /// Enters a mount where it is to be. Held: a change of `changes`.
-    pub(crate) fn insert(&self, mount: u32, at: Spot) {
+    pub(crate) fn insert(&self, mount: u32, at: PathIds) {
         let m = self.at(mount);
         m.parent.set(at.mount);
         m.point.set(at.dentry);

@@ -50,7 +50,7 @@ impl Propagation {
 
 /// One peer group.
 #[derive(Default)]
-struct Group {
+struct PeerGroup {
     members: BTreeSet<u32>,
     /// Mounts whose master it is.
     slaves: BTreeSet<u32>,
@@ -59,7 +59,7 @@ struct Group {
 /// All peer groups of a `Vfs`.
 #[derive(Default)]
 pub(crate) struct Groups {
-    groups: HashMap<u32, Group>,
+    groups: HashMap<u32, PeerGroup>,
     /// No mounts.
     pub(super) none: BTreeSet<u32>,
     /// Numbers below `fresh` that are not in use.
@@ -84,7 +84,7 @@ impl Groups {
             self.fresh += 1;
             self.fresh
         });
-        self.groups.insert(id, Group::default());
+        self.groups.insert(id, PeerGroup::default());
         id
     }
 }

@@ -9,6 +9,7 @@ use openpath_abi::stat::{major, minor};
 /// A mount as proc(5) and statmount(2) describe it. Its `Display` is its line in
 /// `/proc/self/mountinfo`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct MountInfo {
     /// Its number, which another mount may get when it is gone.
     pub id: u32,

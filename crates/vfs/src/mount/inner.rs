@@ -13,7 +13,7 @@ use std::sync::Arc;
 const INO: u64 = 1;
 
 /// The properties of the tree.
-pub(crate) struct Inner {
+pub(crate) struct InternalTree {
     /// Name of the file system type.
     pub(crate) kind: &'static str,
     /// What statfs(2) calls it.
@@ -25,9 +25,9 @@ pub(crate) struct Inner {
 }
 
 /// The tree's own part: what statfs(2) calls it.
-struct Magic(i64);
+struct InternalOps(i64);
 
-impl SuperBlockOps for Magic {
+impl SuperBlockOps for InternalOps {
     fn statfs(&self) -> Result<StatFs, Errno> {
         Ok(StatFs {
             kind: self.0,
@@ -38,7 +38,7 @@ impl SuperBlockOps for Magic {
     }
 }
 
-impl Inner {
+impl InternalTree {
     /// A new one, made now, whose inode is served by `ops`.
     pub(crate) fn tree(&self, ops: Box<dyn InodeOps>, now: Timespec) -> Arc<SuperBlock> {
         let attr = Attr {
@@ -54,6 +54,6 @@ impl Inner {
             kind: self.kind,
             ..SuperBlockOptions::default()
         };
-        SuperBlock::new(root, Box::new(Magic(self.magic)), options)
+        SuperBlock::new(root, Box::new(InternalOps(self.magic)), options)
     }
 }

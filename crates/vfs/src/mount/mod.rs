@@ -5,8 +5,8 @@
 //! `struct mount`, `mount_hashtable`, `mount_lock`. A mount is found by (mount below, directory); a
 //! stack of mounts on one directory is a chain in which each covers the root of the one before.
 //!
-//! This module has the table of mounts and its books; `object::mount` has the parts of a mount.
-//! `namespace` makes mounts, puts them on directories and takes them off.
+//! This module has the table of mounts and their topology; `object::mount` has the parts of a
+//! mount. `namespace` makes mounts, puts them on directories and takes them off.
 //!
 //! # States
 //! Made, in no namespace -> in a namespace, mounted on something (in the table) -> out of it, but
@@ -35,11 +35,11 @@ mod pivot;
 mod rootfs;
 mod topology;
 
-pub(crate) use find::Cover;
+pub(crate) use find::MountLookup;
 pub use flags::MountFlags;
 pub use group::Propagation;
 pub use info::MountInfo;
-pub(crate) use inner::Inner;
+pub(crate) use inner::InternalTree;
 pub(crate) use numbers::{Numbers, SUPERBLOCKS_MAX};
 pub(crate) use rootfs::rootfs;
 pub(crate) use topology::{Node, Topology};
@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 /// All mounts of one `Vfs`.
 pub(crate) struct Mounts {
-    store: Arc<crate::object::Ground>,
+    store: Arc<crate::object::ObjectStore>,
     table: Table,
     /// Sequence of attaching and detaching (`mount_lock`).
     pub(crate) changes: Life,

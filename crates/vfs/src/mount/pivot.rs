@@ -14,19 +14,19 @@
 //! L24: until it makes its next call by a path, a task that has not followed yet keeps the old root
 //! in use.
 
-use crate::path::Spot;
+use crate::path::PathIds;
 
 /// One exchange of a root.
 pub(crate) struct Pivot {
     /// Its number: one more than that of the exchange before.
     pub(crate) number: u64,
-    pub(crate) from: Spot,
-    pub(crate) to: Spot,
+    pub(crate) from: PathIds,
+    pub(crate) to: PathIds,
 }
 
 impl super::Topology {
     /// Notes that tasks at `from` are at `to` from now on; the number of exchanges so far.
-    pub(crate) fn note_pivot(&mut self, from: Spot, to: Spot, seen: u64) -> u64 {
+    pub(crate) fn note_pivot(&mut self, from: PathIds, to: PathIds, seen: u64) -> u64 {
         let number = seen + 1;
         self.pivots.push(Pivot { number, from, to });
         number

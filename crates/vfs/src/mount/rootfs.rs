@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tree at the bottom of a namespace: one directory that is always empty (`rootfs`).
 
-use super::inner::Inner;
-use crate::inode::{Found, Inode, InodeOps, Listed, Patience};
+use super::inner::InternalTree;
+use crate::inode::{Inode, InodeOps, ListedEntry, LookupResult, WaitMode};
 use crate::superblock::SuperBlock;
 use openpath_abi::{Errno, Timespec, mode};
 use std::sync::Arc;
 
-const ROOTFS: Inner = Inner {
+const ROOTFS: InternalTree = InternalTree {
     kind: "rootfs",
     // RAMFS_MAGIC
     magic: 0x8584_58f6,
@@ -22,15 +22,15 @@ impl InodeOps for Empty {
         self
     }
 
-    fn lookup(&self, _: &Inode, _: &[u8], _: Patience) -> Result<Found, Errno> {
-        Ok(Found::Absent)
+    fn lookup(&self, _: &Inode, _: &[u8], _: WaitMode) -> Result<LookupResult, Errno> {
+        Ok(LookupResult::Absent)
     }
 
     fn readdir(
         &self,
         _: &Inode,
         _: i64,
-        _: &mut dyn FnMut(Listed<'_>) -> bool,
+        _: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
         Ok(())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The topology books: which mounts and namespaces exist, what covers what, and what each mount
+//! The topology: which mounts and namespaces exist, what covers what, and what each mount
 //! holds, under the topology lock.
 //!
 //! # Kernel analogue
@@ -53,7 +53,7 @@ pub(crate) struct NsNode {
     pub(crate) origin: u64,
 }
 
-/// The books. See the module head.
+/// The topology. See the module head.
 #[derive(Default)]
 pub(crate) struct Topology {
     /// Every mount that is not free.

@@ -9,17 +9,17 @@
 //! R1. Every step that can fail comes first: limits, groups, copies, pins of the places. Then all
 //!     of it becomes visible during one change.
 
-use super::make::{Depth, Kin};
-use super::place::Point;
+use super::attach::Mountpoint;
+use super::make::{CopyDepth, CopyPropagation};
 use crate::instance::Shared;
 use crate::mount::Topology;
-use crate::path::Spot;
+use crate::path::PathIds;
 use openpath_abi::Errno;
 use std::collections::{HashMap, HashSet};
 
 /// Where a tree of mounts comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum From {
+pub(crate) enum GraftSource {
     /// It was made for this.
     New,
     /// It is mounted elsewhere in the same namespace.
@@ -27,20 +27,20 @@ pub(crate) enum From {
 }
 
 /// A copy of the tree that is mounted, complete but not visible yet.
-struct Copy {
+struct MountCopy {
     mounts: Vec<u32>,
-    at: Spot,
-    point: Point,
+    at: PathIds,
+    point: Mountpoint,
     /// The mount that is there already, and its new place on top of the copy.
-    lifted: Option<(u32, Point)>,
+    lifted: Option<(u32, Mountpoint)>,
 }
 
 /// The prepared steps; undone if they cannot be used.
 #[derive(Default)]
-struct Prepared {
+struct PreparedGraft {
     /// Mounts that were made shared for this.
     shared: Vec<u32>,
-    copies: Vec<Copy>,
+    copies: Vec<MountCopy>,
     /// How many mounts each namespace gets.
     growth: HashMap<u64, u32>,
     /// The top of the tree, if it leaves the place where it was.
@@ -58,16 +58,16 @@ impl Shared {
         &self,
         topology: &mut Topology,
         top: u32,
-        at: Spot,
-        from: From,
+        at: PathIds,
+        from: GraftSource,
     ) -> Result<(), Errno> {
         // A mount that is there already might have to go on it.
         let over = self.topmost(topology, top);
         self.let_point_go(self.hold_point(over)?);
         let tree = topology.tree(top);
-        let mut prepared = Prepared {
-            leaves: (from == From::Elsewhere).then_some(top),
-            ..Prepared::default()
+        let mut prepared = PreparedGraft {
+            leaves: (from == GraftSource::Elsewhere).then_some(top),
+            ..PreparedGraft::default()
         };
         let ready = self.prepare(topology, &tree, at, from, &mut prepared);
         let places = ready.and_then(|()| self.hold_places(topology, top, at, prepared.leaves));
@@ -78,7 +78,7 @@ impl Shared {
                 return Err(errno);
             }
         };
-        let own = Copy {
+        let own = MountCopy {
             mounts: tree,
             at,
             point,
@@ -112,14 +112,14 @@ impl Shared {
         &self,
         topology: &mut Topology,
         tree: &[u32],
-        at: Spot,
-        from: From,
-        prepared: &mut Prepared,
+        at: PathIds,
+        from: GraftSource,
+        prepared: &mut PreparedGraft,
     ) -> Result<(), Errno> {
         let Some(&top) = tree.first() else {
             return Err(Errno::EINVAL);
         };
-        if from == From::New {
+        if from == GraftSource::New {
             self.count(topology, at.mount, tree.len(), prepared)?;
         }
         if topology.group_of(at.mount) == 0 {
@@ -140,7 +140,7 @@ impl Shared {
         topology: &Topology,
         mount: u32,
         more: usize,
-        prepared: &mut Prepared,
+        prepared: &mut PreparedGraft,
     ) -> Result<(), Errno> {
         let namespace = topology.namespace_of(mount);
         let now = topology.namespaces.get(&namespace).map_or(0, |n| n.mounts);
@@ -160,8 +160,8 @@ impl Shared {
         topology: &mut Topology,
         top: u32,
         len: usize,
-        at: Spot,
-        prepared: &mut Prepared,
+        at: PathIds,
+        prepared: &mut PreparedGraft,
     ) -> Result<(), Errno> {
         let first = topology.group_of(at.mount);
         let mut seen = HashSet::from([first]);
@@ -172,9 +172,9 @@ impl Shared {
             next += 1;
             for member in topology.groups.members(group).clone() {
                 let kin = if peers {
-                    Kin::Peer
+                    CopyPropagation::Peer
                 } else {
-                    Kin::Slave { shared: true }
+                    CopyPropagation::Slave { shared: true }
                 };
                 let heard = member != at.mount
                     && self.copy_for(topology, source, kin, len, (member, at), prepared)?;
@@ -194,7 +194,7 @@ impl Shared {
                 let moves = prepared.shared.contains(&slave);
                 match topology.group_of(slave) {
                     group if group == 0 || moves => {
-                        let kin = Kin::Slave { shared: false };
+                        let kin = CopyPropagation::Slave { shared: false };
                         self.copy_for(topology, source, kin, len, (slave, at), prepared)?;
                     }
                     inner if seen.insert(inner) => pending.push((inner, source, false)),
@@ -210,10 +210,10 @@ impl Shared {
         &self,
         topology: &mut Topology,
         source: u32,
-        kin: Kin,
+        kin: CopyPropagation,
         len: usize,
-        (receiver, at): (u32, Spot),
-        prepared: &mut Prepared,
+        (receiver, at): (u32, PathIds),
+        prepared: &mut PreparedGraft,
     ) -> Result<bool, Errno> {
         let namespace = topology.namespace_of(receiver);
         let theirs = topology.namespaces.get(&namespace);
@@ -223,19 +223,19 @@ impl Shared {
             return Ok(false);
         }
         self.count(topology, receiver, len, prepared)?;
-        let from = Spot {
+        let from = PathIds {
             mount: source,
             dentry: self.mounts.at(source).root.get(),
         };
-        let made = self.copy_tree(topology, from, kin, Depth::All)?;
+        let made = self.copy_tree(topology, from, kin, CopyDepth::All)?;
         let mounts: Vec<u32> = made.into_iter().map(|(new, _)| new).collect();
-        let at = Spot {
+        let at = PathIds {
             mount: receiver,
             dentry: at.dentry,
         };
         let top = mounts.first().copied().unwrap_or_default();
         match self.hold_places(topology, top, at, prepared.leaves) {
-            Ok((point, lifted)) => prepared.copies.push(Copy {
+            Ok((point, lifted)) => prepared.copies.push(MountCopy {
                 mounts,
                 at,
                 point,
@@ -255,9 +255,9 @@ impl Shared {
         &self,
         topology: &Topology,
         top: u32,
-        at: Spot,
+        at: PathIds,
         leaves: Option<u32>,
-    ) -> Result<(Point, Option<(u32, Point)>), Errno> {
+    ) -> Result<(Mountpoint, Option<(u32, Mountpoint)>), Errno> {
         let point = self.hold_point(at)?;
         let cover = self.mounts.cover_now(at.mount, at.dentry);
         let Some((lifted, _)) = cover.filter(|&(mount, _)| Some(mount) != leaves) else {
@@ -273,11 +273,11 @@ impl Shared {
     }
 
     /// The root of the topmost mount in the stack on `mount`'s root (`topmost_overmount`).
-    pub(crate) fn topmost(&self, topology: &Topology, mut mount: u32) -> Spot {
+    pub(crate) fn topmost(&self, topology: &Topology, mut mount: u32) -> PathIds {
         while let Some(over) = self.on_root(topology, mount) {
             mount = over;
         }
-        Spot {
+        PathIds {
             mount,
             dentry: self.mounts.at(mount).root.get(),
         }
@@ -291,7 +291,7 @@ impl Shared {
     }
 
     /// Undoes the prepared steps.
-    fn give_up(&self, topology: &mut Topology, prepared: Prepared) {
+    fn give_up(&self, topology: &mut Topology, prepared: PreparedGraft) {
         for copy in prepared.copies {
             self.let_point_go(copy.point);
             if let Some((_, point)) = copy.lifted {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives mounts their rules of absent names, which tasks ask (`task::rules`, R1 and R2 there).
 
-use crate::absent::{AbsentRules, Hidden};
+use crate::absent::{AbsentRules, MountRules};
 use crate::instance::Shared;
 use crate::mount::Topology;
 use crate::object::mflag;
@@ -56,10 +56,14 @@ impl Shared {
         let old = match hidden {
             Some((rules, anchor)) => {
                 // R2.
-                let pin = self.house.lock().pin_now(0, anchor).ok_or(Errno::ENOMEM)?;
+                let pin = self
+                    .mount_pins
+                    .lock()
+                    .pin_now(0, anchor)
+                    .ok_or(Errno::ENOMEM)?;
                 let old = node.rules.replace((rules.clone(), pin));
                 // R1.
-                cell.replace(Some(Box::new(Hidden { rules, anchor })));
+                cell.replace(Some(Box::new(MountRules { rules, anchor })));
                 word.change().set(mflag::ABSENT);
                 old
             }

@@ -8,8 +8,8 @@ use crate::dcache::tree_flags;
 use crate::instance::Shared;
 use crate::mount::{Node, Topology};
 use crate::object::{MountData, mflag};
-use crate::path::Spot;
-use crate::superblock::{Seat, SuperBlock};
+use crate::path::PathIds;
+use crate::superblock::{SuperBinding, SuperBlock};
 use openpath_abi::{Errno, stat};
 use openpath_sync::Word;
 use openpath_sync::rcu::RcuCell;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// The propagation of a copy of a mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kin {
+pub(crate) enum CopyPropagation {
     /// The same as the original: a peer if that has peers, a slave if that is one.
     Peer,
     /// A slave of the original, which is shared; with peers of its own if `shared`.
@@ -30,7 +30,7 @@ pub(crate) enum Kin {
 
 /// Which mounts of a tree are copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Depth {
+pub(crate) enum CopyDepth {
     /// The first alone.
     One,
     /// All except unbindable ones, and the mounts below them.
@@ -44,9 +44,9 @@ impl Shared {
     ///
     /// # Errors
     /// `EBUSY` if another `Vfs` uses it; `ENOMEM`.
-    fn seat(&self, sb: &SuperBlock) -> Result<Seat, Errno> {
-        let mut seat = sb.seat.lock();
-        if let Some(taken) = &*seat {
+    fn binding(&self, sb: &SuperBlock) -> Result<SuperBinding, Errno> {
+        let mut binding = sb.binding.lock();
+        if let Some(taken) = &*binding {
             return if taken.vfs == self.id {
                 Ok(taken.clone())
             } else {
@@ -63,15 +63,15 @@ impl Shared {
         } else {
             options.dev
         };
-        let new = Seat {
+        let new = SuperBinding {
             vfs: self.id,
-            home: self.home.get().cloned().unwrap_or_default(),
+            owner: self.weak_self.get().cloned().unwrap_or_default(),
             root,
             number,
             dev,
             mounts: 0,
         };
-        *seat = Some(new.clone());
+        *binding = Some(new.clone());
         Ok(new)
     }
 
@@ -87,8 +87,8 @@ impl Shared {
         root: Option<u32>,
         flags: u64,
     ) -> Result<u32, Errno> {
-        let seat = self.seat(sb)?;
-        let new = self.new_mount_of(topology, sb, seat, root, flags);
+        let binding = self.binding(sb)?;
+        let new = self.new_mount_of(topology, sb, binding, root, flags);
         if new.is_err() {
             self.vacate(sb);
         }
@@ -100,17 +100,21 @@ impl Shared {
         &self,
         topology: &mut Topology,
         sb: &Arc<SuperBlock>,
-        seat: Seat,
+        binding: SuperBinding,
         root: Option<u32>,
         flags: u64,
     ) -> Result<u32, Errno> {
-        let root = root.unwrap_or(seat.root);
-        let pin = self.house.lock().pin_now(0, root).ok_or(Errno::ENOMEM)?;
+        let root = root.unwrap_or(binding.root);
+        let pin = self
+            .mount_pins
+            .lock()
+            .pin_now(0, root)
+            .ok_or(Errno::ENOMEM)?;
         let new = self.dcache.store.new_mount(|m, change| {
             m.parent.set(0);
             m.point.set(0);
             m.root.set(root);
-            m.sb.set(seat.number);
+            m.sb.set(binding.number);
             m.link.set(0);
             change.replace(flags & mflag::ALL);
         });
@@ -122,7 +126,7 @@ impl Shared {
         let data = Arc::new(MountData {
             sb: Arc::clone(sb),
             id: topology.made,
-            dev: seat.dev,
+            dev: binding.dev,
             asked: Word::new(0),
             expiring: Word::new(0),
             hidden: RcuCell::empty(),
@@ -144,8 +148,8 @@ impl Shared {
             rules: None,
         };
         topology.nodes.insert(mount, node);
-        if let Some(seat) = &mut *sb.seat.lock() {
-            seat.mounts += 1;
+        if let Some(binding) = &mut *sb.binding.lock() {
+            binding.mounts += 1;
         }
         Ok(mount)
     }
@@ -155,7 +159,12 @@ impl Shared {
     ///
     /// # Errors
     /// As [`Shared::new_mount`].
-    fn copy_mount(&self, topology: &mut Topology, from: Spot, kin: Kin) -> Result<u32, Errno> {
+    fn copy_mount(
+        &self,
+        topology: &mut Topology,
+        from: PathIds,
+        kin: CopyPropagation,
+    ) -> Result<u32, Errno> {
         let old = topology.node(from.mount)?;
         let (sb, group, master) = (Arc::clone(&old.data.sb), old.group, old.master);
         let flags = self.mounts.at(from.mount).word().sample().flags();
@@ -165,11 +174,11 @@ impl Shared {
             return Err(errno);
         }
         match kin {
-            Kin::Peer => {
+            CopyPropagation::Peer => {
                 topology.join(new, group);
                 topology.receive_from(new, master);
             }
-            Kin::Slave { shared } => {
+            CopyPropagation::Slave { shared } => {
                 topology.receive_from(new, group);
                 if shared {
                     topology.share(new);
@@ -187,9 +196,9 @@ impl Shared {
     pub(crate) fn copy_tree(
         &self,
         topology: &mut Topology,
-        from: Spot,
-        kin: Kin,
-        depth: Depth,
+        from: PathIds,
+        kin: CopyPropagation,
+        depth: CopyDepth,
     ) -> Result<Vec<(u32, u32)>, Errno> {
         let top = self.copy_mount(topology, from, kin)?;
         let mut made = vec![(top, from.mount)];
@@ -200,7 +209,7 @@ impl Shared {
             all.map(|&child| (child, into)).collect()
         };
         let mut pending = match depth {
-            Depth::One => Vec::new(),
+            CopyDepth::One => Vec::new(),
             _ => children(topology, from.mount, top),
         };
         while let Some((child, into)) = pending.pop() {
@@ -224,25 +233,25 @@ impl Shared {
     fn copy_child(
         &self,
         topology: &mut Topology,
-        from: Spot,
+        from: PathIds,
         child: u32,
         into: u32,
-        kin: Kin,
-        depth: Depth,
+        kin: CopyPropagation,
+        depth: CopyDepth,
     ) -> Result<Option<u32>, Errno> {
         let Some((parent, point)) = self.mounts.below(child) else {
             return Ok(None);
         };
         let shown = parent != from.mount || self.dcache.is_below_now(point, from.dentry);
-        if !shown || depth == Depth::Bindable && topology.node(child)?.unbindable {
+        if !shown || depth == CopyDepth::Bindable && topology.node(child)?.unbindable {
             return Ok(None);
         }
-        let source = Spot {
+        let source = PathIds {
             mount: child,
             dentry: self.mounts.at(child).root.get(),
         };
         let new = self.copy_mount(topology, source, kin)?;
-        let place = Spot {
+        let place = PathIds {
             mount: into,
             dentry: point,
         };
@@ -271,25 +280,25 @@ impl Shared {
             if let Some((_, begin)) = node.rules {
                 self.dcache.store.release(begin);
             }
-            self.leave_seat(&node.data.sb);
+            self.unbind(&node.data.sb);
         }
     }
 
     /// Counts one mount less of `sb`.
-    fn leave_seat(&self, sb: &SuperBlock) {
-        if let Some(seat) = &mut *sb.seat.lock() {
-            seat.mounts -= 1;
+    fn unbind(&self, sb: &SuperBlock) {
+        if let Some(binding) = &mut *sb.binding.lock() {
+            binding.mounts -= 1;
         }
         self.vacate(sb);
     }
 
     /// Removes `sb` from the `Vfs`, with its entries, if no mount shows it.
     fn vacate(&self, sb: &SuperBlock) {
-        let gone = sb.seat.lock().take_if(|seat| seat.mounts == 0);
+        let gone = sb.binding.lock().take_if(|binding| binding.mounts == 0);
         if let Some(gone) = gone {
             self.tell_unmounted(sb);
             self.dcache.forget_tree(gone.root);
-            self.dcache.bury_root(gone.root);
+            self.dcache.defer_free_root(gone.root);
             self.superblocks.lock().give(gone.number);
         }
     }

@@ -12,21 +12,21 @@
 //! The lowest mount of a namespace is an empty directory that no task sees (as the kernel's
 //! `rootfs`), so that what is mounted on it, `/`, can be exchanged like any other mount.
 
+mod attach;
 mod graft;
 mod hide;
 mod inner;
 mod make;
-mod place;
-mod uproot;
+mod umount;
 
-pub(crate) use graft::From;
-pub(crate) use make::{Depth, Kin};
-pub(crate) use uproot::Uproot;
+pub(crate) use graft::GraftSource;
+pub(crate) use make::{CopyDepth, CopyPropagation};
+pub(crate) use umount::UmountExtent;
 
 use crate::instance::Shared;
 use crate::mount::Topology;
 use crate::object::mflag;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::superblock::SuperBlock;
 use openpath_abi::Errno;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 ///
 /// Linux: a descriptor of `/proc/PID/ns/mnt`.
 #[derive(Clone)]
-pub struct Namespace(Arc<Hold>);
+pub struct Namespace(Arc<NamespaceRef>);
 
 impl core::fmt::Debug for Namespace {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -44,12 +44,12 @@ impl core::fmt::Debug for Namespace {
 }
 
 /// The state that all handles of one namespace share.
-struct Hold {
+struct NamespaceRef {
     vfs: Arc<Shared>,
     id: u64,
 }
 
-impl Drop for Hold {
+impl Drop for NamespaceRef {
     fn drop(&mut self) {
         if self.id != self.vfs.initial {
             self.vfs.end_namespace(self.id);
@@ -60,7 +60,7 @@ impl Drop for Hold {
 impl Namespace {
     pub(crate) fn hold(vfs: &Arc<Shared>, id: u64) -> Self {
         let vfs = Arc::clone(vfs);
-        Self(Arc::new(Hold { vfs, id }))
+        Self(Arc::new(NamespaceRef { vfs, id }))
     }
 
     /// A number that no other namespace of the `Vfs` has.
@@ -89,7 +89,7 @@ impl Shared {
         let bottom = self.new_mount(topology, lowest, None, mflag::REL_ATIME)?;
         let id = topology.add_namespace(bottom, false, 0);
         let top = self.new_mount(topology, root, None, mflag::REL_ATIME)?;
-        let at = Spot {
+        let at = PathIds {
             mount: bottom,
             dentry: self.mounts.at(bottom).root.get(),
         };
@@ -112,11 +112,11 @@ impl Shared {
             return Err(Errno::ENOSPC);
         }
         let bottom = topology.namespaces.get(&old).ok_or(Errno::EINVAL)?.root;
-        let from = Spot {
+        let from = PathIds {
             mount: bottom,
             dentry: self.mounts.at(bottom).root.get(),
         };
-        let copies = self.copy_tree(topology, from, Kin::Peer, Depth::All)?;
+        let copies = self.copy_tree(topology, from, CopyPropagation::Peer, CopyDepth::All)?;
         let id = self.found(topology, &copies, None);
         Ok((id, copies))
     }
@@ -138,7 +138,7 @@ impl Shared {
 
     /// The root of a namespace: that of the topmost mount on its lowest one. Held: the topology
     /// lock.
-    pub(crate) fn root_of(&self, topology: &Topology, namespace: u64) -> Option<Spot> {
+    pub(crate) fn root_of(&self, topology: &Topology, namespace: u64) -> Option<PathIds> {
         let bottom = topology.namespaces.get(&namespace)?.root;
         Some(self.topmost(topology, bottom))
     }
@@ -147,7 +147,7 @@ impl Shared {
     fn end_namespace(&self, id: u64) {
         let topology = &mut *self.mounts.topology.lock();
         if let Some(ns) = topology.namespaces.get(&id).copied() {
-            self.uproot(topology, ns.root, Uproot::Here);
+            self.umount_tree(topology, ns.root, UmountExtent::Here);
             topology.remove_namespace(id);
         }
     }
@@ -158,7 +158,7 @@ impl Shared {
         let topology = &mut *self.mounts.topology.lock();
         let ours = topology.namespaces.get(&namespace);
         if ours.is_some_and(|ns| ns.root == top) {
-            self.uproot(topology, top, Uproot::Together);
+            self.umount_tree(topology, top, UmountExtent::Together);
             topology.remove_namespace(namespace);
         }
     }

@@ -6,16 +6,16 @@
 
 use crate::dcache::Dcache;
 use crate::inode::{Inode, flag, kind};
-use crate::lock_order::House;
-use crate::mark::News;
+use crate::lock_order::MountPins;
+use crate::mark::InodeEvent;
 use crate::object::{Pins, dflag};
 use openpath_sync::{Mutex, Pin};
 
 /// The scene of an event: an inode and the entry through which it is reached. The caller pins both.
 #[derive(Clone, Copy)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct EventSource<'a> {
     pub(crate) dcache: &'a Dcache,
-    pub(crate) house: &'a Mutex<Pins, House>,
+    pub(crate) mount_pins: &'a Mutex<Pins, MountPins>,
     /// Pins of the calling task; `None`: the `Vfs`'s own are used.
     pub(crate) pins: Option<&'a Pins>,
     pub(crate) dentry: u32,
@@ -24,34 +24,34 @@ pub(crate) struct Scene<'a> {
 
 /// The way in which an event reaches its inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Through {
+pub(crate) enum EventVia {
     /// An open file: a mark that excludes unlinked entries gets no event of one.
     File,
     /// A name, or the place of an open file: every mark gets the event.
     Name,
 }
 
-impl Scene<'_> {
+impl EventSource<'_> {
     /// Tells the marks of the entry's directory, with its name, then those of the inode
     /// (`fsnotify_parent`).
     #[cold]
-    pub(crate) fn tell(&self, mask: u32, through: Through) {
+    pub(crate) fn tell(&self, mask: u32, through: EventVia) {
         let entry = self.dcache.at(self.dentry).word().sample_steady();
         let is_root = entry.has(dflag::ROOT);
-        let news = News {
+        let event = InodeEvent {
             mask: mask | kind(self.inode.is_dir()),
-            unlinked: through == Through::File && entry.has(dflag::UNHASHED) && !is_root,
-            ..News::default()
+            unlinked: through == EventVia::File && entry.has(dflag::UNHASHED) && !is_root,
+            ..InodeEvent::default()
         };
         if !is_root {
-            self.tell_parent(news);
+            self.tell_parent(event);
         }
-        self.inode.tell(news);
+        self.inode.tell(event);
     }
 
     /// Tells the marks of the directory that the entry is in at this moment, or was in when it was
     /// unlinked.
-    fn tell_parent(&self, news: News<'_>) {
+    fn tell_parent(&self, event: InodeEvent<'_>) {
         let dcache = self.dcache;
         loop {
             let parent = dcache.at(self.dentry).parent.get();
@@ -69,9 +69,9 @@ impl Scene<'_> {
                 None => dcache.at(self.dentry).parent.get() == parent,
                 Some(dir) => match dcache.name_of(self.dentry) {
                     Some((name, now)) if now == parent => {
-                        dir.tell(News {
+                        dir.tell(InodeEvent {
                             name: &name,
-                            ..news
+                            ..event
                         });
                         true
                     }
@@ -89,7 +89,7 @@ impl Scene<'_> {
     fn pin(&self, dentry: u32) -> Option<Pin> {
         match self.pins {
             Some(pins) => pins.pin_now(0, dentry),
-            None => self.house.lock().pin_now(0, dentry),
+            None => self.mount_pins.lock().pin_now(0, dentry),
         }
     }
 

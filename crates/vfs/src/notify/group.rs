@@ -10,7 +10,7 @@ use crate::config::Limits;
 use crate::file_ops::{FileOps, Io};
 use crate::inode::{Inode, kind};
 use crate::lock_order::NotifyWatches;
-use crate::mark::{Listener, Mark, News};
+use crate::mark::{InodeEvent, Listener, Mark};
 use crate::superblock::SuperBlock;
 use openpath_abi::Errno;
 use openpath_abi::inotify::{IN_IGNORED, IN_UNMOUNT};
@@ -59,7 +59,7 @@ pub(crate) trait Watchers: Send + Sync {
 }
 
 /// One instance: its watches and its events.
-pub(crate) struct Group {
+pub(crate) struct NotifyGroup {
     vfs: Weak<dyn Watchers>,
     /// The user that instance and watches are counted for.
     uid: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Group {
     queue: Queue,
 }
 
-impl Group {
+impl NotifyGroup {
     /// A group without watches, counted for `uid`.
     ///
     /// # Errors
@@ -136,13 +136,13 @@ impl Group {
         self.end(wd, None).ok_or(Errno::EINVAL)
     }
 
-    /// Takes a watch out of the table and off its inode; `news` and `IN_IGNORED` are its last
+    /// Takes a watch out of the table and off its inode; `event` and `IN_IGNORED` are its last
     /// events.
-    fn end(self: &Arc<Self>, wd: i32, news: Option<News<'_>>) -> Option<()> {
+    fn end(self: &Arc<Self>, wd: i32, event: Option<InodeEvent<'_>>) -> Option<()> {
         let watch = {
             let mut table = self.table.lock();
             let watch = table.watches.remove(&wd)?;
-            watch.inode.remove_mark(self, wd, news);
+            watch.inode.remove_mark(self, wd, event);
             self.queue.push(wd, IN_IGNORED, 0, b"");
             watch
         };
@@ -162,11 +162,11 @@ impl Group {
                 .collect()
         };
         for (wd, is_dir) in gone {
-            let news = News {
+            let event = InodeEvent {
                 mask: IN_UNMOUNT | kind(is_dir),
-                ..News::default()
+                ..InodeEvent::default()
             };
-            let _ended = self.end(wd, Some(news));
+            let _ended = self.end(wd, Some(event));
         }
     }
 
@@ -190,7 +190,7 @@ impl Group {
     }
 }
 
-impl Listener for Group {
+impl Listener for NotifyGroup {
     fn push(&self, wd: i32, mask: u32, cookie: u32, name: &[u8]) {
         self.queue.push(wd, mask, cookie, name);
     }
@@ -201,22 +201,22 @@ impl Listener for Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for NotifyGroup {
     fn drop(&mut self) {
         self.uncount(|notify| notify.end_instance(self.uid));
     }
 }
 
 /// The open file of a group: reading gives its events, closing ends it.
-pub(crate) struct Instance(Arc<Group>);
+pub(crate) struct Instance(Arc<NotifyGroup>);
 
 impl Instance {
-    pub(crate) fn new(group: Arc<Group>) -> Self {
+    pub(crate) fn new(group: Arc<NotifyGroup>) -> Self {
         Self(group)
     }
 
     /// The group.
-    pub(crate) fn group(&self) -> &Arc<Group> {
+    pub(crate) fn group(&self) -> &Arc<NotifyGroup> {
         &self.0
     }
 }

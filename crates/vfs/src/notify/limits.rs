@@ -4,24 +4,24 @@
 //! # Kernel analogue
 //! `struct ucounts` with `UCOUNT_INOTIFY_INSTANCES` and `UCOUNT_INOTIFY_WATCHES`.
 
-use super::Group;
-use crate::lock_order::NotifyBooks;
+use super::NotifyGroup;
+use crate::lock_order::NotifyCounts;
 use openpath_sync::{Mutex, Word, Word32};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 /// The counts of one user.
 #[derive(Default)]
-struct Counts {
+struct UserCounts {
     instances: u32,
     watches: u32,
 }
 
 /// Users and groups.
 #[derive(Default)]
-struct Books {
-    users: HashMap<u32, Counts>,
-    groups: Vec<Weak<Group>>,
+struct NotifyState {
+    users: HashMap<u32, UserCounts>,
+    groups: Vec<Weak<NotifyGroup>>,
 }
 
 /// The watchers of one `Vfs`.
@@ -29,12 +29,12 @@ struct Books {
 pub(crate) struct Notify {
     /// How many watches there are: read by every event, so nothing that changes often is near.
     watches: Word,
-    rest: Box<Rest>,
+    rest: Box<ColdPart>,
 }
 
 #[derive(Default)]
-struct Rest {
-    books: Mutex<Books, NotifyBooks>,
+struct ColdPart {
+    state: Mutex<NotifyState, NotifyCounts>,
     /// The last number that paired two events.
     cookie: Word32,
 }
@@ -58,43 +58,43 @@ impl Notify {
 
     /// Counts one more group of this user; whether `limit` allows it.
     pub(crate) fn add_instance(&self, uid: u32, limit: u32) -> bool {
-        let mut books = self.rest.books.lock();
-        let counts = books.users.entry(uid).or_default();
+        let mut state = self.rest.state.lock();
+        let counts = state.users.entry(uid).or_default();
         let allowed = counts.instances < limit;
         counts.instances += u32::from(allowed);
-        books.forget(uid);
+        state.forget(uid);
         allowed
     }
 
     /// Counts one group of this user less.
     pub(crate) fn end_instance(&self, uid: u32) {
-        let mut books = self.rest.books.lock();
-        books.groups.retain(|group| group.strong_count() != 0);
-        if let Some(counts) = books.users.get_mut(&uid) {
+        let mut state = self.rest.state.lock();
+        state.groups.retain(|group| group.strong_count() != 0);
+        if let Some(counts) = state.users.get_mut(&uid) {
             counts.instances -= 1;
         }
-        books.forget(uid);
+        state.forget(uid);
     }
 
     /// Enters a group in the list that unmounts go through.
-    pub(crate) fn register(&self, group: &Arc<Group>) {
-        self.rest.books.lock().groups.push(Arc::downgrade(group));
+    pub(crate) fn register(&self, group: &Arc<NotifyGroup>) {
+        self.rest.state.lock().groups.push(Arc::downgrade(group));
     }
 
     /// All groups.
-    pub(crate) fn groups(&self) -> Vec<Arc<Group>> {
-        let books = self.rest.books.lock();
-        books.groups.iter().filter_map(Weak::upgrade).collect()
+    pub(crate) fn groups(&self) -> Vec<Arc<NotifyGroup>> {
+        let state = self.rest.state.lock();
+        state.groups.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Counts one more watch of this user; whether `limit` allows it.
     pub(crate) fn add_watch(&self, uid: u32, limit: u32) -> bool {
         let allowed = {
-            let mut books = self.rest.books.lock();
-            let counts = books.users.entry(uid).or_default();
+            let mut state = self.rest.state.lock();
+            let counts = state.users.entry(uid).or_default();
             let allowed = counts.watches < limit;
             counts.watches += u32::from(allowed);
-            books.forget(uid);
+            state.forget(uid);
             allowed
         };
         if allowed {
@@ -109,18 +109,18 @@ impl Notify {
             return;
         }
         self.watches.sub(u64::from(count));
-        let mut books = self.rest.books.lock();
-        if let Some(counts) = books.users.get_mut(&uid) {
+        let mut state = self.rest.state.lock();
+        if let Some(counts) = state.users.get_mut(&uid) {
             counts.watches -= count;
         }
-        books.forget(uid);
+        state.forget(uid);
     }
 }
 
-impl Books {
+impl NotifyState {
     /// Forgets a user without groups and watches.
     fn forget(&mut self, uid: u32) {
-        let idle = |counts: &Counts| counts.instances == 0 && counts.watches == 0;
+        let idle = |counts: &UserCounts| counts.instances == 0 && counts.watches == 0;
         if self.users.get(&uid).is_some_and(idle) {
             self.users.remove(&uid);
         }

@@ -2,7 +2,7 @@
 //! Notification: an event on a watched inode is queued for every group that watches it.
 //!
 //! # Kernel analogue
-//! fsnotify with inotify as its one listener: [`Group`] is `struct fsnotify_group`, a mark is
+//! fsnotify with inotify as its one listener: [`NotifyGroup`] is `struct fsnotify_group`, a mark is
 //! `struct fsnotify_mark`, the list on an inode is its `fsnotify_mark_connector`.
 //!
 //! This module has the groups and the delivery of events. The list on an inode is in `mark` and
@@ -22,10 +22,10 @@
 //! | marks of an inode | their lock | the same |
 //! | table of a group | its lock | the same |
 //! | queue of a group | its lock | the same |
-//! | counts of a user | the books' lock | the same |
+//! | counts of a user | the counts' lock | the same |
 //!
 //! # Locks
-//! Table of a group -> books; table of a group -> marks of an inode -> queue of a group. Two lists
+//! Table of a group -> counts; table of a group -> marks of an inode -> queue of a group. Two lists
 //! of marks are never held together. All of them are inside the directories' locks, so events of
 //! one directory are queued in the order of its changes.
 //!
@@ -55,6 +55,6 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use emit::{Scene, Through};
-pub(crate) use group::{Group, Instance, Watchers};
+pub(crate) use emit::{EventSource, EventVia};
+pub(crate) use group::{Instance, NotifyGroup, Watchers};
 pub(crate) use limits::Notify;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups, marks and queues by themselves: limits, and races between threads.
 
-use super::group::{Group, Instance};
+use super::group::{Instance, NotifyGroup};
 use crate::Limits;
 use crate::file_ops::{FileOps, Io};
 use crate::inode::{Attr, Inode, InodeOps, flag};
 use crate::instance::{Shared, Vfs};
-use crate::mark::News;
+use crate::mark::InodeEvent;
 use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 use openpath_abi::inotify::{
     IN_ALL_EVENTS, IN_ATTRIB, IN_DELETE_SELF, IN_IGNORED, IN_MODIFY, IN_ONESHOT, IN_OPEN,
@@ -65,7 +65,7 @@ impl World {
 
     fn group(&self, uid: u32) -> Instance {
         Instance::new(
-            Group::new(self.shared(), &self.shared().config.limits, uid).expect("a group"),
+            NotifyGroup::new(self.shared(), &self.shared().config.limits, uid).expect("a group"),
         )
     }
 
@@ -94,11 +94,11 @@ fn small() -> Limits {
     }
 }
 
-fn news(mask: u32, name: &[u8]) -> News<'_> {
-    News {
+fn event(mask: u32, name: &[u8]) -> InodeEvent<'_> {
+    InodeEvent {
         mask,
         name,
-        ..News::default()
+        ..InodeEvent::default()
     }
 }
 
@@ -129,15 +129,15 @@ fn a_full_queue_says_once_that_more_was_lost() {
     let group = world.group(0);
     assert_eq!(world.watch(&group, &file, IN_ALL_EVENTS), Ok(1));
     for _ in 0..5 {
-        file.tell(news(IN_OPEN, b""));
-        file.tell(news(IN_MODIFY, b""));
+        file.tell(event(IN_OPEN, b""));
+        file.tell(event(IN_MODIFY, b""));
     }
     let masks: Vec<u32> = events(&group).iter().map(|e| e.1).collect();
     assert_eq!(
         masks,
         [IN_OPEN, IN_MODIFY, IN_OPEN, IN_MODIFY, IN_Q_OVERFLOW]
     );
-    file.tell(news(IN_OPEN, b""));
+    file.tell(event(IN_OPEN, b""));
     assert_eq!(events(&group), [(1, IN_OPEN, Vec::new())]);
 }
 
@@ -147,7 +147,7 @@ fn the_same_again_is_one_event_but_not_after_the_end_of_a_watch() {
     let group = world.group(0);
     world.watch(&group, &file, IN_ALL_EVENTS).expect("a watch");
     for name in [&b"a"[..], b"a", b"b", b"b", b"a"] {
-        file.tell(news(IN_ATTRIB, name));
+        file.tell(event(IN_ATTRIB, name));
     }
     let names: Vec<Vec<u8>> = events(&group).into_iter().map(|e| e.2).collect();
     assert_eq!(names, [b"a", b"b", b"a"]);
@@ -164,7 +164,7 @@ fn names_are_padded_and_a_buffer_takes_whole_events() {
     world.watch(&group, &dir, IN_ALL_EVENTS).expect("a watch");
     for len in [15usize, 16, 255] {
         let name = vec![b'n'; len];
-        dir.tell(news(IN_OPEN, &name));
+        dir.tell(event(IN_OPEN, &name));
         let size = 16 + (len + 1).next_multiple_of(16);
         let mut arg = [0; 4];
         assert_eq!(group.ioctl(0x541b, &mut arg), Some(Ok(0)));
@@ -191,7 +191,7 @@ fn limits_count_for_each_user_and_are_given_back() {
     let shared = world.shared();
     let (one, two) = (world.group(7), world.group(7));
     assert_eq!(
-        Group::new(shared, &shared.config.limits, 7).err(),
+        NotifyGroup::new(shared, &shared.config.limits, 7).err(),
         Some(Errno::EMFILE)
     );
     let other = world.group(8);
@@ -212,7 +212,7 @@ fn limits_count_for_each_user_and_are_given_back() {
     assert!(!shared.notify.is_active());
     assert_eq!(file.flags() & flag::WATCHED, 0);
     assert_eq!(Arc::strong_count(&file), 1);
-    assert!(Group::new(shared, &shared.config.limits, 7).is_ok());
+    assert!(NotifyGroup::new(shared, &shared.config.limits, 7).is_ok());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn one_shot_tells_once_however_many_threads_emit() {
         assert_eq!(wd, Ok(round));
         thread::scope(|scope| {
             for _ in 0..2 {
-                scope.spawn(|| file.tell(news(IN_OPEN, b"")));
+                scope.spawn(|| file.tell(event(IN_OPEN, b"")));
             }
         });
         let masks: Vec<u32> = events(&group).iter().map(|e| e.1).collect();
@@ -255,11 +255,11 @@ fn a_watch_that_ends_while_others_emit_ends_with_one_last_event() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..8 {
-                    file.tell(news(IN_OPEN, b""));
-                    file.tell(news(IN_MODIFY, b""));
+                    file.tell(event(IN_OPEN, b""));
+                    file.tell(event(IN_MODIFY, b""));
                 }
             });
-            scope.spawn(|| file.tell_last(news(IN_DELETE_SELF, b"")));
+            scope.spawn(|| file.tell_last(event(IN_DELETE_SELF, b"")));
             scope.spawn(|| group.group().unwatch(wd));
         });
         let found = events(&group);
@@ -275,8 +275,8 @@ fn groups_that_go_while_others_emit_leave_nothing() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..2000 {
-                file.tell(news(IN_OPEN, b""));
-                file.tell(news(IN_MODIFY, b""));
+                file.tell(event(IN_OPEN, b""));
+                file.tell(event(IN_MODIFY, b""));
             }
         });
         scope.spawn(|| {
@@ -318,11 +318,11 @@ fn a_reader_waits_for_what_another_thread_tells() {
         let early = heard.recv_timeout(Duration::from_millis(20));
         assert!(early.is_err(), "nothing was told yet");
         for _ in 0..2 {
-            file.tell(news(IN_OPEN, b""));
+            file.tell(event(IN_OPEN, b""));
             assert_eq!(heard.recv(), Ok(Some(Ok(16))));
         }
     });
-    file.tell(news(IN_OPEN, b""));
+    file.tell(event(IN_OPEN, b""));
     assert_eq!(group.poll(), Some(POLLIN | POLLRDNORM));
 }
 

@@ -16,7 +16,7 @@ pub(crate) use mount::{MountData, MountSlot};
 use openpath_sync::{PinSet, Store};
 
 /// Mounts, dentries and pins of one `Vfs`.
-pub(crate) type Ground = Store<MountSlot, Dentry, FileBody>;
+pub(crate) type ObjectStore = Store<MountSlot, Dentry, FileBody>;
 
 /// The pin words of a task.
 pub(crate) type Pins = PinSet<MountSlot, Dentry, FileBody>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of a mount, and the data that a pin on it gives access to. See `mount`.
 
-use crate::absent::Hidden;
+use crate::absent::MountRules;
 use crate::superblock::SuperBlock;
 use openpath_sync::rcu::RcuCell;
 use openpath_sync::{Item, Life, Word, Word32, slab_item};
@@ -82,5 +82,5 @@ pub(crate) struct MountData {
     /// Whether it was found idle by a `MNT_EXPIRE` before.
     pub(crate) expiring: Word,
     /// Rules of absent names; see `task::rules`.
-    pub(crate) hidden: RcuCell<Hidden>,
+    pub(crate) hidden: RcuCell<MountRules>,
 }

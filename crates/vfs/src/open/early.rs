@@ -7,7 +7,7 @@
 //! `task_work`, as before Linux 6.7. Today nothing is made before the open has succeeded.
 
 use super::{OpenOp, open_file};
-use crate::file::Making;
+use crate::file::NewFileArgs;
 use crate::file_ops::Fd;
 use crate::task::Core;
 use openpath_abi::Errno;
@@ -20,12 +20,12 @@ use openpath_sync::FileRef;
 #[cold]
 pub(super) fn open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
     let nowhere = core.pins.reserve().ok_or(Errno::ENOMEM)?;
-    let making = Making {
+    let args = NewFileArgs {
         flags: op.flags,
         created: false,
         shared: true,
     };
-    let file = core.make_file(nowhere, making);
+    let file = core.make_file(nowhere, args);
     let opened = open_file(core, dirfd, path, op);
     match opened {
         Ok(_) => core.put_file(file),

@@ -4,17 +4,17 @@
 
 use super::OpenOp;
 use super::sticky::{sticky_allows, sticky_level};
-use crate::file::{Filp, Making};
+use crate::file::{Filp, NewFileArgs};
 use crate::file_ops::{FileOps, QUICK, TRIED};
-use crate::inode::{Inode, Patience, SetAttr, flag};
+use crate::inode::{Inode, SetAttr, WaitMode, flag};
 use crate::object::{MountData, mflag};
 use crate::perm::{self, MAY_WRITE};
-use crate::pipe::{End, Opener, open_fifo};
+use crate::pipe::{Opener, PipeEnd, open_fifo};
 use crate::reason::Reason;
-use crate::story::Check;
+use crate::steps::Check;
 use crate::superblock::SuperBlock;
 use crate::target::without_privileges;
-use crate::task::{Core, Writing};
+use crate::task::{Core, WriteAccess};
 use crate::walk::lflag;
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY,
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// The end of a walk.
 #[derive(Clone, Copy)]
-pub(super) struct Ended {
+pub(super) struct WalkEnd {
     /// The entry, when it was pinned.
     pub(super) sample: Sample,
     /// The walk's flags.
@@ -44,7 +44,7 @@ pub(super) struct Ended {
 pub(super) fn finish<'t>(
     core: &'t Core,
     pin: Pin,
-    ended: Ended,
+    ended: WalkEnd,
     op: &OpenOp,
 ) -> Result<Filp<'t>, Errno> {
     if op.flags & O_ACCMODE != O_ACCMODE {
@@ -108,7 +108,7 @@ fn at_once_ruled(
         core.pins.release(pin);
         return None;
     }
-    let ended = Ended {
+    let ended = WalkEnd {
         sample,
         walked: op.lookup,
         created: false,
@@ -123,12 +123,12 @@ pub(super) fn place<'t>(core: &'t Core, pin: Pin, op: &OpenOp) -> Filp<'t> {
 
 #[inline(always)]
 fn make(core: &Core, pin: Pin, flags: OFlags, created: bool) -> FileRef {
-    let making = Making {
+    let args = NewFileArgs {
         flags,
         created,
         shared: core.fds().is_shared(),
     };
-    core.make_file(pin, making)
+    core.make_file(pin, args)
 }
 
 /// Flags that do not matter to whether a regular file may be opened for reading.
@@ -210,7 +210,7 @@ fn may_read(core: &Core, inode: &Inode) -> Result<(), Errno> {
 fn finish_ruled<'t>(
     core: &'t Core,
     pin: Pin,
-    ended: Ended,
+    ended: WalkEnd,
     op: &OpenOp,
 ) -> Result<Filp<'t>, Errno> {
     let truncates = match granted(core, &pin, ended, op) {
@@ -233,10 +233,10 @@ fn finish_ruled<'t>(
 pub(super) fn granted<'t>(
     core: &'t Core,
     pin: &Pin,
-    ended: Ended,
+    ended: WalkEnd,
     op: &OpenOp,
-) -> Result<Option<Writing<'t>>, Errno> {
-    let Ended {
+) -> Result<Option<WriteAccess<'t>>, Errno> {
+    let WalkEnd {
         sample,
         walked,
         created,
@@ -373,7 +373,7 @@ pub(super) fn write_access(
 }
 
 /// The state of one opening.
-type Own = Option<Arc<Box<dyn FileOps>>>;
+type OpenState = Option<Arc<Box<dyn FileOps>>>;
 
 /// Opens the inode itself; an open for writing leaves the pin marked.
 ///
@@ -381,7 +381,7 @@ type Own = Option<Arc<Box<dyn FileOps>>>;
 /// `ETXTBSY`, `EROFS` (mount), `EAGAIN` or `EINTR` (a lease is in the way), `ENXIO` (socket), what
 /// the backend meets, or the FIFO ([`open_fifo`]) or device (`Devices::open`).
 #[inline(always)]
-fn open_inode(core: &Core, pin: &Pin, flags: OFlags) -> Result<Own, Errno> {
+fn open_inode(core: &Core, pin: &Pin, flags: OFlags) -> Result<OpenState, Errno> {
     let store = &core.vfs.dcache.store;
     let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
         return Err(Errno::ENOENT);
@@ -421,10 +421,10 @@ fn open_inode(core: &Core, pin: &Pin, flags: OFlags) -> Result<Own, Errno> {
 ///
 /// # Errors
 /// Those of [`open_fifo`]; `EAGAIN` (it would wait, and is only tried).
-fn open_end(core: &Core, inode: &Inode, flags: OFlags) -> Result<End, Errno> {
+fn open_end(core: &Core, inode: &Inode, flags: OFlags) -> Result<PipeEnd, Errno> {
     let cred = core.cred();
     let opener = Opener {
-        books: &core.vfs.pipes,
+        accounting: &core.vfs.pipes,
         limits: &core.vfs.config.limits,
         cred: &cred,
         sleeper: (!flags.contains(TRIED)).then_some(&core.sleeper),
@@ -455,12 +455,12 @@ fn ask_hook(
     quick: bool,
 ) -> Result<Option<Box<dyn FileOps>>, Errno> {
     if !quick {
-        return inode.shielded(|ops| ops.open(inode, flags, Patience::Wait));
+        return inode.shielded(|ops| ops.open(inode, flags, WaitMode::Wait));
     }
     if !sb.options().tries {
         return Err(core.give_up(Reason::OpenHook));
     }
-    let own = inode.shielded(|ops| ops.open(inode, flags, Patience::Cached));
+    let own = inode.shielded(|ops| ops.open(inode, flags, WaitMode::Cached));
     if matches!(own, Err(Errno::EAGAIN)) {
         core.give_up(Reason::OpenHook);
     }
@@ -471,7 +471,7 @@ fn ask_hook(
 fn truncate(core: &Core, file: &Filp<'_>) -> Result<(), Errno> {
     let target = file.target()?;
     let inode = target.inode;
-    let _writing = core.want_write_inode(target.spot, inode)?;
+    let _writing = core.want_write_inode(target.path_ids, inode)?;
     let now = core.vfs.clock.now();
     let _held = inode.lock_names();
     core.ask_before_cut(inode)?;

@@ -2,22 +2,22 @@
 //! The last component of an open: enters it, or makes it (`open_last_lookups`, `lookup_open`).
 
 use super::OpenOp;
-use crate::book::Kind;
 use crate::inode::{Inode, NewInode, flag};
 use crate::object::dflag;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::perm::{self, MAY_EXEC, MAY_WRITE, new_file};
 use crate::reason::Reason;
-use crate::story::{Check, Would};
-use crate::task::Writing;
-use crate::walk::{Fail, Last, LastKind, LockedDir, Text, Walk, lflag};
+use crate::steps::{Check, PendingChange};
+use crate::task::WriteAccess;
+use crate::tenant_lru::Kind;
+use crate::walk::{Last, LastKind, LockedDir, Walk, WalkError, WalkText, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_CREAT;
 use openpath_sync::{Pin, Sample};
 use std::sync::Arc;
 
 /// What the walk found at the last component.
-pub(super) enum Entered {
+pub(super) enum LastLookup {
     /// An existing file.
     Existing,
     /// A file made just now.
@@ -34,16 +34,16 @@ pub(super) enum Entered {
 #[inline(always)]
 pub(super) fn open_last(
     walk: &mut Walk<'_>,
-    text: &Text<'_>,
+    text: &WalkText<'_>,
     last: &Last,
     op: &OpenOp,
-) -> Result<Entered, Fail> {
+) -> Result<LastLookup, WalkError> {
     if last.kind != LastKind::Norm || !op.has(O_CREAT) {
         let link = walk.step_last(text, last)?;
         return Ok(if link {
-            Entered::Link
+            LastLookup::Link
         } else {
-            Entered::Existing
+            LastLookup::Existing
         });
     }
     create_last(walk, text, last, op)
@@ -53,31 +53,31 @@ pub(super) fn open_last(
 #[inline(always)]
 fn create_last(
     walk: &mut Walk<'_>,
-    text: &Text<'_>,
+    text: &WalkText<'_>,
     last: &Last,
     op: &OpenOp,
-) -> Result<Entered, Fail> {
+) -> Result<LastLookup, WalkError> {
     if last.slash {
         return Err(walk.refuse(Check::TrailingSlash, Errno::EISDIR));
     }
     let entered = if try_existing(walk, text, last, op)? {
-        Entered::Existing
+        LastLookup::Existing
     } else {
         walk.unlazy_to_create()?;
         let core = walk.core;
         core.past_delegations(|| create_locked(walk, text, last, op))?
     };
     let link = walk.at_dentry.has(dflag::LINK) && walk.wants(lflag::FOLLOW);
-    Ok(if link { Entered::Link } else { entered })
+    Ok(if link { LastLookup::Link } else { entered })
 }
 
 /// Enters a file that exists and is cached, without its directory's lock.
 fn try_existing(
     walk: &mut Walk<'_>,
-    text: &Text<'_>,
+    text: &WalkText<'_>,
     last: &Last,
     op: &OpenOp,
-) -> Result<bool, Fail> {
+) -> Result<bool, WalkError> {
     if op.has(walk.core.locked_look) {
         return Ok(false);
     }
@@ -87,10 +87,10 @@ fn try_existing(
 /// Enters or makes the file with its directory locked.
 fn create_locked(
     walk: &mut Walk<'_>,
-    text: &Text<'_>,
+    text: &WalkText<'_>,
     last: &Last,
     op: &OpenOp,
-) -> Result<Entered, Fail> {
+) -> Result<LastLookup, WalkError> {
     let name = text.name(last);
     let core = walk.core;
     let store = &core.vfs.dcache.store;
@@ -117,7 +117,7 @@ fn create_locked(
         };
         find_or_make(place, name, writing, op)?
     };
-    let at = Spot {
+    let at = PathIds {
         mount: walk.at.mount,
         dentry: pin.dentry(),
     };
@@ -126,9 +126,9 @@ fn create_locked(
         walk.cross_mounts()?;
     }
     Ok(if created {
-        Entered::Created
+        LastLookup::Created
     } else {
-        Entered::Existing
+        LastLookup::Existing
     })
 }
 
@@ -136,9 +136,9 @@ fn create_locked(
 fn find_or_make(
     place: LockedDir<'_>,
     name: &[u8],
-    writing: Result<Writing<'_>, Errno>,
+    writing: Result<WriteAccess<'_>, Errno>,
     op: &OpenOp,
-) -> Result<(Pin, Sample, bool), Fail> {
+) -> Result<(Pin, Sample, bool), WalkError> {
     let core = place.core;
     place.tell(name);
     let seen = core.vfs.dcache.seen(place.at.dentry);
@@ -156,7 +156,7 @@ fn find_or_make(
             let sample = core
                 .vfs
                 .dcache
-                .instantiate(core.tenant().book(), pin.dentry(), inode);
+                .instantiate(core.tenant().lru(), pin.dentry(), inode);
             core.vfs.tell_created(place.inode, name, false);
             Ok((pin, sample, true))
         }
@@ -188,7 +188,7 @@ fn make(place: LockedDir<'_>, name: &[u8], op: &OpenOp) -> Result<Arc<Inode>, Er
     perm::may_create(&cred, sb, dir)
         .map_err(|errno| core.denied(dir, MAY_WRITE | MAY_EXEC, errno))?;
     core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
-    core.stop_before(Would::Create)?;
+    core.stop_before(PendingChange::Create)?;
     core.try_break(dir)?;
     let file = new_file(&cred, dir, op.mode, core.umask.get())?;
     let new = NewInode {

@@ -9,6 +9,7 @@
 //! (`ENFILE`) -> walk (`walk`) -> last component (`last`) -> file type and permissions (`grant`) ->
 //! backend -> truncation.
 
+mod dry_run;
 mod early;
 mod grant;
 mod how;
@@ -16,19 +17,18 @@ mod last;
 mod reopen;
 mod sticky;
 mod tmpfile;
-mod told;
 mod tried;
 
+pub(crate) use dry_run::{dry_run, lenient_op, strict_op};
 pub(crate) use how::OpenOp;
-pub(crate) use told::{lenient_op, strict_op, told};
 
-use crate::file::{At, Filp};
+use crate::file::{Filp, PathStart};
 use crate::file_ops::Fd;
 use crate::task::{Core, Task};
 use crate::tenant::count;
 use crate::walk::{
-    self, Fail, Mode, Text, Walk,
-    plain::{self, Plain},
+    self, Mode, Walk, WalkError, WalkText,
+    plain::{self, PlainResult},
 };
 use openpath_abi::fcntl::{
     AT_FDCWD, O_CLOEXEC, O_CREAT, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY,
@@ -182,11 +182,11 @@ fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Err
     let base = core.base(dirfd);
     if !op.flags.intersects(LASTING) {
         match plain::walk(core, base.at(), path, op.lookup) {
-            Plain::Absent if !op.has(O_CREAT) => {
+            PlainResult::Absent if !op.has(O_CREAT) => {
                 core.count(count::NEGATIVE_HITS);
                 return Err(Errno::ENOENT);
             }
-            Plain::End(end) if !op.has(core.locked_look) => {
+            PlainResult::End(end) if !op.has(core.locked_look) => {
                 if let Some(pin) = end.pin_opened(core)
                     && let Some(file) = grant::at_once(core, pin, end.dentry, op)
                 {
@@ -206,7 +206,7 @@ const LASTING: OFlags = O_TRUNC.union(O_TMPFILE_ONLY).union(O_PATH);
 /// Opens by a full walk, with the descriptor reserved: for files that are uncached, not plain, or
 /// must be made.
 #[inline(never)]
-fn open_reserved(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
+fn open_reserved(core: &Core, at: PathStart<'_>, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
     let reserved = core.reserve_fd(op.has(O_CLOEXEC))?;
     let file = if op.has(O_PATH) {
         let (pin, _) = walk::lookup(core, at, path, op.lookup)?;
@@ -222,11 +222,11 @@ fn open_reserved(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp) -> Result<Fd
 /// One attempt at an open (`path_openat`).
 fn open_once<'t>(
     core: &'t Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     op: &OpenOp,
     mode: Mode,
-) -> Result<Filp<'t>, Fail> {
+) -> Result<Filp<'t>, WalkError> {
     let (pin, ended) = reach(core, at, path, op, mode)?;
     Ok(grant::finish(core, pin, ended, op)?)
 }
@@ -235,22 +235,22 @@ fn open_once<'t>(
 #[inline(always)]
 fn reach(
     core: &Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     op: &OpenOp,
     mode: Mode,
-) -> Result<(Pin, grant::Ended), Fail> {
+) -> Result<(Pin, grant::WalkEnd), WalkError> {
     let mut walk = Walk::begin(core, at, path, op.lookup, mode)?;
-    let mut text = Text::new(path);
+    let mut text = WalkText::new(path);
     let created = enter(&mut walk, &mut text, op);
     text.done(core);
     let created = created?;
     let (pin, sample) = walk.complete().map_err(|fail| match fail {
         // A file made on the way is there now: a second walk would find it.
-        Fail::Moved if created => Fail::Errno(Errno::EXDEV),
+        WalkError::Moved if created => WalkError::Errno(Errno::EXDEV),
         fail => fail,
     })?;
-    let ended = grant::Ended {
+    let ended = grant::WalkEnd {
         sample,
         walked: walk.flags,
         created,
@@ -260,16 +260,16 @@ fn reach(
 
 /// Goes to the file to be opened, through links in the last place; whether it was made on the way.
 #[inline(always)]
-fn enter(walk: &mut Walk<'_>, text: &mut Text<'_>, op: &OpenOp) -> Result<bool, Fail> {
+fn enter(walk: &mut Walk<'_>, text: &mut WalkText<'_>, op: &OpenOp) -> Result<bool, WalkError> {
     if text.bytes().is_empty() {
         return Ok(false);
     }
     loop {
         let last = walk.walk_to_last(text)?;
         match last::open_last(walk, text, &last, op)? {
-            last::Entered::Existing => return Ok(false),
-            last::Entered::Created => return Ok(true),
-            last::Entered::Link => walk.follow_last(text)?,
+            last::LastLookup::Existing => return Ok(false),
+            last::LastLookup::Created => return Ok(true),
+            last::LastLookup::Link => walk.follow_last(text)?,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! `may_create_in_sticky`; `fs.protected_regular`, `fs.protected_fifos`.
 
 use crate::inode::Inode;
-use crate::story::Check;
+use crate::steps::Check;
 use crate::task::Core;
 use openpath_abi::{Errno, mode};
 use openpath_sync::Pin;

@@ -2,12 +2,12 @@
 //! `O_TMPFILE`: opens a new file without a name (`do_tmpfile`, `vfs_tmpfile`).
 
 use super::{OpenOp, grant};
-use crate::book::Kind;
-use crate::file::{At, Filp};
+use crate::file::{Filp, PathStart};
 use crate::inode::{NewInode, flag};
 use crate::perm::{self, MAY_EXEC, MAY_WRITE, new_file};
-use crate::story::{Check, Would};
+use crate::steps::{Check, PendingChange};
 use crate::task::Core;
+use crate::tenant_lru::Kind;
 use crate::walk::{self, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_EXCL;
@@ -20,7 +20,7 @@ use openpath_sync::Pin;
 /// the backend meets, then those of opening it.
 pub(super) fn open<'t>(
     core: &'t Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     op: &OpenOp,
 ) -> Result<Filp<'t>, Errno> {
@@ -47,7 +47,7 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
     perm::inode_permission(&cred, &mount.sb, dir, MAY_WRITE | MAY_EXEC)
         .map_err(|errno| core.denied(dir, MAY_WRITE | MAY_EXEC, errno))?;
     core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
-    core.stop_before(Would::CreateUnnamed)?;
+    core.stop_before(PendingChange::CreateUnnamed)?;
     let file = new_file(&cred, dir, op.mode, core.umask.get())?;
     let new = NewInode {
         mode: file.mode,
@@ -67,10 +67,10 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
     }
     let (entry, _) = vfs
         .dcache
-        .add_nameless(core.tenant().book(), dir_pin.dentry(), inode)?;
+        .add_nameless(core.tenant().lru(), dir_pin.dentry(), inode)?;
     let pin = core.pins.pin_now(dir_pin.mount(), entry);
     // No lookup finds it: it lives as long as it is open.
-    vfs.dcache.bury(entry);
+    vfs.dcache.defer_free(entry);
     let pin = pin.ok_or(Errno::ENOMEM)?;
     let allowed = match store.dentry_payload(&pin) {
         Some(inode) => grant::may_open(core, mount, mount_flags, inode, 0, op.flags),

@@ -7,7 +7,7 @@ use crate::cred::Cred;
 use crate::file_ops::Fd;
 use crate::object::mflag;
 use crate::perm;
-use crate::story::Check;
+use crate::steps::Check;
 use crate::task::Task;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::AT_FDCWD;

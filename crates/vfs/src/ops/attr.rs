@@ -249,7 +249,7 @@ impl Target<'_> {
             return change();
         }
         let dcache = &self.core.vfs.dcache;
-        let dir = self.spot.dentry;
+        let dir = self.path_ids.dentry;
         // R1
         let moved = dcache.begin_dir_change(dir);
         let result = change();

@@ -2,23 +2,23 @@
 //! Lookup of names in a locked directory, and the burial of removed entries.
 //!
 //! # Rules
-//! R1. An unhashed entry is buried when no lock is held: its end may take many steps.
+//! R1. An unhashed entry is queued to be freed when no lock is held: its end may take many steps.
 
-use super::Held;
+use super::PinnedPath;
 use crate::inode::flag;
 use crate::object::dflag;
-use crate::path::Spot;
-use crate::task::Writing;
+use crate::path::PathIds;
+use crate::task::WriteAccess;
 use crate::walk::LockedDir;
 use openpath_abi::Errno;
 
-impl Held<'_> {
+impl PinnedPath<'_> {
     /// Begins a change through the mount this was reached through (`mnt_want_write`).
     ///
     /// # Errors
     /// `EROFS`: the mount or its superblock is read-only.
-    pub(crate) fn begin_write(&self) -> Result<Writing<'_>, Errno> {
-        self.core.want_write(self.spot().mount, self.mount()?)
+    pub(crate) fn begin_write(&self) -> Result<WriteAccess<'_>, Errno> {
+        self.core.want_write(self.path_ids().mount, self.mount()?)
     }
 
     /// Whether it is a name without an inode.
@@ -30,7 +30,7 @@ impl Held<'_> {
     pub(crate) fn locked(&self) -> Result<LockedDir<'_>, Errno> {
         Ok(LockedDir {
             core: self.core,
-            at: self.spot(),
+            at: self.path_ids(),
             inode: self.inode()?,
             sb: &self.mount()?.sb,
         })
@@ -49,14 +49,14 @@ impl Held<'_> {
     /// The errno for making `name` in this directory, if a rule of the mount says that it is
     /// absent.
     fn hides(&self, name: &[u8]) -> Result<Option<Errno>, Errno> {
-        let Spot { mount, dentry } = self.spot();
+        let PathIds { mount, dentry } = self.path_ids();
         Ok(self.core.absent(mount, self.mount()?, dentry, name))
     }
 
-    /// As [`Held::child`], for a name that is to be made or replaced.
+    /// As [`PinnedPath::child`], for a name that is to be made or replaced.
     ///
     /// # Errors
-    /// That of the mount's rules, if the name is absent by them; then as [`Held::child`].
+    /// That of the mount's rules, if the name is absent by them; then as [`PinnedPath::child`].
     pub(crate) fn new_child(&self, name: &[u8]) -> Result<Option<Self>, Errno> {
         match self.hides(name)? {
             Some(errno) => Err(errno),
@@ -64,15 +64,15 @@ impl Held<'_> {
         }
     }
 
-    /// As [`Held::child`], for a name that must exist; a missing one is cached as such.
+    /// As [`PinnedPath::child`], for a name that must exist; a missing one is cached as such.
     ///
     /// # Errors
-    /// As [`Held::child`], and `ENOENT` if there is no such name.
+    /// As [`PinnedPath::child`], and `ENOENT` if there is no such name.
     pub(crate) fn existing_child(&self, name: &[u8]) -> Result<Self, Errno> {
         if self.hides(name)?.is_some() {
             return Err(Errno::ENOENT);
         }
-        let seen = self.core.vfs.dcache.seen(self.spot().dentry);
+        let seen = self.core.vfs.dcache.seen(self.path_ids().dentry);
         match self.child(name)? {
             Some(child) if !child.is_negative() => Ok(child),
             Some(_) => Err(Errno::ENOENT),
@@ -87,7 +87,7 @@ impl Held<'_> {
     /// names, so that nothing is mounted meanwhile.
     pub(crate) fn is_mountpoint(&self) -> bool {
         let vfs = &self.core.vfs;
-        let dentry = self.spot().dentry;
+        let dentry = self.path_ids().dentry;
         let marked = vfs.dcache.at(dentry).word().sample().has(dflag::MOUNTED);
         let namespace = self.core.namespace_id();
         marked
@@ -104,9 +104,9 @@ const LARGE_BLOCKS: u64 = 128;
 
 /// Buries an unhashed entry. Mounts of other namespaces on it go at once. The entry goes after its
 /// last user, or at once if its inode is watched. Held: no lock (R1).
-pub(super) fn bury(victim: Held<'_>) {
+pub(super) fn defer_free(victim: PinnedPath<'_>) {
     let dcache = &victim.core.vfs.dcache;
-    let dentry = victim.spot().dentry;
+    let dentry = victim.path_ids().dentry;
     let at_once = victim.inode().is_ok_and(|inode| {
         let attr = inode.attr();
         let watched = inode.flags() & flag::WATCHED != 0;
@@ -116,7 +116,7 @@ pub(super) fn bury(victim: Held<'_>) {
         victim.core.vfs.detach_mounts(dentry);
     }
     drop(victim);
-    dcache.bury(dentry);
+    dcache.defer_free(dentry);
     if at_once {
         dcache.collect();
     }

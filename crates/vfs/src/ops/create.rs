@@ -9,15 +9,15 @@
 //! `ENOENT` for a slash after a name that is no directory's) -> read-only mount -> permission ->
 //! the operation's own -> backend.
 
-use super::{Held, Parent, resolve_parent};
-use crate::book::Kind;
-use crate::file::At;
+use super::{Parent, PinnedPath, resolve_parent};
+use crate::file::PathStart;
 use crate::file_ops::Fd;
 use crate::inode::{Inode, NewInode};
 use crate::open::check_path;
 use crate::perm::{self, new_file};
 use crate::superblock::SuperBlock;
-use crate::task::{Core, Task, Writing};
+use crate::task::{Core, Task, WriteAccess};
+use crate::tenant_lru::Kind;
 use crate::walk::{Last, LastKind};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mode::{S_IALLUGO, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
@@ -34,10 +34,10 @@ pub(super) enum Slash {
 }
 
 /// A name that does not exist yet, in a locked directory that may be written.
-pub(super) struct Place<'a> {
+pub(super) struct NewEntry<'a> {
     core: &'a Core,
     /// The directory.
-    pub(super) dir: &'a Held<'a>,
+    pub(super) dir: &'a PinnedPath<'a>,
     /// Its inode, locked.
     pub(super) inode: &'a Inode,
     /// The name.
@@ -51,10 +51,10 @@ pub(super) struct Place<'a> {
 /// Those of the walk, `EEXIST`, `ENOENT` (slash refused), `ENAMETOOLONG`, `EROFS`, those of `make`.
 pub(super) fn make_name(
     core: &Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     (slash, lookup): (Slash, u32),
-    make: impl Fn(&Place<'_>) -> Result<Arc<Inode>, Errno>,
+    make: impl Fn(&NewEntry<'_>) -> Result<Arc<Inode>, Errno>,
 ) -> Result<(), Errno> {
     let Parent { dir, last, name } = resolve_parent(core, at, path, lookup)?;
     if last.kind != LastKind::Norm {
@@ -68,20 +68,20 @@ pub(super) fn make_name(
 /// The same with the directory found.
 fn make_locked(
     core: &Core,
-    dir: &Held<'_>,
+    dir: &PinnedPath<'_>,
     last: &Last,
     name: &[u8],
-    (slash, writing): (Slash, &Result<Writing<'_>, Errno>),
-    make: impl Fn(&Place<'_>) -> Result<Arc<Inode>, Errno>,
+    (slash, writing): (Slash, &Result<WriteAccess<'_>, Errno>),
+    make: impl Fn(&NewEntry<'_>) -> Result<Arc<Inode>, Errno>,
 ) -> Result<(), Errno> {
     let inode = dir.inode()?;
     let _names = inode.lock_names();
-    let seen = core.vfs.dcache.seen(dir.spot().dentry);
+    let seen = core.vfs.dcache.seen(dir.path_ids().dentry);
     let entry = dir.new_child(name)?;
     if entry.as_ref().is_some_and(|e| !e.is_negative()) {
         return Err(Errno::EEXIST);
     }
-    let place = Place {
+    let place = NewEntry {
         core,
         dir,
         inode,
@@ -99,7 +99,7 @@ fn make_locked(
                 Some(entry) => {
                     let tenant = core.tenant();
                     let dcache = &core.vfs.dcache;
-                    dcache.instantiate(tenant.book(), entry.spot().dentry, made);
+                    dcache.instantiate(tenant.lru(), entry.path_ids().dentry, made);
                 }
                 None => dir.locked()?.note(name, Some(made), seen),
             }
@@ -115,7 +115,7 @@ fn make_locked(
     }
 }
 
-impl Place<'_> {
+impl NewEntry<'_> {
     /// The superblock that the directory is in.
     pub(super) fn superblock(&self) -> Result<&SuperBlock, Errno> {
         Ok(&self.dir.mount()?.sb)

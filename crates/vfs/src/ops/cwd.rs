@@ -4,12 +4,12 @@
 //! # Kernel analogue
 //! `set_fs_pwd`, `set_fs_root`.
 
-use super::{Held, resolve};
-use crate::file::At;
+use super::{PinnedPath, resolve};
+use crate::file::PathStart;
 use crate::file_ops::Fd;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::perm::{self, MAY_EXEC};
-use crate::task::{Core, Place, Task};
+use crate::task::{Core, PathSnapshot, Task};
 use crate::walk::lflag;
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, caps};
@@ -28,7 +28,7 @@ impl Task {
     /// `ENOENT` (it was removed), `ENAMETOOLONG` (more than `PATH_MAX` with its NUL).
     pub fn getcwd(&self) -> Result<Vec<u8>, Errno> {
         self.core.heed_pivots();
-        let place = Place::of(&self.core, self.core.cwd.get());
+        let place = PathSnapshot::of(&self.core, self.core.cwd.get());
         if place.deleted {
             return Err(Errno::ENOENT);
         }
@@ -63,7 +63,7 @@ impl Task {
         }
         let cred = self.core.cred();
         perm::inode_permission(&cred, &target.mount.sb, target.inode, MAY_EXEC)?;
-        self.core.set_cwd(pin(&self.core, target.spot)?);
+        self.core.set_cwd(pin(&self.core, target.path_ids)?);
         Ok(())
     }
 
@@ -80,9 +80,9 @@ impl Task {
         Ok(())
     }
 
-    fn searchable_dir(&self, path: &[u8]) -> Result<Held<'_>, Errno> {
+    fn searchable_dir(&self, path: &[u8]) -> Result<PinnedPath<'_>, Errno> {
         let lookup = lflag::FOLLOW | lflag::DIRECTORY;
-        let held = resolve(&self.core, At::Cwd, path, lookup)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lookup)?;
         let target = held.target()?;
         perm::inode_permission(&self.core.cred(), &target.mount.sb, target.inode, MAY_EXEC)?;
         Ok(held)
@@ -98,7 +98,7 @@ impl Task {
     #[doc(alias = "d_path")]
     pub fn path_name(&self, fd: Fd) -> Result<Vec<u8>, Errno> {
         let file = self.core.fdget(fd)?;
-        let place = Place::of(&self.core, file.spot());
+        let place = PathSnapshot::of(&self.core, file.path_ids());
         let mut path = place.path;
         if place.deleted {
             path.extend_from_slice(DELETED);
@@ -115,8 +115,8 @@ fn fits(path: Vec<u8>) -> Result<Vec<u8>, Errno> {
     }
 }
 
-fn pin(core: &Core, spot: Spot) -> Result<Pin, Errno> {
+fn pin(core: &Core, path_ids: PathIds) -> Result<Pin, Errno> {
     core.pins
-        .pin_now(spot.mount, spot.dentry)
+        .pin_now(path_ids.mount, path_ids.dentry)
         .ok_or(Errno::ENOMEM)
 }

@@ -9,7 +9,7 @@
 use crate::file_ops::Fd;
 use crate::inode::flag;
 use crate::object::dflag;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::target::Target;
 use crate::task::Task;
 use openpath_abi::{Errno, dirent};
@@ -34,14 +34,14 @@ const BACKEND: i64 = 2;
 const END: i64 = i64::MAX - (1 << 48);
 
 /// The entries so far, as a buffer of the caller's size would hold them.
-struct Batch {
+struct EntryBuffer {
     entries: Vec<DirEntry>,
     room: usize,
     pos: i64,
     full: bool,
 }
 
-impl Batch {
+impl EntryBuffer {
     /// Adds an entry if there is room; whether there was.
     fn push(&mut self, name: &[u8], ino: u64, kind: u8, next: i64) -> bool {
         let len = dirent::record_len(name.len());
@@ -75,7 +75,7 @@ impl Task {
         if !target.inode.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        let mut batch = Batch {
+        let mut batch = EntryBuffer {
             entries: Vec::new(),
             room: max_bytes,
             pos: file.pos(),
@@ -100,7 +100,7 @@ impl Task {
 }
 
 /// Lists from the batch's position on (`iterate_shared`). The directory's names are held.
-fn list(target: &Target<'_>, batch: &mut Batch) -> Result<(), Errno> {
+fn list(target: &Target<'_>, batch: &mut EntryBuffer) -> Result<(), Errno> {
     let dir = target.inode;
     if batch.pos == 0 && !batch.push(b".", dir.ino(), dirent::DT_DIR, 1) {
         return Ok(());
@@ -111,7 +111,7 @@ fn list(target: &Target<'_>, batch: &mut Batch) -> Result<(), Errno> {
     if batch.pos == 1 && !batch.push(b"..", parent_ino(target)?, dirent::DT_DIR, BACKEND) {
         return Ok(());
     }
-    let Spot { mount, dentry } = target.spot;
+    let PathIds { mount, dentry } = target.path_ids;
     let rules = target.core.rules_in(mount, target.mount, dentry);
     dir.shielded(|ops| {
         ops.readdir(dir, batch.pos - BACKEND, &mut |e| {
@@ -135,7 +135,7 @@ fn list(target: &Target<'_>, batch: &mut Batch) -> Result<(), Errno> {
 /// `ENOMEM` when there are no pins left.
 fn parent_ino(target: &Target<'_>) -> Result<u64, Errno> {
     let (dcache, pins) = (&target.core.vfs.dcache, &target.core.pins);
-    let d = dcache.at(target.spot.dentry);
+    let d = dcache.at(target.path_ids.dentry);
     if d.word().sample().has(dflag::ROOT) {
         return Ok(target.inode.ino());
     }

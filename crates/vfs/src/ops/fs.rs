@@ -2,7 +2,7 @@
 //! Calls on whole trees: statfs(2), fstatfs(2), sync(2), syncfs(2).
 
 use super::resolve;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::file_ops::Fd;
 use crate::task::Task;
 use crate::walk::lflag;
@@ -14,7 +14,7 @@ impl Task {
     /// # Errors
     /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, what the backend meets.
     pub fn statfs(&self, path: &[u8]) -> Result<StatFs, Errno> {
-        let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lflag::FOLLOW)?;
         held.target()?.statfs()
     }
 

@@ -2,9 +2,9 @@
 //! The inotify calls: inotify_init1(2), inotify_add_watch(2), inotify_rm_watch(2).
 
 use super::resolve;
-use crate::file::{At, Filp};
+use crate::file::{Filp, PathStart};
 use crate::file_ops::Fd;
-use crate::notify::{Group, Instance};
+use crate::notify::{Instance, NotifyGroup};
 use crate::perm::{self, MAY_READ};
 use crate::task::Task;
 use crate::walk::lflag;
@@ -32,7 +32,7 @@ const VALID: u32 = IN_ALL_EVENTS
 ///
 /// # Errors
 /// `EINVAL`: it is no inotify instance.
-fn group_of<'a>(file: &'a Filp<'_>) -> Result<&'a Arc<Group>, Errno> {
+fn group_of<'a>(file: &'a Filp<'_>) -> Result<&'a Arc<NotifyGroup>, Errno> {
     let own = file.own_ops().map(|ops| ops.as_any());
     let instance = own.and_then(|ops| ops.downcast_ref::<Instance>());
     instance.map(Instance::group).ok_or(Errno::EINVAL)
@@ -51,7 +51,7 @@ impl Task {
         }
         let core = &self.core;
         let uid = core.cred().euid;
-        let group = Group::new(&core.vfs, &core.vfs.config.limits, uid)?;
+        let group = NotifyGroup::new(&core.vfs, &core.vfs.config.limits, uid)?;
         core.install_anonymous(
             Box::new(Instance::new(group)),
             OFlags::from_bits_retain(flags),
@@ -86,7 +86,7 @@ impl Task {
         if mask & IN_ONLYDIR != 0 {
             lookup |= lflag::DIRECTORY;
         }
-        let held = resolve(core, At::Cwd, path, lookup)?;
+        let held = resolve(core, PathStart::Cwd, path, lookup)?;
         let sb = &held.mount()?.sb;
         perm::inode_permission(&core.cred(), sb, held.inode()?, MAY_READ)?;
         // A name that the file lost before must not count as its end later.

@@ -7,8 +7,8 @@
 //! # Locks
 //! The directory, then the file.
 
-use super::create::{Place, Slash, make_name};
-use super::{Held, resolve};
+use super::create::{NewEntry, Slash, make_name};
+use super::{PinnedPath, resolve};
 use crate::file_ops::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm::{self, MAY_READ, MAY_WRITE};
@@ -79,7 +79,7 @@ impl Task {
         let core = &self.core;
         let source = resolve(core, at, old, lookup)?;
         make_name(core, new_at, new, (Slash::Refused, walks), |place| {
-            if place.dir.spot().mount != source.spot().mount {
+            if place.dir.path_ids().mount != source.path_ids().mount {
                 return Err(Errno::EXDEV);
             }
             may_link(core, &source)?;
@@ -90,7 +90,7 @@ impl Task {
 }
 
 /// Whether the task may give the file another name at all (`may_linkat`).
-fn may_link(core: &Core, source: &Held<'_>) -> Result<(), Errno> {
+fn may_link(core: &Core, source: &PinnedPath<'_>) -> Result<(), Errno> {
     if !core.vfs.config.sysctl.protected_hardlinks {
         return Ok(());
     }
@@ -109,7 +109,11 @@ fn may_link(core: &Core, source: &Held<'_>) -> Result<(), Errno> {
 }
 
 /// Links with the directory locked (`vfs_link`).
-fn link_locked(core: &Core, place: &Place<'_>, source: &Held<'_>) -> Result<Arc<Inode>, Errno> {
+fn link_locked(
+    core: &Core,
+    place: &NewEntry<'_>,
+    source: &PinnedPath<'_>,
+) -> Result<Arc<Inode>, Errno> {
     let target = source.share_inode()?;
     if target.flags() & (flag::APPEND_ONLY | flag::IMMUTABLE) != 0 || target.is_dir() {
         return Err(Errno::EPERM);

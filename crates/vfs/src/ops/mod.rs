@@ -4,7 +4,8 @@
 //!
 //! The path calls share these steps:
 //! 1. The path is copied (`check_path`) and walked ([`resolve`] or [`resolve_parent`]).
-//! 2. A change begins at the mount ([`Held::begin_write`]), and the directory or file is locked.
+//! 2. A change begins at the mount ([`PinnedPath::begin_write`]), and the directory or file is
+//!    locked.
 //! 3. Permissions are checked, the backend makes the change, and the dentry cache follows.
 
 mod access;
@@ -13,6 +14,7 @@ mod beneath;
 mod child;
 mod create;
 mod cwd;
+mod deny_write;
 mod dir;
 mod fcntl;
 mod fs;
@@ -25,7 +27,6 @@ mod owner;
 mod pipe;
 mod readlink;
 mod rename;
-mod running;
 mod stat;
 mod times;
 mod tried;
@@ -34,17 +35,17 @@ mod unlink;
 mod xattr;
 
 pub use beneath::Beneath;
+pub use deny_write::RunningProgram;
 pub use dir::DirEntry;
 pub use leases::LeaseInfo;
 pub use locks::{LockFace, LockWait};
 pub use mounts::{LSMT_ROOT, MountAttr};
-pub use running::Running;
 
-use crate::file::At;
+use crate::file::PathStart;
 use crate::inode::Inode;
 use crate::object::MountData;
 use crate::open::check_path;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::target::Target;
 use crate::task::Core;
 use crate::walk::{self, Last, lflag};
@@ -53,14 +54,14 @@ use openpath_abi::{AtFlags, Errno};
 use openpath_sync::{Pin, Sample};
 
 /// A place that a walk ended at, pinned until this is dropped (`struct path` with its references).
-pub(crate) struct Held<'t> {
+pub(crate) struct PinnedPath<'t> {
     pub(crate) core: &'t Core,
     pin: Option<Pin>,
     /// The dentry's sample when it was pinned.
     pub(crate) sample: Sample,
 }
 
-impl<'t> Held<'t> {
+impl<'t> PinnedPath<'t> {
     pub(crate) fn new(core: &'t Core, pin: Pin, sample: Sample) -> Self {
         Self {
             core,
@@ -74,11 +75,13 @@ impl<'t> Held<'t> {
     }
 
     /// The mount and the dentry.
-    pub(crate) fn spot(&self) -> Spot {
-        self.pin.as_ref().map_or_else(Spot::default, |p| Spot {
-            mount: p.mount(),
-            dentry: p.dentry(),
-        })
+    pub(crate) fn path_ids(&self) -> PathIds {
+        self.pin
+            .as_ref()
+            .map_or_else(PathIds::default, |p| PathIds {
+                mount: p.mount(),
+                dentry: p.dentry(),
+            })
     }
 
     /// The inode there.
@@ -124,7 +127,12 @@ impl<'t> Held<'t> {
 
     /// The flags of that mount, now.
     pub(crate) fn mount_flags(&self) -> Sample {
-        self.core.vfs.mounts.at(self.spot().mount).word().sample()
+        self.core
+            .vfs
+            .mounts
+            .at(self.path_ids().mount)
+            .word()
+            .sample()
     }
 
     /// The pin itself, to be kept.
@@ -133,7 +141,7 @@ impl<'t> Held<'t> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for PinnedPath<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(pin) = self.pin.take() {
@@ -149,19 +157,19 @@ impl Drop for Held<'_> {
 #[inline(always)]
 pub(crate) fn resolve<'t>(
     core: &'t Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     flags: u32,
-) -> Result<Held<'t>, Errno> {
+) -> Result<PinnedPath<'t>, Errno> {
     check_path(path, flags & lflag::EMPTY != 0)?;
     let (pin, sample) = walk::lookup(core, at, path, flags)?;
-    Ok(Held::new(core, pin, sample))
+    Ok(PinnedPath::new(core, pin, sample))
 }
 
 /// The directory of a path's last component, and that component.
 pub(crate) struct Parent<'t> {
     /// The directory.
-    pub(crate) dir: Held<'t>,
+    pub(crate) dir: PinnedPath<'t>,
     /// The kind of component, and whether a slash follows it.
     pub(crate) last: Last,
     /// Its name.
@@ -175,7 +183,7 @@ pub(crate) struct Parent<'t> {
 /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk.
 pub(crate) fn resolve_parent<'t>(
     core: &'t Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     flags: u32,
 ) -> Result<Parent<'t>, Errno> {
@@ -183,7 +191,7 @@ pub(crate) fn resolve_parent<'t>(
     let (pin, last, name) = walk::lookup_parent(core, at, path, flags)?;
     let sample = core.vfs.dcache.at(pin.dentry()).word().sample();
     Ok(Parent {
-        dir: Held::new(core, pin, sample),
+        dir: PinnedPath::new(core, pin, sample),
         last,
         name,
     })
@@ -194,14 +202,14 @@ impl Parent<'_> {
     /// directory's names.
     ///
     /// # Errors
-    /// Those of [`Held::mount`].
+    /// Those of [`PinnedPath::mount`].
     pub(crate) fn has_to_stay(&self, core: &Core) -> Result<bool, Errno> {
-        let (mount, spot) = (self.dir.mount()?, self.dir.spot());
-        Ok(core.has_to_stay(spot.mount, mount, spot.dentry, &self.name))
+        let (mount, path_ids) = (self.dir.mount()?, self.dir.path_ids());
+        Ok(core.has_to_stay(path_ids.mount, mount, path_ids.dentry, &self.name))
     }
 }
 
-impl Held<'_> {
+impl PinnedPath<'_> {
     /// The inode and mount there.
     ///
     /// # Errors
@@ -212,7 +220,7 @@ impl Held<'_> {
             core: self.core,
             inode: self.inode()?,
             mount: self.mount()?,
-            spot: self.spot(),
+            path_ids: self.path_ids(),
         })
     }
 }

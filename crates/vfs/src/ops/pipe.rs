@@ -4,18 +4,18 @@
 //! # Kernel analogue
 //! `do_pipe2`, `create_pipe_files`, pipefs.
 
-use crate::file::{Filp, Making};
+use crate::file::{Filp, NewFileArgs};
 use crate::file_ops::{Fd, FileOps};
 use crate::inode::{Attr, Inode, InodeOps};
-use crate::mount::Inner;
-use crate::pipe::{End, Pipe};
+use crate::mount::InternalTree;
+use crate::pipe::{Pipe, PipeEnd};
 use crate::task::{Core, Task};
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_EXCL, O_NONBLOCK, O_RDONLY, O_WRONLY};
 use openpath_abi::{Errno, OFlags, mode};
 use openpath_sync::Pin;
 use std::sync::Arc;
 
-const PIPEFS: Inner = Inner {
+const PIPEFS: InternalTree = InternalTree {
     kind: "pipefs",
     // PIPEFS_MAGIC
     magic: 0x5049_5045,
@@ -25,9 +25,9 @@ const PIPEFS: Inner = Inner {
 /// Messages of the kernel through a pipe (`O_NOTIFICATION_PIPE`).
 const O_NOTIFICATION_PIPE: OFlags = O_EXCL;
 
-struct Nowhere;
+struct NoOps;
 
-impl InodeOps for Nowhere {
+impl InodeOps for NoOps {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
@@ -41,16 +41,16 @@ impl Core {
     fn pipe_files(
         &self,
         inode: Arc<Inode>,
-        ends: [(OFlags, End); 2],
+        ends: [(OFlags, PipeEnd); 2],
     ) -> Result<[Filp<'_>; 2], Errno> {
         let vfs = &self.vfs;
-        let tree = |now| PIPEFS.tree(Box::new(Nowhere), now);
+        let tree = |now| PIPEFS.tree(Box::new(NoOps), now);
         let mount = vfs.inner_mount(&vfs.pipe_mount, tree)?;
         let root = vfs.mounts.at(mount).root.get();
-        let (entry, _) = vfs.dcache.add_nameless(self.tenant().book(), root, inode)?;
+        let (entry, _) = vfs.dcache.add_nameless(self.tenant().lru(), root, inode)?;
         let pins = [(); 2].map(|()| self.pins.pin_now(mount, entry));
         // No lookup finds it: it lives as long as it is open.
-        vfs.dcache.bury(entry);
+        vfs.dcache.defer_free(entry);
         let [Some(first), Some(second)] = pins else {
             pins.into_iter()
                 .flatten()
@@ -62,13 +62,13 @@ impl Core {
         Ok([file, self.pipe_file(second, other_flags, other_end)])
     }
 
-    fn pipe_file(&self, pin: Pin, flags: OFlags, end: End) -> Filp<'_> {
-        let making = Making {
+    fn pipe_file(&self, pin: Pin, flags: OFlags, end: PipeEnd) -> Filp<'_> {
+        let args = NewFileArgs {
             flags,
             created: false,
             shared: self.fds().is_shared(),
         };
-        let file = Filp::hold(self, self.make_file(pin, making));
+        let file = Filp::hold(self, self.make_file(pin, args));
         let own: Box<dyn FileOps> = Box::new(end);
         let store = &self.vfs.dcache.store;
         // A file just made has nothing of its own yet.
@@ -108,7 +108,7 @@ impl Task {
             ..Attr::default()
         };
         let ino = vfs.next_pipe.add(1);
-        let inode = Inode::new(ino, 0, attr, now, Box::new(Nowhere));
+        let inode = Inode::new(ino, 0, attr, now, Box::new(NoOps));
         let (read_end, write_end) = Pipe::ends(share);
         core.check_files_max()?;
         let kept = flags & O_NONBLOCK;

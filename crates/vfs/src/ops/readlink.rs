@@ -3,7 +3,7 @@
 
 use super::resolve;
 use crate::file_ops::Fd;
-use crate::inode::{Patience, flag};
+use crate::inode::{WaitMode, flag};
 use crate::reason::Reason;
 use crate::target::Target;
 use crate::task::Task;
@@ -49,20 +49,20 @@ impl Task {
                 Errno::EINVAL
             });
         }
-        let patience = if lookup & lflag::CACHED == 0 {
+        let wait_mode = if lookup & lflag::CACHED == 0 {
             target.touch_atime();
-            Patience::Wait
+            WaitMode::Wait
         } else {
             target.reads_link_at_once()?;
-            Patience::Cached
+            WaitMode::Cached
         };
         if inode.flags() & flag::MAGIC == 0 {
-            let body = inode.read_link(patience).map(<[u8]>::to_vec);
-            return body.map_err(|errno| self.core.would_wait(patience, errno));
+            let body = inode.read_link(wait_mode).map(<[u8]>::to_vec);
+            return body.map_err(|errno| self.core.would_wait(wait_mode, errno));
         }
         // The body of a magic link may differ each time.
-        let body = inode.shielded(|ops| ops.readlink(inode, patience));
-        let body = body.map_err(|errno| self.core.would_wait(patience, errno))?;
+        let body = inode.shielded(|ops| ops.readlink(inode, wait_mode));
+        let body = body.map_err(|errno| self.core.would_wait(wait_mode, errno))?;
         Ok(body.into_owned())
     }
 }

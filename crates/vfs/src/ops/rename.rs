@@ -19,9 +19,9 @@
 //! R2. The directories on the way up from either directory stay the same while the topology is
 //!     held, so the answers about them still hold when the last lock is taken.
 
-use super::child::bury;
+use super::child::defer_free;
 use super::unlink::remove_dir_entry;
-use super::{Held, Parent, resolve_parent};
+use super::{Parent, PinnedPath, resolve_parent};
 use crate::dcache::NewName;
 use crate::file_ops::Fd;
 use crate::inode::{Inode, NewInode, Rename};
@@ -37,7 +37,7 @@ use openpath_abi::{Errno, RenameFlags, mode};
 use openpath_sync::{MutexGuard, RwLockWriteGuard};
 use std::sync::Arc;
 
-type Names<'a> = RwLockWriteGuard<'a, (), InodeNames>;
+type NamesGuard<'a> = RwLockWriteGuard<'a, (), InodeNames>;
 
 impl Task {
     /// Renames `old` to `new`, replacing an existing file. Linux: rename(2).
@@ -104,10 +104,10 @@ impl Task {
         let (base, new_base) = (self.core.base(dirfd), self.core.base(new_dirfd));
         let (at, new_at) = (base.at(), new_base.at());
         let core = &self.core;
-        let how = How::of(flags)?;
+        let how = RenameMode::of(flags)?;
         let from = resolve_parent(core, at, old, lookup)?;
         let to = resolve_parent(core, new_at, new, lookup)?;
-        if from.dir.spot().mount != to.dir.spot().mount {
+        if from.dir.path_ids().mount != to.dir.path_ids().mount {
             return Err(Errno::EXDEV);
         }
         if from.last.kind != LastKind::Norm {
@@ -130,22 +130,22 @@ impl Task {
             match done {
                 Ok(false) => return Ok(()),
                 Ok(true) => {
-                    pair.target.map(bury);
+                    pair.target.map(defer_free);
                     return Ok(());
                 }
-                Err(Stop::Refused(errno)) => {
+                Err(LockedFailure::Refused(errno)) => {
                     if !core.awaited_delegation()? {
                         return Err(errno);
                     }
                 }
-                Err(Stop::Busy(inode)) => inode.wait_for_names(),
+                Err(LockedFailure::Busy(inode)) => inode.wait_for_names(),
             }
         }
     }
 }
 
 /// Why a step with a directory locked was not taken.
-pub(super) enum Stop {
+pub(super) enum LockedFailure {
     /// It fails.
     Refused(Errno),
     /// The names of this one are locked, and waiting for them is not allowed: see
@@ -153,7 +153,7 @@ pub(super) enum Stop {
     Busy(Arc<Inode>),
 }
 
-impl From<Errno> for Stop {
+impl From<Errno> for LockedFailure {
     fn from(errno: Errno) -> Self {
         Self::Refused(errno)
     }
@@ -161,7 +161,7 @@ impl From<Errno> for Stop {
 
 /// The flags, decoded.
 #[derive(Clone, Copy)]
-struct How {
+struct RenameMode {
     /// `RENAME_NOREPLACE`.
     keeps_target: bool,
     /// `RENAME_EXCHANGE`.
@@ -170,7 +170,7 @@ struct How {
     whiteout: bool,
 }
 
-impl How {
+impl RenameMode {
     fn of(flags: RenameFlags) -> Result<Self, Errno> {
         let how = Self {
             keeps_target: flags.contains(RENAME_NOREPLACE),
@@ -186,19 +186,23 @@ impl How {
 }
 
 /// Both directories, locked (`lock_rename`).
-struct Dirs<'a> {
+struct LockedDirs<'a> {
     topology: Option<MutexGuard<'a, (), RenameTopology>>,
-    _first: Names<'a>,
-    _second: Option<Names<'a>>,
+    _first: NamesGuard<'a>,
+    _second: Option<NamesGuard<'a>>,
     /// The entry that leads from the one directory down to the other, if there is one; else 0.
     trap: u32,
 }
 
-fn lock_dirs<'a>(core: &Core, from: &'a Held<'_>, to: &'a Held<'_>) -> Result<Dirs<'a>, Errno> {
-    let (old, new) = (from.spot().dentry, to.spot().dentry);
+fn lock_dirs<'a>(
+    core: &Core,
+    from: &'a PinnedPath<'_>,
+    to: &'a PinnedPath<'_>,
+) -> Result<LockedDirs<'a>, Errno> {
+    let (old, new) = (from.path_ids().dentry, to.path_ids().dentry);
     let (old_dir, new_dir) = (from.inode()?, to.inode()?);
     if std::ptr::eq(old_dir, new_dir) {
-        return Ok(Dirs {
+        return Ok(LockedDirs {
             topology: None,
             _first: old_dir.lock_names(),
             _second: None,
@@ -219,7 +223,7 @@ fn lock_dirs<'a>(core: &Core, from: &'a Held<'_>, to: &'a Held<'_>) -> Result<Di
     } else {
         (new_dir, old_dir)
     };
-    Ok(Dirs {
+    Ok(LockedDirs {
         topology: Some(topology),
         _first: first.lock_names(),
         _second: Some(second.lock_names_nested()),
@@ -233,11 +237,11 @@ fn by_address(one: &Inode, other: &Inode) -> bool {
 }
 
 /// The file that moves, and the file or negative entry at its new name.
-struct Pair<'t> {
-    source: Held<'t>,
+struct RenamePair<'t> {
+    source: PinnedPath<'t>,
     source_inode: Arc<Inode>,
     /// An entry of the new name, negative or not.
-    target: Option<Held<'t>>,
+    target: Option<PinnedPath<'t>>,
     target_inode: Option<Arc<Inode>>,
 }
 
@@ -246,9 +250,9 @@ fn find<'t>(
     core: &Core,
     from: &Parent<'t>,
     to: &Parent<'t>,
-    how: How,
-    dirs: &Dirs<'_>,
-) -> Result<Pair<'t>, Errno> {
+    how: RenameMode,
+    dirs: &LockedDirs<'_>,
+) -> Result<RenamePair<'t>, Errno> {
     let source = from.dir.existing_child(&from.name)?;
     let target = if how.exchange {
         Some(to.dir.existing_child(&to.name)?)
@@ -257,7 +261,7 @@ fn find<'t>(
     };
     let exists = target.as_ref().filter(|target| !target.is_negative());
     let source_inode = source.share_inode()?;
-    let target_inode = exists.map(Held::share_inode).transpose()?;
+    let target_inode = exists.map(PinnedPath::share_inode).transpose()?;
     if how.keeps_target && target_inode.is_some() {
         return Err(Errno::EEXIST);
     }
@@ -269,8 +273,8 @@ fn find<'t>(
     }
     let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
     // A directory that another program moved may be cached below itself.
-    let trapped = |entry: &Held<'_>, inode: &Inode| {
-        dirs.trap != 0 && entry.spot().dentry == dirs.trap
+    let trapped = |entry: &PinnedPath<'_>, inode: &Inode| {
+        dirs.trap != 0 && entry.path_ids().dentry == dirs.trap
             || std::ptr::eq(inode, old_dir)
             || std::ptr::eq(inode, new_dir)
     };
@@ -287,16 +291,16 @@ fn find<'t>(
     }
     let mount = from.dir.mount()?;
     let moves = |inode: &Inode, from: &Parent<'_>, to: &Parent<'_>| {
-        let (old, new) = (from.dir.spot().dentry, to.dir.spot().dentry);
+        let (old, new) = (from.dir.path_ids().dentry, to.dir.path_ids().dentry);
         let (old, new) = ((old, &from.name[..]), (new, &to.name[..]));
-        let index = from.dir.spot().mount;
+        let index = from.dir.path_ids().mount;
         !inode.is_dir() || core.let_move(index, mount, old, new)
     };
     let swapped = target_inode.as_ref().filter(|_| how.exchange);
     if !moves(&source_inode, from, to) || swapped.is_some_and(|inode| !moves(inode, to, from)) {
         return Err(Errno::EXDEV);
     }
-    Ok(Pair {
+    Ok(RenamePair {
         source,
         source_inode,
         target,
@@ -310,19 +314,19 @@ fn carry_out(
     core: &Core,
     from: &Parent<'_>,
     to: &Parent<'_>,
-    pair: &Pair<'_>,
-    how: How,
+    pair: &RenamePair<'_>,
+    how: RenameMode,
     waits: bool,
-) -> Result<bool, Stop> {
+) -> Result<bool, LockedFailure> {
     let (source, target) = (&pair.source_inode, pair.target_inode.as_ref());
     if target.is_some_and(|target| Arc::ptr_eq(source, target)) {
         return Ok(false);
     }
-    let crosses = from.dir.spot().dentry != to.dir.spot().dentry;
+    let crosses = from.dir.path_ids().dentry != to.dir.path_ids().dentry;
     permitted(core, from, to, pair, how, crosses)?;
     let _locked = lock_moved(source, target, how, crosses, waits)?;
     let over = target.is_some() && to.has_to_stay(core)?;
-    if pair.source.is_mountpoint() || pair.target.as_ref().is_some_and(Held::is_mountpoint) {
+    if pair.source.is_mountpoint() || pair.target.as_ref().is_some_and(PinnedPath::is_mountpoint) {
         return Err(Errno::EBUSY.into());
     }
     if over || from.has_to_stay(core)? {
@@ -345,7 +349,7 @@ fn carry_out(
     let name = core
         .vfs
         .dcache
-        .reserve_name(to.dir.spot().dentry, &to.name)?;
+        .reserve_name(to.dir.path_ids().dentry, &to.name)?;
     let rename = Rename {
         old_dir,
         old_name: &from.name,
@@ -359,12 +363,12 @@ fn carry_out(
     };
     if how.whiteout {
         // The old name goes on to exist, and its new meaning is not cached.
-        core.vfs.dcache.set_incomplete(from.dir.spot().dentry);
+        core.vfs.dcache.set_incomplete(from.dir.path_ids().dentry);
     }
     core.vfs
         .dcache
         .with_room(|| old_dir.shielded(|ops| ops.rename(&rename)))?;
-    let replaced = follow(core, pair, to.dir.spot().dentry, name, how);
+    let replaced = follow(core, pair, to.dir.path_ids().dentry, name, how);
     if core.vfs.notify.is_active() {
         let (old, new) = ((old_dir, &from.name[..]), (new_dir, &to.name[..]));
         let gone = target.filter(|_| !how.exchange).map(|inode| &**inode);
@@ -381,8 +385,8 @@ fn permitted(
     core: &Core,
     from: &Parent<'_>,
     to: &Parent<'_>,
-    pair: &Pair<'_>,
-    how: How,
+    pair: &RenamePair<'_>,
+    how: RenameMode,
     crosses: bool,
 ) -> Result<(), Errno> {
     let (source, target) = (&pair.source_inode, pair.target_inode.as_ref());
@@ -418,16 +422,18 @@ fn permitted(
 fn lock_moved<'a>(
     source: &'a Arc<Inode>,
     target: Option<&'a Arc<Inode>>,
-    how: How,
+    how: RenameMode,
     crosses: bool,
     waits: bool,
-) -> Result<[Option<Names<'a>>; 2], Stop> {
-    let lock = |inode: &'a Arc<Inode>| -> Result<Option<Names<'a>>, Stop> {
+) -> Result<[Option<NamesGuard<'a>>; 2], LockedFailure> {
+    let lock = |inode: &'a Arc<Inode>| -> Result<Option<NamesGuard<'a>>, LockedFailure> {
         if waits || !inode.is_dir() {
             return Ok(Some(inode.lock_names_nested()));
         }
         let free = inode.try_lock_names();
-        Ok(Some(free.ok_or_else(|| Stop::Busy(Arc::clone(inode)))?))
+        Ok(Some(
+            free.ok_or_else(|| LockedFailure::Busy(Arc::clone(inode)))?,
+        ))
     };
     let target_leaves = crosses || !how.exchange;
     Ok(match target {
@@ -462,20 +468,26 @@ fn whiteout<'a>(core: &Core, left: &'a NewFile, tenant: &'a TenantRef) -> NewIno
 
 /// Updates the dentry cache after the backend (`d_move`, `d_exchange`); whether the target's entry
 /// was unhashed.
-fn follow(core: &Core, pair: &Pair<'_>, parent: u32, name: NewName<'_>, how: How) -> bool {
+fn follow(
+    core: &Core,
+    pair: &RenamePair<'_>,
+    parent: u32,
+    name: NewName<'_>,
+    how: RenameMode,
+) -> bool {
     let dcache = &core.vfs.dcache;
-    let moved = pair.source.spot().dentry;
+    let moved = pair.source.path_ids().dentry;
     let swapped = pair.target.as_ref().filter(|_| how.exchange);
-    let is_dir = |entry: &Held<'_>| !entry.sample.has(dflag::NOT_DIR);
-    let begin = |entry: Option<&Held<'_>>| {
+    let is_dir = |entry: &PinnedPath<'_>| !entry.sample.has(dflag::NOT_DIR);
+    let begin = |entry: Option<&PinnedPath<'_>>| {
         let dir = entry.filter(|entry| is_dir(entry))?;
-        Some(dcache.begin_dir_change(dir.spot().dentry))
+        Some(dcache.begin_dir_change(dir.path_ids().dentry))
     };
     let changes = (begin(Some(&pair.source)), begin(swapped));
     // Walks on the way up through a directory that moves must notice the move.
     let _moving = (changes.0.is_some() || changes.1.is_some()).then(|| core.vfs.renames.change());
     if let Some(swapped) = swapped {
-        dcache.exchange(moved, swapped.spot().dentry, name.seen);
+        dcache.exchange(moved, swapped.path_ids().dentry, name.seen);
         return false;
     }
     // The replaced entry is unhashed in the same step: the new name is never absent.
@@ -486,7 +498,7 @@ fn follow(core: &Core, pair: &Pair<'_>, parent: u32, name: NewName<'_>, how: How
             });
         }
         (target, _) => {
-            let replaced = target.as_ref().map(|target| target.spot().dentry);
+            let replaced = target.as_ref().map(|target| target.path_ids().dentry);
             dcache.rename(moved, parent, name, replaced);
         }
     }

@@ -9,9 +9,9 @@
 use super::at_lookup;
 use super::resolve;
 use crate::config::Profile;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::file_ops::Fd;
-use crate::inode::{Attr, Patience, flag};
+use crate::inode::{Attr, WaitMode, flag};
 use crate::target::Target;
 use crate::task::Task;
 use crate::walk::lflag;
@@ -47,7 +47,7 @@ impl Task {
     /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk.
     #[inline]
     pub fn stat(&self, path: &[u8]) -> Result<Stat, Errno> {
-        let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lflag::FOLLOW)?;
         Ok(held.target()?.stat())
     }
 
@@ -57,7 +57,7 @@ impl Task {
     /// As [`Task::stat`].
     #[inline]
     pub fn lstat(&self, path: &[u8]) -> Result<Stat, Errno> {
-        let held = resolve(&self.core, At::Cwd, path, 0)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, 0)?;
         Ok(held.target()?.stat())
     }
 
@@ -154,7 +154,7 @@ impl Task {
         self.fstat_by(fd, 0)
     }
 
-    /// The type of the file at `fd` (`S_IFMT` of its mode), which never changes: no back end is
+    /// The type of the file at `fd` (`S_IFMT` of its mode), which never changes: no backend is
     /// asked. Works with `O_PATH` too.
     ///
     /// # Errors
@@ -182,12 +182,12 @@ impl Target<'_> {
     #[inline(always)]
     fn confirmed_attr(&self, lookup: u32) -> Result<Attr, Errno> {
         self.inode.confirmed_attr(|_| {
-            let patience = if lookup & lflag::CACHED == 0 {
-                Patience::Wait
+            let wait_mode = if lookup & lflag::CACHED == 0 {
+                WaitMode::Wait
             } else {
-                Patience::Cached
+                WaitMode::Cached
             };
-            self.refresh(patience)
+            self.refresh(wait_mode)
         })
     }
 
@@ -215,7 +215,7 @@ impl Target<'_> {
         let mut filled = STATX_BASIC_STATS | mask & STATX_BTIME;
         // Pipefs fills no more than every file system does.
         let bare = self.inode.kind() == S_IFIFO
-            && self.core.vfs.pipe_mount.get() == Some(&self.spot.mount);
+            && self.core.vfs.pipe_mount.get() == Some(&self.path_ids.mount);
         if bare {
             filled &= !STATX_BTIME;
         }
@@ -233,7 +233,7 @@ impl Target<'_> {
             self.inode.btime()
         };
         let (mnt_id, id_kind) = if !mask.contains(STATX_MNT_ID_UNIQUE) {
-            (u64::from(self.spot.mount), STATX_MNT_ID)
+            (u64::from(self.path_ids.mount), STATX_MNT_ID)
         } else {
             (self.mount.id, STATX_MNT_ID_UNIQUE)
         };
@@ -265,12 +265,12 @@ impl Target<'_> {
 
     fn attributes(&self) -> u64 {
         let flags = self.inode.flags();
-        let root = self.core.vfs.mounts.at(self.spot.mount).root.get();
+        let root = self.core.vfs.mounts.at(self.path_ids.mount).root.get();
         let mut attributes = 0;
         for (on, bit) in [
             (flags & flag::IMMUTABLE != 0, STATX_ATTR_IMMUTABLE),
             (flags & flag::APPEND_ONLY != 0, STATX_ATTR_APPEND),
-            (self.spot.dentry == root, STATX_ATTR_MOUNT_ROOT),
+            (self.path_ids.dentry == root, STATX_ATTR_MOUNT_ROOT),
         ] {
             if on {
                 attributes |= bit;

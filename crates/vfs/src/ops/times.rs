@@ -7,7 +7,7 @@
 use super::at_lookup;
 use super::attr::ANONYMOUS;
 use super::resolve;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
@@ -60,11 +60,11 @@ impl Task {
         }
         let Some(path) = path else {
             return match at {
-                At::Cwd => Err(Errno::EFAULT),
+                PathStart::Cwd => Err(Errno::EFAULT),
                 _ if !at_flags.is_empty() => Err(Errno::EINVAL),
-                At::Bad => Err(Errno::EBADF),
-                At::File(file) if file.is_path() => Err(Errno::EBADF),
-                At::File(file) => file.target()?.utimens(&times),
+                PathStart::Bad => Err(Errno::EBADF),
+                PathStart::File(file) if file.is_path() => Err(Errno::EBADF),
+                PathStart::File(file) => file.target()?.utimens(&times),
             };
         };
         if at_flags.intersects(!(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) {

@@ -10,7 +10,7 @@
 
 use super::resolve;
 use crate::config::Profile;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
@@ -32,7 +32,7 @@ impl Task {
     ///   meets (`EFBIG`).
     pub fn truncate(&self, path: &[u8], len: i64) -> Result<(), Errno> {
         let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
-        let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lflag::FOLLOW)?;
         let target = held.target()?;
         let inode = target.inode;
         match inode.kind() {
@@ -48,7 +48,7 @@ impl Task {
         if inode.flags() & flag::APPEND_ONLY != 0 {
             return Err(Errno::EPERM);
         }
-        let _writing_inode = self.core.want_write_inode(target.spot, inode)?;
+        let _writing_inode = self.core.want_write_inode(target.path_ids, inode)?;
         self.core.break_for_truncate(inode)?;
         target.set_length(len, false)
     }

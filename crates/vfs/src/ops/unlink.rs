@@ -8,11 +8,11 @@
 //! The directory, then the file removed from it: no mount comes on it meanwhile, and no name into
 //! it.
 
-use super::child::bury;
-use super::rename::Stop;
-use super::{Held, Parent, resolve_parent};
+use super::child::defer_free;
+use super::rename::LockedFailure;
+use super::{Parent, PinnedPath, resolve_parent};
 use crate::dcache::Dcache;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::file_ops::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm;
@@ -28,7 +28,7 @@ impl Task {
     /// # Errors
     /// As [`Task::unlinkat`].
     pub fn unlink(&self, path: &[u8]) -> Result<(), Errno> {
-        unlink(&self.core, At::Cwd, path, 0)
+        unlink(&self.core, PathStart::Cwd, path, 0)
     }
 
     /// Removes an empty directory. Linux: rmdir(2).
@@ -36,7 +36,7 @@ impl Task {
     /// # Errors
     /// As [`Task::unlinkat`] with `AT_REMOVEDIR`.
     pub fn rmdir(&self, path: &[u8]) -> Result<(), Errno> {
-        rmdir(&self.core, At::Cwd, path, 0)
+        rmdir(&self.core, PathStart::Cwd, path, 0)
     }
 
     /// Removes a name: an empty directory's with `AT_REMOVEDIR`, else any other. Linux:
@@ -79,10 +79,10 @@ impl Task {
 struct Victim<'a, 't> {
     parent: &'a Parent<'t>,
     dir: &'a Inode,
-    entry: &'a Held<'t>,
+    entry: &'a PinnedPath<'t>,
 }
 
-fn unlink(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno> {
+fn unlink(core: &Core, at: PathStart<'_>, path: &[u8], lookup: u32) -> Result<(), Errno> {
     let parent = resolve_parent(core, at, path, lookup)?;
     if parent.last.kind != LastKind::Norm {
         return Err(Errno::EISDIR);
@@ -101,11 +101,11 @@ fn unlink(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno
         unlink_locked(core, victim, inode)
     };
     let left = core.past_delegations(|| remove(core, &parent, take))?;
-    left.map(bury);
+    left.map(defer_free);
     Ok(())
 }
 
-fn rmdir(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno> {
+fn rmdir(core: &Core, at: PathStart<'_>, path: &[u8], lookup: u32) -> Result<(), Errno> {
     let parent = resolve_parent(core, at, path, lookup)?;
     match parent.last.kind {
         LastKind::Norm => {}
@@ -118,21 +118,21 @@ fn rmdir(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno>
         let take = |victim: &Victim<'_, '_>| rmdir_locked(core, victim);
         match core.past_delegations(|| remove(core, &parent, take)) {
             Ok(left) => {
-                left.map(bury);
+                left.map(defer_free);
                 return Ok(());
             }
-            Err(Stop::Refused(errno)) => return Err(errno),
-            Err(Stop::Busy(inode)) => inode.wait_for_names(),
+            Err(LockedFailure::Refused(errno)) => return Err(errno),
+            Err(LockedFailure::Busy(inode)) => inode.wait_for_names(),
         }
     }
 }
 
-/// Finds the file, and lets `take` remove it and its name; the entry to be buried.
+/// Finds the file, and lets `take` remove it and its name; the entry to be queued for reclaim.
 fn remove<'t, E: From<Errno>>(
     core: &'t Core,
     parent: &Parent<'t>,
     take: impl FnOnce(&Victim<'_, 't>) -> Result<(), E>,
-) -> Result<Option<Held<'t>>, E> {
+) -> Result<Option<PinnedPath<'t>>, E> {
     let dir = parent.dir.inode()?;
     let names = dir.lock_names();
     let entry = parent.dir.existing_child(&parent.name)?;
@@ -141,7 +141,7 @@ fn remove<'t, E: From<Errno>>(
         dir,
         entry: &entry,
     })?;
-    core.vfs.dcache.unhash(entry.spot().dentry);
+    core.vfs.dcache.unhash(entry.path_ids().dentry);
     let left = tell_removed(core, parent, dir, entry);
     drop(names);
     Ok(left)
@@ -155,8 +155,8 @@ fn tell_removed<'t>(
     core: &Core,
     parent: &Parent<'_>,
     dir: &Inode,
-    entry: Held<'t>,
-) -> Option<Held<'t>> {
+    entry: PinnedPath<'t>,
+) -> Option<PinnedPath<'t>> {
     if !core.vfs.notify.is_active() {
         return Some(entry);
     }
@@ -165,7 +165,7 @@ fn tell_removed<'t>(
         (inode.flags() & flag::WATCHED != 0, inode.is_dir())
     });
     let left = if watched {
-        bury(entry);
+        defer_free(entry);
         None
     } else {
         Some(entry)
@@ -193,7 +193,7 @@ fn unlink_locked(core: &Core, victim: &Victim<'_, '_>, inode: &Inode) -> Result<
 }
 
 /// Removes a directory with its parent locked (`vfs_rmdir`).
-fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Stop> {
+fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), LockedFailure> {
     let Victim { parent, dir, entry } = *victim;
     let sb = &parent.dir.mount()?.sb;
     let inode = entry.share_inode()?;
@@ -202,7 +202,7 @@ fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Stop> {
         true => inode.lock_names_nested(),
         false => match inode.try_lock_names() {
             Some(names) => names,
-            None => return Err(Stop::Busy(Arc::clone(&inode))),
+            None => return Err(LockedFailure::Busy(Arc::clone(&inode))),
         },
     };
     if entry.is_mountpoint() || parent.has_to_stay(core)? {
@@ -219,15 +219,15 @@ fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Stop> {
 /// its parent and its own.
 pub(super) fn remove_dir_entry(
     core: &Core,
-    entry: &Held<'_>,
+    entry: &PinnedPath<'_>,
     inode: &Inode,
     take: impl FnOnce(&Dcache, u32),
 ) {
     let dcache = &core.vfs.dcache;
-    let dentry = entry.spot().dentry;
+    let dentry = entry.path_ids().dentry;
     let _changed = dcache.begin_dir_change(dentry);
     // First of all: every lookup in it fails from now on.
     inode.set_flags(flag::DEAD);
     take(dcache, dentry);
-    dcache.forget_kids(dentry);
+    dcache.forget_children(dentry);
 }

@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `pipefifo_fops`: `anon_pipe_read`, `anon_pipe_write`, `pipe_poll`, `pipe_ioctl`, `pipe_release`.
 
-use super::ring::{Content, Rest};
+use super::ring::{Content, RemainingPieces};
 use super::{Pipe, State};
 use crate::file_ops::{FileOps, Io, RWF_COMMON};
 use openpath_abi::Errno;
@@ -22,7 +22,7 @@ const FIONREAD: u32 = 0x541b;
 const ONCE_MAX: usize = 0x7fff_f000;
 
 /// An end of a pipe: counted in it until this is dropped.
-pub(crate) struct End {
+pub(crate) struct PipeEnd {
     pipe: Arc<Pipe>,
     reads: bool,
     writes: bool,
@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-impl End {
+impl PipeEnd {
     /// An end that is counted already.
     pub(super) fn new(pipe: Arc<Pipe>, reads: bool, writes: bool, seen: u64) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl End {
     /// # Errors
     /// If nothing was written: `EPIPE` (no readers), `EAGAIN`, `EINTR`, `ENOMEM`.
     fn push(&self, pieces: &[IoSlice<'_>], io: &Io<'_>) -> Result<usize, Errno> {
-        let mut rest = Rest::new(pieces, ONCE_MAX);
+        let mut rest = RemainingPieces::new(pieces, ONCE_MAX);
         if rest.is_empty() {
             return Ok(0);
         }
@@ -157,7 +157,7 @@ impl State {
     /// `EPIPE`, `ENOMEM`.
     fn fill(
         &mut self,
-        rest: &mut Rest<'_, '_>,
+        rest: &mut RemainingPieces<'_, '_>,
         content: Content,
         done: &mut usize,
     ) -> Result<bool, Errno> {
@@ -174,7 +174,7 @@ impl State {
     }
 }
 
-impl Drop for End {
+impl Drop for PipeEnd {
     /// `pipe_release`
     fn drop(&mut self) {
         let _step = no_fault_injection();
@@ -187,7 +187,7 @@ impl Drop for End {
     }
 }
 
-impl FileOps for End {
+impl FileOps for PipeEnd {
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -18,13 +18,13 @@
 //! |---|---|---|
 //! | the inode's pipe | its own lock | the same |
 //! | all of a pipe's state | the pipe's lock | the same |
-//! | pages of each user | the books' lock | the same |
+//! | pages of each user | the accounting lock | the same |
 //!
 //! # Rules
 //! R1. A change of a pipe wakes, before it releases the lock, one waiter that can go on now, and
 //!     all of them if the other side is gone ([`State::settle`]). A woken waiter does the same, so
 //!     none sleeps beside data or room.
-//! R2. Ends are counted by [`End`], and uncounted when it is dropped: by a close, or by an open
+//! R2. Ends are counted by [`PipeEnd`], and uncounted when it is dropped: by a close, or by an open
 //!     that failed.
 //! R3. Memory is taken when data is written, up to the capacity; capacities are counted for users
 //!     and for the `Vfs`.
@@ -38,20 +38,20 @@
 //!   are the signals of `O_ASYNC`.
 //! * There is no splice(2), tee(2) or vmsplice(2), and no watch queue (`O_NOTIFICATION_PIPE`).
 
-mod books;
+mod accounting;
 mod end;
 mod open;
 mod ring;
 mod size;
 mod splice;
 
-pub(crate) use books::Books;
-pub(crate) use end::End;
+pub(crate) use accounting::PipeAccounting;
+pub(crate) use end::PipeEnd;
 pub(crate) use open::{InodePipe, Opener, open_fifo, would_meet};
 pub(crate) use ring::SLOT;
 
 use crate::lock_order::PipeState;
-use books::Share;
+use accounting::PipeCharge;
 use openpath_sync::{Mutex, WaitQueue, Wake};
 use ring::Ring;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ struct State {
     /// Slots that another task is about to fill without the lock.
     reserved: usize,
     /// Slots there may be, as they are counted for its user.
-    share: Share,
+    share: PipeCharge,
     readers: u32,
     writers: u32,
     /// How many readers ever came.
@@ -90,7 +90,7 @@ struct State {
 }
 
 impl Pipe {
-    fn new(share: Share, anonymous: bool) -> Arc<Self> {
+    fn new(share: PipeCharge, anonymous: bool) -> Arc<Self> {
         let state = State {
             ring: Ring::default(),
             reserved: 0,
@@ -110,11 +110,11 @@ impl Pipe {
     }
 
     /// Both ends of a new pipe without a name: the reading one, and the writing one.
-    pub(crate) fn ends(share: Share) -> (End, End) {
+    pub(crate) fn ends(share: PipeCharge) -> (PipeEnd, PipeEnd) {
         let pipe = Self::new(share, true);
         pipe.state.lock().enter(true, true);
-        let read_end = End::new(Arc::clone(&pipe), true, false, 0);
-        (read_end, End::new(pipe, false, true, 0))
+        let read_end = PipeEnd::new(Arc::clone(&pipe), true, false, 0);
+        (read_end, PipeEnd::new(pipe, false, true, 0))
     }
 }
 

@@ -9,8 +9,8 @@
 //!     is interrupted, it is uncounted.
 //! R2. It waits for a peer to come, not for one to be there: the counts of all openers so far tell.
 
-use super::end::End;
-use super::{Books, Pipe};
+use super::end::PipeEnd;
+use super::{Pipe, PipeAccounting};
 use crate::config::Limits;
 use crate::cred::Cred;
 use crate::lock_order::InodePipes;
@@ -25,7 +25,7 @@ pub(crate) type InodePipe = Mutex<Weak<Pipe>, InodePipes>;
 /// The task that opens a FIFO, and the account of its capacity.
 #[derive(Clone, Copy)]
 pub(crate) struct Opener<'a> {
-    pub(crate) books: &'a Arc<Books>,
+    pub(crate) accounting: &'a Arc<PipeAccounting>,
     pub(crate) limits: &'a Limits,
     pub(crate) cred: &'a Cred,
     /// Sleeps until a peer comes; `None`: the open does not wait.
@@ -43,7 +43,7 @@ pub(crate) fn open_fifo(
     place: &InodePipe,
     flags: OFlags,
     opener: Opener<'_>,
-) -> Result<Option<End>, Errno> {
+) -> Result<Option<PipeEnd>, Errno> {
     join(pipe_at(place, opener)?, flags, opener.sleeper)
 }
 
@@ -56,7 +56,7 @@ fn pipe_at(place: &InodePipe, opener: Opener<'_>) -> Result<Arc<Pipe>, Errno> {
     if let Some(pipe) = place.upgrade() {
         return Ok(pipe);
     }
-    let share = opener.books.share(opener.cred, opener.limits)?;
+    let share = opener.accounting.share(opener.cred, opener.limits)?;
     let pipe = Pipe::new(share, false);
     *place = Arc::downgrade(&pipe);
     Ok(pipe)
@@ -106,7 +106,11 @@ pub(crate) fn would_meet(place: &InodePipe, flags: OFlags) -> Result<bool, Errno
 
 /// A new end of the pipe, when it has a peer or needs none; `None` if it would wait for one without
 /// a sleeper.
-fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Waiter>) -> Result<Option<End>, Errno> {
+fn join(
+    pipe: Arc<Pipe>,
+    flags: OFlags,
+    sleeper: Option<&Waiter>,
+) -> Result<Option<PipeEnd>, Errno> {
     let (reads, writes) = sides(flags)?;
     let may_wait = !flags.contains(O_NONBLOCK);
     let (came, alone, wake) = {
@@ -130,7 +134,7 @@ fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Waiter>) -> Result<Opti
     };
     // For such a reader there is no hangup until a writer comes that it has not seen.
     let seen = if alone && !may_wait { came } else { 0 };
-    let end = End::new(pipe, reads, writes, seen);
+    let end = PipeEnd::new(pipe, reads, writes, seen);
     drop(wake);
     if let Some(sleeper) = sleeper
         && alone
@@ -141,7 +145,7 @@ fn join(pipe: Arc<Pipe>, flags: OFlags, sleeper: Option<&Waiter>) -> Result<Opti
     Ok(Some(end))
 }
 
-impl End {
+impl PipeEnd {
     /// Waits until a peer comes that is not among the first `came`.
     ///
     /// # Errors

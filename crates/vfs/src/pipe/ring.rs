@@ -41,14 +41,14 @@ struct Slot {
 pub(super) struct Ring(VecDeque<Slot>);
 
 /// The pieces of a call that are still to be moved.
-pub(super) struct Rest<'a, 'b> {
+pub(super) struct RemainingPieces<'a, 'b> {
     pieces: &'a [IoSlice<'b>],
     /// How much of the first one is done.
     done: usize,
     left: usize,
 }
 
-impl<'a, 'b> Rest<'a, 'b> {
+impl<'a, 'b> RemainingPieces<'a, 'b> {
     /// Up to `limit` bytes of the pieces.
     pub(super) fn new(pieces: &'a [IoSlice<'b>], limit: usize) -> Self {
         let all = pieces
@@ -103,7 +103,7 @@ impl Ring {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(super) fn merge(&mut self, rest: &mut Rest<'_, '_>) -> Result<usize, Errno> {
+    pub(super) fn merge(&mut self, rest: &mut RemainingPieces<'_, '_>) -> Result<usize, Errno> {
         let odd = rest.left % SLOT;
         let Some(last) = self.0.back_mut().filter(|_| odd > 0) else {
             return Ok(0);
@@ -122,7 +122,7 @@ impl Ring {
     /// `ENOMEM`.
     pub(super) fn push(
         &mut self,
-        rest: &mut Rest<'_, '_>,
+        rest: &mut RemainingPieces<'_, '_>,
         content: Content,
     ) -> Result<usize, Errno> {
         let len = rest.left.min(SLOT);
@@ -185,7 +185,7 @@ mod tests {
 
     fn write(ring: &mut Ring, pieces: &[&[u8]], content: Content) -> usize {
         let pieces: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
-        let mut rest = Rest::new(&pieces, usize::MAX);
+        let mut rest = RemainingPieces::new(&pieces, usize::MAX);
         let mut done = ring.merge(&mut rest).expect("memory");
         while !rest.is_empty() {
             done += ring.push(&mut rest, content).expect("memory");

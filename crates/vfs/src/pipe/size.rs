@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `pipe_fcntl`, `pipe_set_size`, `round_pipe_size`, `pipe_resize_ring`.
 
-use super::end::End;
+use super::end::PipeEnd;
 use super::ring::SLOT;
 use crate::config::Limits;
 use crate::cred::Cred;
@@ -24,7 +24,7 @@ fn slots_for(bytes: u32) -> Result<u32, Errno> {
     Ok(bytes.div_ceil(SLOT as u32).max(1).next_power_of_two())
 }
 
-impl End {
+impl PipeEnd {
     /// How many bytes the pipe has room for.
     pub(crate) fn size(&self) -> u64 {
         let slots = self.pipe().state.lock().share.slots();

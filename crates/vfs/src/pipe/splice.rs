@@ -5,18 +5,18 @@
 //! `wait_for_space`.
 
 use super::Pipe;
-use super::end::End;
+use super::end::PipeEnd;
 use openpath_abi::Errno;
 use openpath_sync::{Waiter, no_fault_injection};
 
 /// Reserved slots, about to be filled.
-pub(crate) struct Reserved<'a> {
+pub(crate) struct ReservedSlots<'a> {
     pipe: &'a Pipe,
     slots: usize,
     pages: Vec<Vec<u8>>,
 }
 
-impl Reserved<'_> {
+impl ReservedSlots<'_> {
     /// Whether there is a slot for one more page.
     pub(crate) fn has_room(&self) -> bool {
         self.pages.len() < self.slots
@@ -28,7 +28,7 @@ impl Reserved<'_> {
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for ReservedSlots<'_> {
     /// Puts the filled slots into the pipe, and frees the others.
     fn drop(&mut self) {
         let _step = no_fault_injection();
@@ -43,7 +43,7 @@ impl Drop for Reserved<'_> {
     }
 }
 
-impl End {
+impl PipeEnd {
     /// Up to `wanted` free slots, at least one; waits for it.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl End {
         &self,
         wanted: usize,
         wait: Option<&Waiter>,
-    ) -> Result<Reserved<'_>, Errno> {
+    ) -> Result<ReservedSlots<'_>, Errno> {
         let pipe = self.pipe();
         let mut state = pipe.state.lock();
         loop {
@@ -63,7 +63,7 @@ impl End {
             if room > 0 {
                 let slots = room.min(wanted);
                 state.reserved += slots;
-                return Ok(Reserved {
+                return Ok(ReservedSlots {
                     pipe,
                     slots,
                     pages: Vec::new(),

@@ -4,7 +4,7 @@
 use super::Target;
 use crate::file::Filp;
 use crate::inode::SetAttr;
-use crate::notify::{Scene, Through};
+use crate::notify::{EventSource, EventVia};
 use openpath_abi::inotify::{IN_ACCESS, IN_ATTRIB, IN_MODIFY, IN_OPEN};
 
 impl Filp<'_> {
@@ -19,7 +19,7 @@ impl Filp<'_> {
     fn tell_watchers(&self, mask: u32) {
         // An open file has an inode.
         if let Ok(target) = self.target() {
-            target.scene().tell(mask, Through::File);
+            target.event_source().tell(mask, EventVia::File);
         }
     }
 
@@ -56,12 +56,12 @@ impl Filp<'_> {
 }
 
 impl Target<'_> {
-    fn scene(&self) -> Scene<'_> {
-        Scene {
+    fn event_source(&self) -> EventSource<'_> {
+        EventSource {
             dcache: &self.core.vfs.dcache,
-            house: &self.core.vfs.house,
+            mount_pins: &self.core.vfs.mount_pins,
             pins: Some(&self.core.pins),
-            dentry: self.spot.dentry,
+            dentry: self.path_ids.dentry,
             inode: self.inode,
         }
     }
@@ -70,14 +70,14 @@ impl Target<'_> {
     pub(crate) fn tell_attributes(&self, change: &SetAttr) {
         let mask = mask_of(change);
         if mask != 0 && self.core.vfs.notify.is_active() {
-            self.scene().tell(mask, Through::Name);
+            self.event_source().tell(mask, EventVia::Name);
         }
     }
 
     /// Extended attributes changed (`fsnotify_xattr`).
     pub(crate) fn tell_xattrs(&self) {
         if self.core.vfs.notify.is_active() {
-            self.scene().tell(IN_ATTRIB, Through::Name);
+            self.event_source().tell(IN_ATTRIB, EventVia::Name);
         }
     }
 }

@@ -6,11 +6,11 @@ mod statfs;
 
 use crate::atime;
 use crate::file::Filp;
-use crate::inode::{Inode, Patience, SetAttr, flag};
+use crate::inode::{Inode, SetAttr, WaitMode, flag};
 use crate::object::{MountData, mflag};
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::reason::Reason;
-use crate::task::{Core, Writing};
+use crate::task::{Core, WriteAccess};
 use openpath_abi::{Errno, Timespec, caps, mode};
 use openpath_sync::Sample;
 
@@ -23,7 +23,7 @@ pub(crate) struct Target<'a> {
     pub(crate) core: &'a Core,
     pub(crate) inode: &'a Inode,
     pub(crate) mount: &'a MountData,
-    pub(crate) spot: Spot,
+    pub(crate) path_ids: PathIds,
 }
 
 impl Filp<'_> {
@@ -37,7 +37,7 @@ impl Filp<'_> {
             core: self.core,
             inode: self.inode()?,
             mount: self.mount()?,
-            spot: self.spot(),
+            path_ids: self.path_ids(),
         })
     }
 }
@@ -46,7 +46,7 @@ impl<'a> Target<'a> {
     /// The flags of the mount, now.
     #[inline(always)]
     pub(crate) fn mount_flags(&self) -> Sample {
-        self.core.vfs.mounts.at(self.spot.mount).word().sample()
+        self.core.vfs.mounts.at(self.path_ids.mount).word().sample()
     }
 
     /// Whether nothing may be changed through the mount (`__mnt_is_readonly`).
@@ -59,8 +59,8 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// `EROFS`: the mount or its superblock is read-only.
-    pub(crate) fn begin_write(&self) -> Result<Writing<'a>, Errno> {
-        self.core.want_write(self.spot.mount, self.mount)
+    pub(crate) fn begin_write(&self) -> Result<WriteAccess<'a>, Errno> {
+        self.core.want_write(self.path_ids.mount, self.mount)
     }
 
     /// Whether anything of the inode can be set.
@@ -82,7 +82,7 @@ impl<'a> Target<'a> {
     #[inline]
     pub(crate) fn confirm(&self) -> Result<(), Errno> {
         if self.inode.is_confirmed() {
-            self.refresh(Patience::Wait)
+            self.refresh(WaitMode::Wait)
         } else {
             Ok(())
         }
@@ -93,12 +93,12 @@ impl<'a> Target<'a> {
     /// # Errors
     /// What it meets; `EAGAIN` if it would have to wait and may not.
     #[cold]
-    pub(crate) fn refresh(&self, patience: Patience) -> Result<(), Errno> {
-        if patience == Patience::Cached && !self.mount.sb.options().tries {
+    pub(crate) fn refresh(&self, wait_mode: WaitMode) -> Result<(), Errno> {
+        if wait_mode == WaitMode::Cached && !self.mount.sb.options().tries {
             return Err(self.core.give_up(Reason::Revalidate));
         }
-        let fresh = self.inode.refresh(patience);
-        fresh.map_err(|errno| self.core.would_wait(patience, errno))
+        let fresh = self.inode.refresh(wait_mode);
+        fresh.map_err(|errno| self.core.would_wait(wait_mode, errno))
     }
 
     /// Whether an access now would move the access time.

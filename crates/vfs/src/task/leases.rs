@@ -6,16 +6,16 @@
 //! `break_lease`, `try_break_deleg`, `break_deleg_wait`.
 
 use super::Core;
-use crate::file_locks::{CHANGE, Of};
+use crate::file_locks::{CHANGE, LeasedInode};
 use crate::file_ops::TRIED;
 use crate::inode::Inode;
-use crate::lease::{LeaseFlavor, Want};
+use crate::lease::{LeaseFlavor, PendingAccess};
 use crate::lock_call::LockKind;
 use crate::reason::Reason;
-use crate::story::Check;
+use crate::steps::Check;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY};
 use openpath_abi::{Errno, OFlags};
-use openpath_sync::Ended;
+use openpath_sync::WaitError;
 
 impl Core {
     /// Breaks the leases that conflict with an open with these flags, and waits for them, except
@@ -25,7 +25,7 @@ impl Core {
     /// `EAGAIN` (it may not wait), `EINTR`.
     #[cold]
     pub(crate) fn break_for_open(&self, inode: &Inode, flags: OFlags) -> Result<(), Errno> {
-        let want = Want {
+        let want = PendingAccess {
             flavor: LeaseFlavor::Lease,
             kind: wanted(flags),
         };
@@ -48,11 +48,11 @@ impl Core {
         let (true, Some(context)) = (self.vfs.has_leases(inode), inode.locks()) else {
             return Ok(false);
         };
-        let want = Want {
+        let want = PendingAccess {
             flavor: LeaseFlavor::Lease,
             kind: wanted(flags),
         };
-        let of = Of {
+        let of = LeasedInode {
             vfs: &self.vfs,
             inode,
             context,
@@ -73,7 +73,7 @@ impl Core {
         if !self.vfs.has_leases(inode) {
             return Ok(());
         }
-        let want = Want {
+        let want = PendingAccess {
             flavor: LeaseFlavor::Lease,
             kind: LockKind::Write,
         };
@@ -163,8 +163,8 @@ impl Core {
             .leases
             .wait(table, |table| &mut table.queue, &self.sleeper, until);
         match waited {
-            Err((_, Ended::Interrupted)) => Err(Errno::EINTR),
-            Ok(_) | Err((_, Ended::TimedOut)) => Ok(true),
+            Err((_, WaitError::Interrupted)) => Err(Errno::EINTR),
+            Ok(_) | Err((_, WaitError::TimedOut)) => Ok(true),
         }
     }
 }

@@ -8,24 +8,23 @@
 //!
 //! The module has the parts that calls share: the task itself (this file), explanations (`tell`),
 //! changes through mounts (`write`), rules of absent names (`rules`), conflicting leases
-//! (`leases`), exchanged roots (`pivots`), and paths of places (`called`).
+//! (`leases`), exchanged roots (`pivots`), and paths of places (`path_snapshot`).
 //!
 //! # Fields
 //! All are the task's own: nothing here is written by another thread, so a cached call writes only
 //! lines of its task.
 
-mod called;
 mod leases;
+mod path_snapshot;
 mod pivots;
 mod rules;
 mod tell;
 mod write;
 
-pub(crate) use called::Place;
-pub(crate) use rules::Says;
-pub(crate) use write::Writing;
+pub(crate) use path_snapshot::PathSnapshot;
+pub(crate) use rules::RuleAnswer;
+pub(crate) use write::WriteAccess;
 
-use crate::book::Kind;
 use crate::buffer::Buffer;
 use crate::cred::Cred;
 use crate::fd_table::FdTable;
@@ -34,10 +33,11 @@ use crate::lock::LockContext;
 use crate::lock_order::Deferred;
 use crate::namespace::Namespace;
 use crate::object::Pins;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::reason::{Reason, ReasonCounts, Reasons};
-use crate::story::Story;
-use crate::tenant::{Tally, Tenant, TenantRef};
+use crate::steps::StepLog;
+use crate::tenant::{TaskCounts, Tenant, TenantRef};
+use crate::tenant_lru::Kind;
 use openpath_abi::{Errno, OFlags};
 use openpath_sync::rcu::Reader;
 use openpath_sync::{FileRef, Mutex, Pin, PinSet, Waiter};
@@ -58,14 +58,14 @@ pub(crate) struct Core {
     /// ([`crate::Tuning::lock_context_flag`]).
     pub(crate) by_lock_pointer: bool,
     /// The record of a call that is being explained.
-    pub(crate) story: Story,
+    pub(crate) step_log: StepLog,
     pub(crate) pins: Pins,
     /// The descriptor table; borrowed for one step of it at a time.
     fds: RefCell<FdTable>,
     /// The sections of its walks without references, so that one that stalls has a name.
     pub(crate) reader: Reader,
-    pub(crate) root: Cell<Spot>,
-    pub(crate) cwd: Cell<Spot>,
+    pub(crate) root: Cell<PathIds>,
+    pub(crate) cwd: Cell<PathIds>,
     /// The pins of root and working directory.
     anchors: RefCell<[Option<Pin>; 2]>,
     cred: RefCell<Arc<Cred>>,
@@ -138,8 +138,8 @@ impl Core {
     }
 
     /// The words in which it counts.
-    fn tally(&self) -> Tally {
-        Tally {
+    fn tally(&self) -> TaskCounts {
+        TaskCounts {
             words: self.reader.counts(),
             reasons: Arc::clone(&self.reasons),
         }
@@ -147,15 +147,15 @@ impl Core {
 
     /// Makes the place of `pin` the root (0) or the working directory (1).
     fn settle(&self, which: usize, pin: Pin) {
-        let spot = Spot {
+        let path_ids = PathIds {
             mount: pin.mount(),
             dentry: pin.dentry(),
         };
         let old = self.anchors.borrow_mut()[which].replace(pin);
         if which == 0 {
-            self.root.set(spot)
+            self.root.set(path_ids)
         } else {
-            self.cwd.set(spot)
+            self.cwd.set(path_ids)
         }
         if let Some(old) = old {
             self.leave(old);
@@ -199,7 +199,7 @@ impl Core {
     /// # Errors
     /// `ENOMEM` where its tenant is at its budget, or the `Vfs` at its bound, and all is in use.
     pub(crate) fn room(&self, kind: Kind) -> Result<(), Errno> {
-        self.vfs.dcache.room(self.tenant().book(), kind)
+        self.vfs.dcache.room(self.tenant().lru(), kind)
     }
 
     /// Its tenant.
@@ -285,14 +285,19 @@ impl Task {
         Ok(task)
     }
 
-    fn at(vfs: Arc<Shared>, namespace: Namespace, root: Spot, cwd: Spot) -> Result<Self, Errno> {
+    fn at(
+        vfs: Arc<Shared>,
+        namespace: Namespace,
+        root: PathIds,
+        cwd: PathIds,
+    ) -> Result<Self, Errno> {
         let nofile = NOFILE_DEFAULT.min(u64::from(vfs.config.limits.nr_open));
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
             locked_look: vfs.config.tuning.locked_look(),
             by_lock_pointer: !vfs.config.tuning.lock_context_flag,
             lock_free: Cell::new(vfs.config.tuning.lock_free_walk),
-            story: Story::default(),
+            step_log: StepLog::default(),
             fds: RefCell::new(FdTable::new(
                 &vfs.dcache.store,
                 &vfs.config,

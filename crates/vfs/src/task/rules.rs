@@ -14,7 +14,7 @@
 //! R3. The place of a directory counts only if no directory moved while it was looked for.
 
 use super::Core;
-use crate::absent::{AbsentRules, Hidden};
+use crate::absent::{AbsentRules, MountRules};
 use crate::dcache::Dcache;
 use crate::object::{MountData, dflag, mflag};
 use openpath_abi::Errno;
@@ -22,7 +22,7 @@ use openpath_sync::rcu::Guard;
 
 /// The rules' answer for a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Says {
+pub(crate) enum RuleAnswer {
     /// Nothing.
     Nothing,
     /// It is absent; making it is refused with this.
@@ -47,11 +47,11 @@ impl Core {
             if !was.has(mflag::ABSENT) {
                 return None;
             }
-            let says = self.ask_rules(&self.reader.enter(), mount, dir, name);
+            let answer = self.ask_rules(&self.reader.enter(), mount, dir, name);
             // The directory where replaced rules began may be something else by now.
-            match says {
-                Says::Nothing if word.is_unchanged(was) => return None,
-                Says::Absent(errno) if word.is_unchanged(was) => return Some(errno),
+            match answer {
+                RuleAnswer::Nothing if word.is_unchanged(was) => return None,
+                RuleAnswer::Absent(errno) if word.is_unchanged(was) => return Some(errno),
                 _ => openpath_sync::relax(),
             }
         }
@@ -65,30 +65,30 @@ impl Core {
         mount: &MountData,
         dir: u32,
         name: &[u8],
-    ) -> Says {
-        let Some(Hidden { rules, anchor }) = mount.hidden.read(section) else {
-            return Says::Nothing;
+    ) -> RuleAnswer {
+        let Some(MountRules { rules, anchor }) = mount.hidden.read(section) else {
+            return RuleAnswer::Nothing;
         };
         // A name that is too long has an error of its own.
         if name.len() > mount.sb.options().name_max {
-            return Says::Nothing;
+            return RuleAnswer::Nothing;
         }
         if rules.means_name(name) {
-            return Says::Absent(rules.errno());
+            return RuleAnswer::Absent(rules.errno());
         }
         if !rules.may_mean(name) {
-            return Says::Nothing;
+            return RuleAnswer::Nothing;
         }
         let moves = self.vfs.renames.sample();
         let place = place_below(&self.vfs.dcache, dir, *anchor);
         // R3.
         if moves.is_busy() || !self.vfs.renames.is_unchanged(moves) {
-            return Says::Moved;
+            return RuleAnswer::Moved;
         }
         match place {
-            None => Says::Moved,
-            Some(Some(dirs)) if rules.means_at(&dirs, name) => Says::Absent(rules.errno()),
-            Some(_) => Says::Nothing,
+            None => RuleAnswer::Moved,
+            Some(Some(dirs)) if rules.means_at(&dirs, name) => RuleAnswer::Absent(rules.errno()),
+            Some(_) => RuleAnswer::Nothing,
         }
     }
 
@@ -126,7 +126,7 @@ impl Core {
         let may = {
             let section = self.reader.enter();
             let hidden = mount.hidden.read(&section);
-            hidden.is_some_and(|Hidden { rules, .. }| rules.may_stay(name))
+            hidden.is_some_and(|MountRules { rules, .. }| rules.may_stay(name))
         };
         may && self
             .rules_in(index, mount, dir)
@@ -134,7 +134,7 @@ impl Core {
     }
 
     /// The rules of a mount for one directory, for many names.
-    pub(crate) fn rules_in(&self, index: u32, mount: &MountData, dir: u32) -> Option<RulesIn> {
+    pub(crate) fn rules_in(&self, index: u32, mount: &MountData, dir: u32) -> Option<DirRules> {
         let word = self.vfs.mounts.at(index).word();
         let section = self.reader.enter();
         loop {
@@ -142,7 +142,7 @@ impl Core {
             if !was.has(mflag::ABSENT) {
                 return None;
             }
-            let Hidden { rules, anchor } = mount.hidden.read(&section)?;
+            let MountRules { rules, anchor } = mount.hidden.read(&section)?;
             let moves = self.vfs.renames.sample();
             let place = place_below(&self.vfs.dcache, dir, *anchor);
             if !moves.is_busy()
@@ -151,7 +151,7 @@ impl Core {
                 && let Some(dirs) = place
             {
                 let rules = rules.clone();
-                return Some(RulesIn { rules, dirs });
+                return Some(DirRules { rules, dirs });
             }
             openpath_sync::relax();
         }
@@ -159,13 +159,13 @@ impl Core {
 }
 
 /// Rules, and the place of a directory at one moment.
-pub(crate) struct RulesIn {
+pub(crate) struct DirRules {
     rules: AbsentRules,
     /// The names that lead to it; `None` if it is not below where the rules begin.
     dirs: Option<Vec<Vec<u8>>>,
 }
 
-impl RulesIn {
+impl DirRules {
     /// Whether the name is absent there.
     pub(crate) fn hide(&self, name: &[u8]) -> bool {
         let at = |dirs: &Vec<Vec<u8>>| self.rules.means_at(dirs, name);

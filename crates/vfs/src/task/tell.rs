@@ -9,15 +9,15 @@
 //! R2. A hook does not decide anything, except [`Core::stop_before`].
 
 use super::Core;
-use super::called::Place as Called;
-use crate::dcache::{Dcache, Look};
-use crate::inode::{Inode, Patience};
+use super::path_snapshot::PathSnapshot;
+use crate::dcache::{Dcache, FindResult};
+use crate::inode::{Inode, WaitMode};
 use crate::name::NameKey;
 use crate::object::dflag;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::perm;
 use crate::reason::Reason;
-use crate::story::{Cached, Check, Permission, Place, Step, Would};
+use crate::steps::{Cached, Check, PendingChange, Permission, Step, WalkPosition};
 use openpath_abi::Errno;
 use openpath_sync::Pin;
 
@@ -25,7 +25,7 @@ impl Core {
     /// Whether the call is being explained.
     #[inline(always)]
     pub(crate) fn is_told(&self) -> bool {
-        self.story.is_on()
+        self.step_log.is_on()
     }
 
     /// Tells a step.
@@ -33,7 +33,7 @@ impl Core {
     pub(crate) fn tell(&self, step: impl FnOnce() -> Step) {
         if self.is_told() {
             let step = step();
-            self.story.push(step);
+            self.step_log.push(step);
         }
     }
 
@@ -89,13 +89,13 @@ impl Core {
             return;
         }
         let inode = self.vfs.dcache.store.dentry_payload(pin);
-        self.story.note_kind(inode.map(Inode::kind));
+        self.step_log.note_kind(inode.map(Inode::kind));
     }
 
     /// Reports a step about a place, which the caller holds.
     #[cold]
-    pub(crate) fn tell_place(&self, spot: Spot, step: impl FnOnce(Place) -> Step) {
-        self.tell(|| step(Place::of(self, spot)));
+    pub(crate) fn tell_place(&self, path_ids: PathIds, step: impl FnOnce(WalkPosition) -> Step) {
+        self.tell(|| step(WalkPosition::of(self, path_ids)));
     }
 
     /// Ends an explanation before something is changed.
@@ -103,12 +103,12 @@ impl Core {
     /// # Errors
     /// `ECANCELED` in a call that is being explained; in no other.
     #[inline]
-    pub(crate) fn stop_before(&self, would: Would) -> Result<(), Errno> {
+    pub(crate) fn stop_before(&self, would: PendingChange) -> Result<(), Errno> {
         if !self.is_told() {
             return Ok(());
         }
-        self.tell(|| Step::Would(would));
-        self.story.stop();
+        self.tell(|| Step::Pending(would));
+        self.step_log.stop();
         Err(Errno::ECANCELED)
     }
 }
@@ -124,8 +124,8 @@ impl Core {
 
     /// The backend's errno: with `EAGAIN` and no patience, it would have had to wait.
     #[cold]
-    pub(crate) fn would_wait(&self, patience: Patience, errno: Errno) -> Errno {
-        if patience == Patience::Cached && errno == Errno::EAGAIN {
+    pub(crate) fn would_wait(&self, wait_mode: WaitMode, errno: Errno) -> Errno {
+        if wait_mode == WaitMode::Cached && errno == Errno::EAGAIN {
             self.give_up(Reason::WouldWait)
         } else {
             errno
@@ -133,15 +133,15 @@ impl Core {
     }
 }
 
-impl Place {
-    /// The description of `spot`, which the caller holds, for the task.
-    pub(crate) fn of(core: &Core, spot: Spot) -> Self {
+impl WalkPosition {
+    /// The description of `path_ids`, which the caller holds, for the task.
+    pub(crate) fn of(core: &Core, path_ids: PathIds) -> Self {
         let store = &core.vfs.dcache.store;
-        let pin = core.pins.pin_now(spot.mount, spot.dentry);
+        let pin = core.pins.pin_now(path_ids.mount, path_ids.dentry);
         let inode = pin.as_ref().and_then(|pin| store.dentry_payload(pin));
         let mount = pin.as_ref().and_then(|pin| store.mount_payload(pin));
         let place = Self {
-            path: Called::of(core, spot).path,
+            path: PathSnapshot::of(core, path_ids).path,
             mount: mount.map_or(0, |mount| mount.id),
             ino: inode.map_or(0, Inode::ino),
             kind: inode.map_or(0, Inode::kind),
@@ -158,12 +158,12 @@ impl Dcache {
     #[cold]
     pub(crate) fn known(&self, dir: u32, key: NameKey, name: &[u8]) -> Cached {
         match self.look_now(dir, key, name) {
-            Look::Entry(_, _, sample) if !sample.is_steady() => Cached::Busy,
-            Look::Entry(_, _, sample) if sample.has(dflag::REVALIDATE) => Cached::Revalidate,
-            Look::Entry(_, _, sample) if sample.has(dflag::NEGATIVE) => Cached::Negative,
-            Look::Entry(..) => Cached::Positive,
-            Look::Absent(_) if self.is_complete(dir) => Cached::Complete,
-            Look::Absent(_) | Look::Unsure => Cached::Missing,
+            FindResult::Entry(_, _, sample) if !sample.is_steady() => Cached::Busy,
+            FindResult::Entry(_, _, sample) if sample.has(dflag::REVALIDATE) => Cached::Revalidate,
+            FindResult::Entry(_, _, sample) if sample.has(dflag::NEGATIVE) => Cached::Negative,
+            FindResult::Entry(..) => Cached::Positive,
+            FindResult::Absent(_) if self.is_complete(dir) => Cached::Complete,
+            FindResult::Absent(_) | FindResult::Unsure => Cached::Missing,
         }
     }
 }

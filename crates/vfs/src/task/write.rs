@@ -14,8 +14,8 @@
 
 use super::Core;
 use crate::inode::Inode;
-use crate::object::{Ground, MountData, mflag};
-use crate::path::Spot;
+use crate::object::{MountData, ObjectStore, mflag};
+use crate::path::PathIds;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, no_fault_injection};
 use std::collections::HashSet;
@@ -23,12 +23,12 @@ use std::sync::Arc;
 
 /// A change through a mount under way; dropping it ends it.
 #[must_use]
-pub(crate) struct Writing<'t> {
+pub(crate) struct WriteAccess<'t> {
     core: &'t Core,
     pin: Option<Pin>,
 }
 
-impl Drop for Writing<'_> {
+impl Drop for WriteAccess<'_> {
     fn drop(&mut self) {
         if let Some(pin) = self.pin.take() {
             self.core.pins.release(pin);
@@ -52,26 +52,34 @@ impl Core {
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left; `EROFS`: the mount or its superblock is read-only.
-    pub(crate) fn want_write(&self, index: u32, mount: &MountData) -> Result<Writing<'_>, Errno> {
+    pub(crate) fn want_write(
+        &self,
+        index: u32,
+        mount: &MountData,
+    ) -> Result<WriteAccess<'_>, Errno> {
         let pin = self.pins.pin_now(index, 0).ok_or(Errno::ENOMEM)?;
         let allowed = self.may_write(&pin, mount);
-        let writing = Writing {
+        let writing = WriteAccess {
             core: self,
             pin: Some(pin),
         };
         allowed.map(|()| writing)
     }
 
-    /// Begins to write to the inode at `spot`, which the caller pins; the mount was checked already
-    /// (`get_write_access`).
+    /// Begins to write to the inode at `path_ids`, which the caller pins; the mount was checked
+    /// already (`get_write_access`).
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left; `ETXTBSY`: writing is denied.
-    pub(crate) fn want_write_inode(&self, spot: Spot, inode: &Inode) -> Result<Writing<'_>, Errno> {
-        let pin = self.pins.pin_now(spot.mount, spot.dentry);
+    pub(crate) fn want_write_inode(
+        &self,
+        path_ids: PathIds,
+        inode: &Inode,
+    ) -> Result<WriteAccess<'_>, Errno> {
+        let pin = self.pins.pin_now(path_ids.mount, path_ids.dentry);
         let pin = pin.ok_or(Errno::ENOMEM)?;
         self.pins.mark_writing(&pin);
-        let writing = Writing {
+        let writing = WriteAccess {
             core: self,
             pin: Some(pin),
         };
@@ -124,7 +132,7 @@ impl MountData {
     /// Keeps writers out of these mounts, if there are none in any of them. Held: the topology
     /// lock, so that only one task asks.
     pub(crate) fn keep_writers_out<'a>(
-        store: &Ground,
+        store: &ObjectStore,
         mounts: &'a [(u32, Arc<Self>)],
     ) -> Option<Vec<NoWriters<'a>>> {
         let keep = |(_, mount): &'a (u32, Arc<Self>)| {

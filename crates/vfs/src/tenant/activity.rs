@@ -70,12 +70,12 @@ impl Activity {
 
 /// The words in which a task counts.
 #[derive(Clone)]
-pub(crate) struct Tally {
+pub(crate) struct TaskCounts {
     pub(crate) words: &'static [Word; READER_COUNTS],
     pub(crate) reasons: Arc<ReasonCounts>,
 }
 
-impl Tally {
+impl TaskCounts {
     fn read(&self) -> Activity {
         Activity {
             hits: self.words[count::HITS].peek(),
@@ -91,12 +91,12 @@ impl Tally {
 /// The tasks of a tenant, with their counts from when they joined, and the counts of those that
 /// left.
 #[derive(Default)]
-pub(super) struct Tallies {
-    tasks: Vec<(Tally, Activity)>,
+pub(super) struct TenantCounts {
+    tasks: Vec<(TaskCounts, Activity)>,
     past: Activity,
 }
 
-impl Tallies {
+impl TenantCounts {
     /// How many tasks there are, and the activity of all.
     pub(super) fn read(&self) -> (usize, Activity) {
         let mut sum = self.past;
@@ -109,9 +109,9 @@ impl Tallies {
 
 impl Tenant {
     /// A task works for it from now on.
-    pub(crate) fn join(&self, tally: Tally) {
+    pub(crate) fn join(&self, tally: TaskCounts) {
         let before = tally.read();
-        let tasks = &mut self.tallies.lock().tasks;
+        let tasks = &mut self.counts.lock().tasks;
         if tasks.is_empty() {
             // Most tenants, where there are very many, have one task.
             tasks.reserve_exact(1);
@@ -121,14 +121,14 @@ impl Tenant {
 
     /// A task no longer works for it.
     pub(crate) fn part(&self, words: &[Word; READER_COUNTS]) {
-        let mut tallies = self.tallies.lock();
-        let at = tallies
+        let mut counts = self.counts.lock();
+        let at = counts
             .tasks
             .iter()
             .position(|(tally, _)| core::ptr::eq(tally.words, words));
         if let Some(at) = at {
-            let (tally, before) = tallies.tasks.swap_remove(at);
-            tallies.past.add(&tally.read().since(&before));
+            let (tally, before) = counts.tasks.swap_remove(at);
+            counts.past.add(&tally.read().since(&before));
         }
     }
 }

@@ -10,8 +10,8 @@
 //! |---|---|---|
 //! | limits | never | one load |
 //! | bytes, inodes, locks | nothing: see [`BoundedCounter`] | the same |
-//! | book | the dentry cache ([`Book`]) | the same |
-//! | tallies | their lock, when a task comes or goes | the same |
+//! | LRU list | the dentry cache ([`TenantLru`]) | the same |
+//! | counts | their lock, when a task comes or goes | the same |
 //!
 //! # Rules
 //! R1. A new object keeps its tenant by the task's own handle ([`TenantRef`]): the count of a
@@ -23,11 +23,11 @@
 mod activity;
 
 pub use activity::Activity;
-pub(crate) use activity::{Tally, count};
+pub(crate) use activity::{TaskCounts, count};
 
-use crate::book::Book;
-use crate::lock_order::Tallies as TalliesLock;
-use activity::Tallies;
+use crate::lock_order::TenantCounts as TenantCountsLock;
+use crate::tenant_lru::TenantLru;
+use activity::TenantCounts;
 use openpath_abi::Errno;
 use openpath_sync::{BoundedCounter, Mutex};
 use std::sync::Arc;
@@ -39,6 +39,7 @@ const LOCKS: usize = 2;
 
 /// What the tasks of one tenant may use together. The default is no bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TenantLimits {
     /// Cached names that exist.
     pub positive_max: u32,
@@ -54,6 +55,14 @@ pub struct TenantLimits {
 
 impl Default for TenantLimits {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TenantLimits {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             positive_max: u32::MAX,
             negative_max: u32::MAX,
@@ -64,8 +73,18 @@ impl Default for TenantLimits {
     }
 }
 
+crate::setters! {
+    const TenantLimits {
+        positive_max: u32,
+        negative_max: u32,
+        bytes_max: u64,
+        inodes_max: u64,
+        locks_max: u64,
+    }
+}
+
 impl TenantLimits {
-    /// Cached names that may be on its book, by [`crate::book::Kind`].
+    /// Cached names that may be on its LRU list, by [`crate::tenant_lru::Kind`].
     pub(crate) fn names(&self) -> [u32; 2] {
         [self.positive_max, self.negative_max]
     }
@@ -102,10 +121,10 @@ pub struct Tenant {
     limits: TenantLimits,
     /// The `Vfs` it is of.
     vfs: u64,
-    book: Arc<Book>,
+    lru: Arc<TenantLru>,
     /// Bytes, inodes and locks.
     used: BoundedCounter<3>,
-    tallies: Mutex<Tallies, TalliesLock>,
+    counts: Mutex<TenantCounts, TenantCountsLock>,
 }
 
 impl std::fmt::Debug for Tenant {
@@ -119,25 +138,25 @@ impl std::fmt::Debug for Tenant {
 
 impl Drop for Tenant {
     fn drop(&mut self) {
-        self.book.leave();
+        self.lru.leave();
     }
 }
 
 impl Tenant {
-    pub(crate) fn new(book: Arc<Book>, vfs: u64, limits: TenantLimits) -> Self {
+    pub(crate) fn new(lru: Arc<TenantLru>, vfs: u64, limits: TenantLimits) -> Self {
         Self {
             limits,
             vfs,
-            book,
+            lru,
             used: BoundedCounter::new([limits.bytes_max, limits.inodes_max, limits.locks_max]),
-            tallies: Mutex::default(),
+            counts: Mutex::default(),
         }
     }
 
     /// A number that no other tenant of its `Vfs` has while it lives.
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.book.number()
+        self.lru.number()
     }
 
     /// Whether it is a tenant of the `Vfs` with this number.
@@ -146,8 +165,8 @@ impl Tenant {
     }
 
     /// Its account of cached names.
-    pub(crate) fn book(&self) -> &Book {
-        &self.book
+    pub(crate) fn lru(&self) -> &TenantLru {
+        &self.lru
     }
 
     /// What its tasks may use together.
@@ -160,8 +179,8 @@ impl Tenant {
     /// belong to different moments.
     #[must_use]
     pub fn stats(&self) -> TenantStats {
-        let account = self.book.account();
-        let (tasks, activity) = self.tallies.lock().read();
+        let account = self.lru.account();
+        let (tasks, activity) = self.counts.lock().read();
         let [positive, negative] = account.entries;
         let [evicted_positive, evicted_negative] = account.evicted;
         TenantStats {

@@ -5,10 +5,10 @@
 //! R1. A name's rule is asked before the cache: it counts whatever is cached.
 //! R2. Without references a rule's answer counts if mount and directory are still as sampled.
 
-use super::{Fail, Reason, Walk};
+use super::{Reason, Walk, WalkError};
 use crate::name::NameKey;
-use crate::story::Check;
-use crate::task::Says;
+use crate::steps::Check;
+use crate::task::RuleAnswer;
 use openpath_abi::Errno;
 use openpath_sync::Sample;
 
@@ -22,7 +22,7 @@ impl Walk<'_> {
         text: &[u8],
         start: usize,
         end: usize,
-    ) -> Option<Result<(), Fail>> {
+    ) -> Option<Result<(), WalkError>> {
         let name = &text[start..end];
         match self.is_hidden(name) {
             Ok(true) => {
@@ -38,9 +38,9 @@ impl Walk<'_> {
     /// Whether `name` is absent in the directory stood at, by a rule of the mount.
     ///
     /// # Errors
-    /// [`Fail::Restart`] if mount or directory changed (fast mode only).
+    /// [`WalkError::Restart`] if mount or directory changed (fast mode only).
     #[cold]
-    pub(super) fn is_hidden(&self, name: &[u8]) -> Result<bool, Fail> {
+    pub(super) fn is_hidden(&self, name: &[u8]) -> Result<bool, WalkError> {
         let store = &self.dcache().store;
         let dir = self.at.dentry;
         if let Some(pin) = &self.pin {
@@ -54,15 +54,16 @@ impl Walk<'_> {
             .pins
             .try_pin(self.at.mount, self.at_mount, 0, none);
         let pin = pin.ok_or_else(|| self.not_pinned())?;
-        let says = match (store.mount_payload(&pin), &self.section) {
+        let answer = match (store.mount_payload(&pin), &self.section) {
             (Some(mount), Some(section)) => self.core.ask_rules(section, mount, dir, name),
-            _ => Says::Moved,
+            _ => RuleAnswer::Moved,
         };
         self.core.pins.release(pin);
         // R2.
-        if says == Says::Moved || !self.dcache().at(dir).word().is_unchanged(self.at_dentry) {
+        if answer == RuleAnswer::Moved || !self.dcache().at(dir).word().is_unchanged(self.at_dentry)
+        {
             return Err(self.restart(Reason::NamesChanged));
         }
-        Ok(says != Says::Nothing)
+        Ok(answer != RuleAnswer::Nothing)
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The start of a walk (`path_init`), and its root.
 
-use super::{Fail, Mode, Reason, Spot, Walk, lflag};
-use crate::file::At;
+use super::{Mode, PathIds, Reason, Walk, WalkError, lflag};
+use crate::file::PathStart;
 use crate::object::{dflag, mflag};
-use crate::story::{Check, Step};
+use crate::steps::{Check, Step};
 use crate::task::Core;
 use openpath_abi::{Errno, caps};
 use openpath_sync::Sample;
@@ -18,11 +18,11 @@ impl<'w> Walk<'w> {
     #[inline(always)]
     pub(crate) fn begin(
         core: &'w Core,
-        at: At<'_>,
+        at: PathStart<'_>,
         path: &[u8],
         flags: u32,
         mode: Mode,
-    ) -> Result<Self, Fail> {
+    ) -> Result<Self, WalkError> {
         if flags & lflag::CACHED != 0 && !matches!(mode, Mode::Fast | Mode::Try) {
             return Err(Errno::EAGAIN.into());
         }
@@ -34,7 +34,7 @@ impl<'w> Walk<'w> {
             core,
             flags,
             root: None,
-            at: Spot::default(),
+            at: PathIds::default(),
             at_mount: Sample::default(),
             at_dentry: Sample::default(),
             pin: None,
@@ -52,22 +52,22 @@ impl<'w> Walk<'w> {
             walk.jump_root()?;
             return Ok(walk);
         }
-        let spot = walk.start_of(at, path)?;
-        walk.stand(spot)?;
+        let path_ids = walk.start_of(at, path)?;
+        walk.stand(path_ids)?;
         if !path.is_empty() && !walk.at_dir() {
             return Err(walk.refuse(Check::NotDirectory, Errno::ENOTDIR));
         }
         if flags & lflag::SCOPED != 0 {
-            walk.root = Some(spot);
+            walk.root = Some(path_ids);
         }
         Ok(walk)
     }
 
-    fn start_of(&self, at: At<'_>, path: &[u8]) -> Result<Spot, Fail> {
+    fn start_of(&self, at: PathStart<'_>, path: &[u8]) -> Result<PathIds, WalkError> {
         match at {
-            At::Cwd => Ok(self.core.cwd.get()),
-            At::Bad => Err(self.refuse(Check::Descriptor, Errno::EBADF)),
-            At::File(file) => {
+            PathStart::Cwd => Ok(self.core.cwd.get()),
+            PathStart::Bad => Err(self.refuse(Check::Descriptor, Errno::EBADF)),
+            PathStart::File(file) => {
                 if path.is_empty() && self.wants(lflag::LINKAT_EMPTY) {
                     let cred = self.core.cred();
                     if file.cred_serial() != self.core.cred_serial()
@@ -76,67 +76,72 @@ impl<'w> Walk<'w> {
                         return Err(Errno::ENOENT.into());
                     }
                 }
-                Ok(file.spot())
+                Ok(file.path_ids())
             }
         }
     }
 
-    /// Stands at `spot`, which the task or an open file holds.
-    fn stand(&mut self, spot: Spot) -> Result<(), Fail> {
+    /// Stands at `path_ids`, which the task or an open file holds.
+    fn stand(&mut self, path_ids: PathIds) -> Result<(), WalkError> {
         if self.fast {
-            let mount = self.mounts().at(spot.mount).word().sample();
-            let dentry = self.dcache().at(spot.dentry).word().sample();
+            let mount = self.mounts().at(path_ids.mount).word().sample();
+            let dentry = self.dcache().at(path_ids.dentry).word().sample();
             if mount.needs_slow_path(mflag::ABSENT) || dentry.needs_slow_path(dflag::CONFIRM) {
-                return self.stand_oddly(spot, mount, dentry);
+                return self.stand_oddly(path_ids, mount, dentry);
             }
-            self.go(spot, mount, dentry, None);
+            self.go(path_ids, mount, dentry, None);
             return Ok(());
         }
-        self.stand_pinned(spot)
+        self.stand_pinned(path_ids)
     }
 
-    /// Stands at `spot`, where names can be absent, or a change was under way.
+    /// Stands at `path_ids`, where names can be absent, or a change was under way.
     #[cold]
-    fn stand_oddly(&mut self, spot: Spot, mount: Sample, dentry: Sample) -> Result<(), Fail> {
+    fn stand_oddly(
+        &mut self,
+        path_ids: PathIds,
+        mount: Sample,
+        dentry: Sample,
+    ) -> Result<(), WalkError> {
         if !mount.is_steady() || !dentry.is_steady() {
-            return self.unlazy_at(spot, Reason::Busy);
+            return self.unlazy_at(path_ids, Reason::Busy);
         }
         // R5
         if dentry.has(dflag::CONFIRM) {
-            return self.unlazy_at(spot, Reason::Revalidate);
+            return self.unlazy_at(path_ids, Reason::Revalidate);
         }
         self.straight = false;
-        self.go(spot, mount, dentry, None);
+        self.go(path_ids, mount, dentry, None);
         Ok(())
     }
 
     #[cold]
-    fn unlazy_at(&mut self, spot: Spot, why: Reason) -> Result<(), Fail> {
-        let dentry = self.dcache().at(spot.dentry).word().sample();
+    fn unlazy_at(&mut self, path_ids: PathIds, why: Reason) -> Result<(), WalkError> {
+        let dentry = self.dcache().at(path_ids.dentry).word().sample();
         self.may_leave(why, dentry.has(dflag::TRIES))?;
         self.core.reasons.count(why);
         self.leave_fast();
-        self.stand_pinned(spot)
+        self.stand_pinned(path_ids)
     }
 
-    /// Stands at `spot`, which something else holds, with a pin of its own.
+    /// Stands at `path_ids`, which something else holds, with a pin of its own.
     #[cold]
-    pub(super) fn stand_pinned(&mut self, spot: Spot) -> Result<(), Fail> {
-        let pin = self.core.pins.pin_now(spot.mount, spot.dentry);
+    pub(super) fn stand_pinned(&mut self, path_ids: PathIds) -> Result<(), WalkError> {
+        let pin = self.core.pins.pin_now(path_ids.mount, path_ids.dentry);
         let pin = pin.ok_or_else(|| self.refuse(Check::Pins, Errno::ENOMEM))?;
-        let mount = self.mounts().at(spot.mount).word().sample();
-        let dentry = self.dcache().at(spot.dentry).word().sample_steady();
-        self.go(spot, mount, dentry, Some(pin));
+        let mount = self.mounts().at(path_ids.mount).word().sample();
+        let dentry = self.dcache().at(path_ids.dentry).word().sample_steady();
+        self.go(path_ids, mount, dentry, Some(pin));
         self.core.confirmed.set(0);
         if self.core.is_told() {
             self.flags |= lflag::TOLD;
-            self.core.tell_place(spot, Step::At);
+            self.core.tell_place(path_ids, Step::At);
         }
         Ok(())
     }
 
     /// What `/` means, from now on for the rest of the walk (`set_root`).
-    pub(super) fn root(&mut self) -> Spot {
+    pub(super) fn root(&mut self) -> PathIds {
         let core = self.core;
         *self.root.get_or_insert_with(|| core.root.get())
     }
@@ -146,7 +151,7 @@ impl<'w> Walk<'w> {
     /// # Errors
     /// `EXDEV` beneath, and where that leaves the mount without leave: the start of an absolute
     /// path may.
-    pub(super) fn jump_root(&mut self) -> Result<(), Fail> {
+    pub(super) fn jump_root(&mut self) -> Result<(), WalkError> {
         if self.wants(lflag::BENEATH) {
             return Err(self.refuse(Check::Beneath, Errno::EXDEV));
         }
@@ -169,9 +174,9 @@ impl<'w> Walk<'w> {
     /// A scoped walk must end within its root (`path_is_under`).
     ///
     /// # Errors
-    /// `EXDEV`; of a steadfast walk [`Fail::Moved`], if something moved meanwhile.
+    /// `EXDEV`; of a steadfast walk [`WalkError::Moved`], if something moved meanwhile.
     #[cold]
-    pub(super) fn check_scope(&mut self) -> Result<(), Fail> {
+    pub(super) fn check_scope(&mut self) -> Result<(), WalkError> {
         if self.in_scope() {
             return Ok(());
         }
@@ -202,18 +207,18 @@ impl<'w> Walk<'w> {
     /// Whether the place stood at is `root` or below it; `None` if directories moved meanwhile. A
     /// steadfast walk, which goes on where a directory moved, must also be within what each mount
     /// shows: a bind of a directory shows only what is below that.
-    fn is_under(&self, root: Spot) -> Option<bool> {
-        let mut spot = self.at;
-        while spot.mount != root.mount {
-            let top = self.mounts().at(spot.mount).root.get();
-            if self.wants(lflag::STEADFAST) && !self.dcache().is_below(spot.dentry, top)? {
+    fn is_under(&self, root: PathIds) -> Option<bool> {
+        let mut path_ids = self.at;
+        while path_ids.mount != root.mount {
+            let top = self.mounts().at(path_ids.mount).root.get();
+            if self.wants(lflag::STEADFAST) && !self.dcache().is_below(path_ids.dentry, top)? {
                 return Some(false);
             }
-            let Some((mount, dentry)) = self.mounts().below(spot.mount) else {
+            let Some((mount, dentry)) = self.mounts().below(path_ids.mount) else {
                 return Some(false);
             };
-            spot = Spot { mount, dentry };
+            path_ids = PathIds { mount, dentry };
         }
-        self.dcache().is_below(spot.dentry, root.dentry)
+        self.dcache().is_below(path_ids.dentry, root.dentry)
     }
 }

@@ -3,7 +3,7 @@
 //! (`d_revalidate`, `d_invalidate`).
 
 use super::Reason;
-use crate::inode::{Found, Inode, Patience};
+use crate::inode::{Inode, LookupResult, WaitMode};
 use crate::instance::Shared;
 use crate::task::Core;
 use openpath_abi::Errno;
@@ -11,12 +11,12 @@ use openpath_sync::{Pin, Sample};
 use std::sync::Arc;
 
 /// A cached entry, compared with the backend's answer.
-pub(super) enum Compared {
+pub(super) enum Revalidated {
     /// The same, in this state.
     Same(Sample),
     /// Not comparable: it was evicted, moved or invalidated meanwhile.
     Moved,
-    /// Another meaning: it is unhashed, and must be buried.
+    /// Another meaning: it is unhashed, and must be freed later.
     Other,
 }
 
@@ -29,32 +29,32 @@ impl Core {
         &self,
         dir: &Inode,
         name: &[u8],
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Arc<Inode>>, Errno> {
-        match dir.shielded(|ops| ops.lookup(dir, name, patience)) {
-            Ok(Found::Inode(inode)) => Ok(Some(inode)),
-            Ok(Found::Absent) => Ok(None),
-            Ok(Found::WouldBlock) if patience == Patience::Cached => {
+        match dir.shielded(|ops| ops.lookup(dir, name, wait_mode)) {
+            Ok(LookupResult::Inode(inode)) => Ok(Some(inode)),
+            Ok(LookupResult::Absent) => Ok(None),
+            Ok(LookupResult::WouldBlock) if wait_mode == WaitMode::Cached => {
                 Err(self.give_up(Reason::WouldWait))
             }
-            Ok(Found::WouldBlock) => Err(Errno::EIO),
-            Err(errno) => Err(self.would_wait(patience, errno)),
+            Ok(LookupResult::WouldBlock) => Err(Errno::EIO),
+            Err(errno) => Err(self.would_wait(wait_mode, errno)),
         }
     }
 
     /// Compares an entry, sampled before its backend was asked, with the answer, and unhashes it if
     /// it is something else. Held: the directory's names exclusively, or shared with the flight of
     /// the name.
-    pub(super) fn compare(&self, child: u32, was: Sample, inode: Option<&Inode>) -> Compared {
+    pub(super) fn compare(&self, child: u32, was: Sample, inode: Option<&Inode>) -> Revalidated {
         let Some(pin) = self.pins.try_pin(0, Sample::default(), child, was) else {
-            return Compared::Moved;
+            return Revalidated::Moved;
         };
         let compared = self.compare_pinned(&pin, was, inode);
         self.pins.release(pin);
         compared
     }
 
-    fn compare_pinned(&self, pin: &Pin, was: Sample, inode: Option<&Inode>) -> Compared {
+    fn compare_pinned(&self, pin: &Pin, was: Sample, inode: Option<&Inode>) -> Revalidated {
         let dcache = &self.vfs.dcache;
         let same = match (dcache.store.dentry_payload(pin), inode) {
             (None, None) => true,
@@ -63,11 +63,11 @@ impl Core {
         };
         if !same {
             dcache.disown(pin.dentry());
-            return Compared::Other;
+            return Revalidated::Other;
         }
         match dcache.confirm(pin.dentry(), was, inode) {
-            Some(sample) => Compared::Same(sample),
-            None => Compared::Moved,
+            Some(sample) => Revalidated::Same(sample),
+            None => Revalidated::Moved,
         }
     }
 }
@@ -76,10 +76,10 @@ impl Shared {
     /// Buries an entry that had another meaning, and unmounts what covers it and what is below
     /// (`d_invalidate`). Held: no lock.
     #[cold]
-    pub(super) fn bury_disowned(&self, entry: u32) {
+    pub(super) fn defer_free_disowned(&self, entry: u32) {
         for point in self.dcache.mounted_below(entry) {
             self.detach_mounts(point);
         }
-        self.dcache.bury(entry);
+        self.dcache.defer_free(entry);
     }
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Crossing: enters the mount on a covered directory (`handle_mounts`).
 
-use super::{Fail, Reason, Spot, Walk};
-use crate::mount::Cover;
+use super::{PathIds, Reason, Walk, WalkError};
+use crate::mount::MountLookup;
 use crate::object::{dflag, mflag};
-use crate::story::Step;
+use crate::steps::Step;
 use openpath_sync::Sample;
 
 impl Walk<'_> {
     /// From a covered directory to the root of the topmost mount on it.
     ///
     /// # Errors
-    /// `EXDEV` if the mount must not be left; [`Fail::Restart`] if mounts changed (fast mode only).
+    /// `EXDEV` if the mount must not be left; [`WalkError::Restart`] if mounts changed (fast mode
+    /// only).
     #[inline(never)]
-    pub(super) fn cross(&mut self) -> Result<(), Fail> {
+    pub(super) fn cross(&mut self) -> Result<(), WalkError> {
         while self.at_dentry.has(dflag::MOUNTED) {
             let crossed = if self.fast {
                 self.cross_fast()?
@@ -28,7 +29,7 @@ impl Walk<'_> {
     }
 
     /// One mount up the stack, by samples; whether there was one.
-    fn cross_fast(&mut self) -> Result<bool, Fail> {
+    fn cross_fast(&mut self) -> Result<bool, WalkError> {
         let cover = self.mounts().cover(self.at.mount, self.at.dentry);
         // R4: the mount stood in and the directory were still those meant while their cover was
         // looked for. Unmounted and removed, their numbers may be reused.
@@ -38,9 +39,9 @@ impl Walk<'_> {
             return Err(self.restart(Reason::MountsChanged));
         }
         let (mount, sample, root) = match cover {
-            Cover::None => return Ok(false),
-            Cover::Mount(mount, sample, root) => (mount, sample, root),
-            Cover::Changed => return Err(self.restart(Reason::MountsChanged)),
+            MountLookup::None => return Ok(false),
+            MountLookup::Mount(mount, sample, root) => (mount, sample, root),
+            MountLookup::Changed => return Err(self.restart(Reason::MountsChanged)),
         };
         if let Err(fail) = self.may_leave_mount() {
             self.unlazy(Reason::Refusal)?;
@@ -53,7 +54,7 @@ impl Walk<'_> {
             return self.cross_oddly(held && dentry.is_steady(), dentry);
         }
         self.go(
-            Spot {
+            PathIds {
                 mount,
                 dentry: root,
             },
@@ -67,7 +68,7 @@ impl Walk<'_> {
 
     /// One mount up the stack, where that changed or confirms (R5).
     #[cold]
-    fn cross_oddly(&mut self, steady: bool, root: Sample) -> Result<bool, Fail> {
+    fn cross_oddly(&mut self, steady: bool, root: Sample) -> Result<bool, WalkError> {
         if !steady {
             return Err(self.restart(Reason::MountsChanged));
         }
@@ -76,7 +77,7 @@ impl Walk<'_> {
     }
 
     /// One mount up the stack, pinned; whether there was one.
-    fn cross_pinned(&mut self) -> Result<bool, Fail> {
+    fn cross_pinned(&mut self) -> Result<bool, WalkError> {
         let Some((mount, root)) = self.mounts().cover_now(self.at.mount, self.at.dentry) else {
             return Ok(false);
         };
@@ -92,7 +93,7 @@ impl Walk<'_> {
         let sample = self.mounts().at(mount).word().sample_steady();
         let dentry = self.dcache().at(root).word().sample_steady();
         self.go(
-            Spot {
+            PathIds {
                 mount,
                 dentry: root,
             },
@@ -109,9 +110,9 @@ impl Walk<'_> {
     /// this before it stands in another one, and whenever it relied on where a mount's root is.
     ///
     /// # Errors
-    /// [`Fail::Restart`] if it is not.
+    /// [`WalkError::Restart`] if it is not.
     #[inline(always)]
-    pub(super) fn leave_mount(&self) -> Result<(), Fail> {
+    pub(super) fn leave_mount(&self) -> Result<(), WalkError> {
         let same = self
             .mounts()
             .at(self.at.mount)

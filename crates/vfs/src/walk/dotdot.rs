@@ -5,9 +5,9 @@
 //! R1. After a step up the walk was in its scope at some moment: because nothing moved since it
 //!     began, or because a steadfast walk, which holds its position, checked.
 
-use super::{Fail, Mode, Reason, Spot, Walk, lflag};
+use super::{Mode, PathIds, Reason, Walk, WalkError, lflag};
 use crate::object::{dflag, mflag};
-use crate::story::{Check, Step};
+use crate::steps::{Check, Step};
 use openpath_abi::Errno;
 
 impl Walk<'_> {
@@ -18,7 +18,7 @@ impl Walk<'_> {
     /// moved out of what its mount shows); `EAGAIN` (scoped, while mounts or directories moved),
     /// but never of a steadfast walk that may wait.
     #[inline(never)]
-    pub(crate) fn dotdot(&mut self) -> Result<(), Fail> {
+    pub(crate) fn dotdot(&mut self) -> Result<(), WalkError> {
         let root = self.root();
         let from = self.at;
         let top = loop {
@@ -36,7 +36,7 @@ impl Walk<'_> {
                 // The top of the namespace, or of a tree that was taken out of it.
                 None => break true,
                 Some((mount, dentry)) => {
-                    let below = Spot { mount, dentry };
+                    let below = PathIds { mount, dentry };
                     // At the top the mount is not left, though others lie beneath it.
                     if self.wants(lflag::NO_XDEV) && !self.leads_out(below, root) {
                         break true;
@@ -64,7 +64,7 @@ impl Walk<'_> {
 
     /// Whether `..` of a mount on `below` leads to a place outside of it: a directory that is no
     /// root of a mount in turn, before the root of the walk is reached.
-    fn leads_out(&self, below: Spot, root: Spot) -> bool {
+    fn leads_out(&self, below: PathIds, root: PathIds) -> bool {
         let mounts = self.mounts();
         loop {
             let seen = mounts.changes.sample_steady();
@@ -77,7 +77,7 @@ impl Walk<'_> {
                     break true;
                 }
                 match mounts.below(at.mount) {
-                    Some((mount, dentry)) => at = Spot { mount, dentry },
+                    Some((mount, dentry)) => at = PathIds { mount, dentry },
                     None => break false,
                 }
             };
@@ -92,7 +92,7 @@ impl Walk<'_> {
     /// # Errors
     /// `EXDEV`.
     #[cold]
-    fn check_top(&mut self) -> Result<(), Fail> {
+    fn check_top(&mut self) -> Result<(), WalkError> {
         if self.wants(lflag::BENEATH) {
             // A directory on the way down may have moved: the path need not lead out.
             if self.wants(lflag::STEADFAST) && !self.scope_is_still() {
@@ -105,7 +105,7 @@ impl Walk<'_> {
     }
 
     /// From the root of a mount to the directory it covers.
-    fn up_across(&mut self, to: Spot) -> Result<(), Fail> {
+    fn up_across(&mut self, to: PathIds) -> Result<(), WalkError> {
         if self.wants(lflag::NO_XDEV) {
             return Err(self.sure(Check::MountBoundary, Errno::EXDEV));
         }
@@ -145,15 +145,15 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn stand_again(&mut self, spot: Spot) -> Result<(), Fail> {
+    fn stand_again(&mut self, path_ids: PathIds) -> Result<(), WalkError> {
         if self.fast {
             return Err(self.restart(Reason::TreeTop));
         }
-        self.stand_pinned(spot)
+        self.stand_pinned(path_ids)
     }
 
     /// From a directory to its parent within the same mount.
-    fn up(&mut self) -> Result<(), Fail> {
+    fn up(&mut self) -> Result<(), WalkError> {
         let dcache = self.dcache();
         loop {
             let parent = dcache.at(self.at.dentry).parent.get();
@@ -171,7 +171,7 @@ impl Walk<'_> {
                     return Err(self.restart(Reason::Refusal));
                 }
                 self.go(
-                    Spot {
+                    PathIds {
                         mount: self.at.mount,
                         dentry: parent,
                     },
@@ -195,7 +195,7 @@ impl Walk<'_> {
             }
             let sample = dcache.at(parent).word().sample_steady();
             self.go(
-                Spot {
+                PathIds {
                     mount: self.at.mount,
                     dentry: parent,
                 },
@@ -211,7 +211,7 @@ impl Walk<'_> {
 
     /// Whether `dentry` is within what the mount stood in shows (`path_connected`): a bind of a
     /// directory shows only what is below it.
-    fn connected(&self, dentry: u32) -> Result<bool, Fail> {
+    fn connected(&self, dentry: u32) -> Result<bool, WalkError> {
         let root = self.mounts().at(self.at.mount).root.get();
         if self.dcache().at(root).word().sample().has(dflag::ROOT) {
             return Ok(true);
@@ -237,8 +237,8 @@ impl Walk<'_> {
     /// while it is in its scope (R1).
     ///
     /// # Errors
-    /// `EAGAIN`; of a steadfast walk [`Fail::Moved`].
-    fn unmoved(&mut self) -> Result<(), Fail> {
+    /// `EAGAIN`; of a steadfast walk [`WalkError::Moved`].
+    fn unmoved(&mut self) -> Result<(), WalkError> {
         if self.scope_is_still() {
             return Ok(());
         }
@@ -260,9 +260,9 @@ impl Walk<'_> {
     /// The steadfast walk starts over: from fast mode with references, and from there as often as
     /// is bounded.
     #[cold]
-    pub(super) fn moved(&self) -> Fail {
+    pub(super) fn moved(&self) -> WalkError {
         match self.restart(Reason::ScopeMoved) {
-            Fail::Restart if !self.fast => Fail::Moved,
+            WalkError::Restart if !self.fast => WalkError::Moved,
             fail => fail,
         }
     }

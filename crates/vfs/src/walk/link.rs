@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Symbolic links: reads a link's body and splices it into the path (`pick_link`).
 
-use super::{Fail, Mode, Reason, Text, Walk, lflag};
+use super::{Mode, Reason, Walk, WalkError, WalkText, lflag};
 use crate::atime;
-use crate::inode::{Patience, flag};
+use crate::inode::{WaitMode, flag};
 use crate::object::mflag;
-use crate::story::{Check, Step, Would};
+use crate::steps::{Check, PendingChange, Step};
 use openpath_abi::{Errno, Timespec, limits, mode};
 
 impl Walk<'_> {
@@ -15,7 +15,7 @@ impl Walk<'_> {
     /// `ELOOP` (more than 40 links, links not wanted), `EXDEV` (absolute, or magic, where the walk
     /// may not go), `ENOENT` (empty body), what the backend meets.
     #[inline(never)]
-    pub(super) fn follow(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
+    pub(super) fn follow(&mut self, text: &mut WalkText<'_>, rest: usize) -> Result<(), WalkError> {
         self.count_link()?;
         self.splice_link(text, rest)
     }
@@ -25,7 +25,7 @@ impl Walk<'_> {
     /// # Errors
     /// `ELOOP` (more than 40), `EACCES`, then as [`Walk::follow`].
     #[inline(never)]
-    pub(crate) fn follow_last(&mut self, text: &mut Text<'_>) -> Result<(), Fail> {
+    pub(crate) fn follow_last(&mut self, text: &mut WalkText<'_>) -> Result<(), WalkError> {
         self.count_link()?;
         if self.core.vfs.config.sysctl.protected_symlinks {
             self.may_follow()?;
@@ -34,7 +34,7 @@ impl Walk<'_> {
         self.splice_link(text, rest)
     }
 
-    fn count_link(&mut self) -> Result<(), Fail> {
+    fn count_link(&mut self) -> Result<(), WalkError> {
         self.links += 1;
         if self.links > limits::MAXSYMLINKS {
             return Err(self.refuse(Check::LinkCount, Errno::ELOOP));
@@ -44,7 +44,7 @@ impl Walk<'_> {
 
     /// Whether `protected_symlinks` allows the link: its owner is the follower or the directory's
     /// owner, or the directory is not both sticky and writable by everyone (`may_follow_link`).
-    fn may_follow(&mut self) -> Result<(), Fail> {
+    fn may_follow(&mut self) -> Result<(), WalkError> {
         let link_uid = self.with_inode(|inode| inode.ids().0)?;
         if self.core.cred().fsuid == link_uid {
             return Ok(());
@@ -70,7 +70,7 @@ impl Walk<'_> {
     }
 
     /// Reads the link stood at, steps back to its directory and puts the body in front of the rest.
-    fn splice_link(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
+    fn splice_link(&mut self, text: &mut WalkText<'_>, rest: usize) -> Result<(), WalkError> {
         if self.flags & (lflag::NO_SYMLINKS | lflag::TOLD) != 0
             || self.at_mount.has(mflag::NO_SYM_FOLLOW)
         {
@@ -88,18 +88,18 @@ impl Walk<'_> {
         }
         let core = self.core;
         // R3: without references only a cached body is followed.
-        let patience = if self.with_inode(|inode| inode.cached_link().is_none())? {
+        let wait_mode = if self.with_inode(|inode| inode.cached_link().is_none())? {
             self.unlazy(Reason::LinkBody)?;
-            self.patience(Reason::LinkBody)?
+            self.wait_mode(Reason::LinkBody)?
         } else {
-            Patience::Wait
+            WaitMode::Wait
         };
         let spliced = self.with_inode(|inode| {
             inode
-                .read_link(patience)
+                .read_link(wait_mode)
                 .map(|body| text.splice(core, body, rest))
         })?;
-        spliced.map_err(|errno| core.would_wait(patience, errno))?;
+        spliced.map_err(|errno| core.would_wait(wait_mode, errno))?;
         self.dcache().at(self.at.dentry).touch();
         let absolute = text.bytes().first() == Some(&b'/');
         if absolute {
@@ -113,23 +113,23 @@ impl Walk<'_> {
     /// # Errors
     /// `ELOOP`.
     #[cold]
-    fn check_link(&self) -> Result<(), Fail> {
+    fn check_link(&self) -> Result<(), WalkError> {
         if self.wants(lflag::NO_SYMLINKS) {
             return Err(self.refuse(Check::LinksUnwanted, Errno::ELOOP));
         }
         if self.at_mount.has(mflag::NO_SYM_FOLLOW) {
             return Err(self.refuse(Check::LinkMount, Errno::ELOOP));
         }
-        let patience = match self.mode {
-            Mode::Try => Patience::Cached,
-            _ => Patience::Wait,
+        let wait_mode = match self.mode {
+            Mode::Try => WaitMode::Cached,
+            _ => WaitMode::Wait,
         };
         let (magic, body) = self.with_inode(|inode| {
             let magic = inode.flags() & flag::MAGIC != 0;
             let body = if magic {
                 None
             } else {
-                inode.read_link(patience).ok()
+                inode.read_link(wait_mode).ok()
             };
             (magic, body.map(<[u8]>::to_vec).unwrap_or_default())
         })?;
@@ -143,9 +143,9 @@ impl Walk<'_> {
     }
 
     /// Moves the access time of the link stood at. A failure does not matter to the walk.
-    fn touch_link(&self, now: Timespec) -> Result<(), Fail> {
+    fn touch_link(&self, now: Timespec) -> Result<(), WalkError> {
         if self.core.is_told() {
-            self.core.tell(|| Step::Would(Would::TouchLink));
+            self.core.tell(|| Step::Pending(PendingChange::TouchLink));
             return Ok(());
         }
         let Some(mount) = self
@@ -160,10 +160,10 @@ impl Walk<'_> {
     }
 
     /// From a link back to the directory it is in, where its body begins.
-    fn back_to_parent(&mut self) -> Result<(), Fail> {
+    fn back_to_parent(&mut self) -> Result<(), WalkError> {
         let dcache = self.dcache();
         let parent = dcache.at(self.at.dentry).parent.get();
-        let at = super::Spot {
+        let at = super::PathIds {
             mount: self.at.mount,
             dentry: parent,
         };
@@ -189,14 +189,14 @@ impl Walk<'_> {
     /// # Errors
     /// What the link's backend meets; `ELOOP` (magic links not wanted), `EXDEV` (scoped, or to
     /// another mount that must not be entered).
-    fn jump(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
+    fn jump(&mut self, text: &mut WalkText<'_>, rest: usize) -> Result<(), WalkError> {
         self.may_wait(Reason::Magic)?;
         self.unlazy(Reason::Magic)?;
         let target = self.with_inode(|inode| inode.shielded(|ops| ops.jump(inode)))??;
         if self.wants(lflag::NO_MAGICLINKS) {
             return Err(self.refuse(Check::MagicUnwanted, Errno::ELOOP));
         }
-        let to = target.spot();
+        let to = target.path_ids();
         let leaves = self.wants(lflag::NO_XDEV) && to.mount != self.at.mount;
         if leaves || self.flags & lflag::SCOPED != 0 || !target.is_of(&self.core.vfs) {
             return Err(self.refuse(Check::MountBoundary, Errno::EXDEV));

@@ -7,16 +7,16 @@
 //! R2. An entry that must be confirmed is looked up again, unless it is covered. A covered one can
 //!     only go where no lock is held, and cannot be changed anyway.
 
-use super::Spot;
-use super::confirm::Compared;
-use crate::book::Kind;
-use crate::dcache::Seen;
-use crate::inode::{Inode, Patience, flag};
+use super::PathIds;
+use super::confirm::Revalidated;
+use crate::dcache::InvalidationCount;
+use crate::inode::{Inode, WaitMode, flag};
 use crate::name::NameKey;
 use crate::object::dflag;
 use crate::superblock::SuperBlock;
 use crate::task::Core;
 use crate::tenant::count;
+use crate::tenant_lru::Kind;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct LockedDir<'a> {
     pub(crate) core: &'a Core,
-    pub(crate) at: Spot,
+    pub(crate) at: PathIds,
     pub(crate) inode: &'a Inode,
     pub(crate) sb: &'a SuperBlock,
 }
@@ -80,12 +80,12 @@ impl LockedDir<'_> {
     fn confirm(self, name: &[u8], child: u32, was: Sample) -> Result<Option<(u32, Sample)>, Errno> {
         let core = self.core;
         core.count(count::MISSES);
-        let inode = core.ask_backend(self.inode, name, Patience::Wait)?;
+        let inode = core.ask_backend(self.inode, name, WaitMode::Wait)?;
         match core.compare(child, was, inode.as_deref()) {
-            Compared::Same(sample) => Ok(Some((child, sample))),
-            Compared::Moved => Ok(None),
-            Compared::Other => {
-                core.vfs.dcache.bury(child);
+            Revalidated::Same(sample) => Ok(Some((child, sample))),
+            Revalidated::Moved => Ok(None),
+            Revalidated::Other => {
+                core.vfs.dcache.defer_free(child);
                 Ok(None)
             }
         }
@@ -110,7 +110,7 @@ impl LockedDir<'_> {
         self,
         name: &[u8],
         inode: Arc<Inode>,
-        seen: Seen,
+        seen: InvalidationCount,
     ) -> Result<(Pin, Sample), Errno> {
         let dcache = &self.core.vfs.dcache;
         let key = NameKey::of(dcache.key, name, 0, name.len());
@@ -123,7 +123,7 @@ impl LockedDir<'_> {
 
     /// Caches the backend's answer for `name`, which has no entry, unless the directory is complete
     /// anyway; the answer came after `seen`.
-    pub(crate) fn note(self, name: &[u8], inode: Option<Arc<Inode>>, seen: Seen) {
+    pub(crate) fn note(self, name: &[u8], inode: Option<Arc<Inode>>, seen: InvalidationCount) {
         let dcache = &self.core.vfs.dcache;
         if inode.is_none() && dcache.is_complete(self.at.dentry) {
             return;
@@ -144,11 +144,11 @@ impl LockedDir<'_> {
         key: NameKey,
         name: &[u8],
         inode: Option<Arc<Inode>>,
-        seen: Seen,
+        seen: InvalidationCount,
     ) -> Result<(u32, Sample), Errno> {
-        let book = self.core.tenant();
+        let lru = self.core.tenant();
         let dcache = &self.core.vfs.dcache;
-        dcache.add(book.book(), self.at.dentry, key, name, inode, seen)
+        dcache.add(lru.lru(), self.at.dentry, key, name, inode, seen)
     }
 
     /// Pins an entry as it was found; `None` if it was evicted in between.
@@ -175,7 +175,7 @@ impl LockedDir<'_> {
             return Ok(None);
         }
         self.core.count(count::MISSES);
-        let found = self.core.ask_backend(dir, name, Patience::Wait)?;
+        let found = self.core.ask_backend(dir, name, WaitMode::Wait)?;
         if found.is_none() {
             dcache.try_complete(self.at.dentry, dir);
         }

@@ -2,14 +2,14 @@
 //! Lookup of an uncached name in the backend (`lookup_slow`): one request serves all tasks that ask
 //! at the same time.
 
-use super::confirm::Compared;
-use super::{Fail, Mode, Reason, Walk};
-use crate::book::Kind;
-use crate::inode::{Inode, Patience, flag};
+use super::confirm::Revalidated;
+use super::{Mode, Reason, Walk, WalkError};
+use crate::inode::{Inode, WaitMode, flag};
 use crate::name::NameKey;
 use crate::object::dflag;
-use crate::story::Check;
+use crate::steps::Check;
 use crate::tenant::count;
+use crate::tenant_lru::Kind;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 
@@ -24,11 +24,11 @@ impl Walk<'_> {
         &mut self,
         key: NameKey,
         name: &[u8],
-    ) -> Result<Option<(Pin, Sample)>, Fail> {
+    ) -> Result<Option<(Pin, Sample)>, WalkError> {
         let mut disowned = None;
         let found = self.look_up_held(key, name, &mut disowned);
         if let Some(entry) = disowned {
-            self.core.vfs.bury_disowned(entry);
+            self.core.vfs.defer_free_disowned(entry);
         }
         found
     }
@@ -40,7 +40,7 @@ impl Walk<'_> {
         key: NameKey,
         name: &[u8],
         disowned: &mut Option<u32>,
-    ) -> Result<Option<(Pin, Sample)>, Fail> {
+    ) -> Result<Option<(Pin, Sample)>, WalkError> {
         let Some(pin) = &self.pin else {
             return Err(self.restart(Reason::Busy));
         };
@@ -48,11 +48,11 @@ impl Walk<'_> {
         let Some(dir) = store.dentry_payload(pin) else {
             return Err(self.refuse(Check::NotDirectory, Errno::ENOTDIR));
         };
-        let patience = self.patience(Reason::Miss)?;
+        let wait_mode = self.wait_mode(Reason::Miss)?;
         let held = || self.core.give_up(Reason::Held);
-        let _names = match patience {
-            Patience::Wait => dir.hold_names(),
-            Patience::Cached => dir.try_hold_names().ok_or_else(held)?,
+        let _names = match wait_mode {
+            WaitMode::Wait => dir.hold_names(),
+            WaitMode::Cached => dir.try_hold_names().ok_or_else(held)?,
         };
         if dir.flags() & flag::DEAD != 0 {
             return Err(self.refuse(Check::Removed, Errno::ENOENT));
@@ -65,17 +65,17 @@ impl Walk<'_> {
         }
         let found = self.core.vfs.flights.once(
             (self.at.dentry, key, name),
-            || self.ask(dir, (key, name), patience, disowned),
-            |asked| match patience {
-                Patience::Wait => {
+            || self.ask(dir, (key, name), wait_mode, disowned),
+            |asked| match wait_mode {
+                WaitMode::Wait => {
                     drop(asked.lock());
                     Ok(None)
                 }
-                Patience::Cached => Err(held()),
+                WaitMode::Cached => Err(held()),
             },
         );
         let found = found.map_err(|errno| match errno {
-            Errno::EAGAIN if patience == Patience::Cached => errno,
+            Errno::EAGAIN if wait_mode == WaitMode::Cached => errno,
             Errno::ENOENT => self.core.refused(Check::Absent, errno),
             _ => self.core.refused(Check::Backend, errno),
         })?;
@@ -101,7 +101,7 @@ impl Walk<'_> {
         &self,
         dir: &Inode,
         (key, name): (NameKey, &[u8]),
-        patience: Patience,
+        wait_mode: WaitMode,
         disowned: &mut Option<u32>,
     ) -> Answer {
         let dcache = self.dcache();
@@ -117,12 +117,12 @@ impl Walk<'_> {
         }
         let seen = dcache.seen(self.at.dentry);
         self.core.count(count::MISSES);
-        let inode = self.core.ask_backend(dir, name, patience)?;
+        let inode = self.core.ask_backend(dir, name, wait_mode)?;
         if let Some((child, sample)) = cached {
             match self.core.compare(child, sample, inode.as_deref()) {
-                Compared::Same(sample) => return Ok(Some((child, sample))),
-                Compared::Moved => return Ok(None),
-                Compared::Other => *disowned = Some(child),
+                Revalidated::Same(sample) => return Ok(Some((child, sample))),
+                Revalidated::Moved => return Ok(None),
+                Revalidated::Other => *disowned = Some(child),
             }
         } else if inode.is_none() && dcache.try_complete(self.at.dentry, dir) {
             return Err(Errno::ENOENT);
@@ -132,8 +132,8 @@ impl Walk<'_> {
             None => Kind::Negative,
         };
         self.core.room(kind)?;
-        let book = self.core.tenant();
-        let entry = dcache.add(book.book(), self.at.dentry, key, name, inode, seen)?;
+        let lru = self.core.tenant();
+        let entry = dcache.add(lru.lru(), self.at.dentry, key, name, inode, seen)?;
         Ok(Some(entry))
     }
 }

@@ -16,9 +16,9 @@
 //!
 //! # Outcomes
 //! An errno is final: fast mode gives it only after it confirmed the samples that it rests on.
-//! [`Fail::Restart`] starts over in reference mode (`ECHILD`), [`Fail::Stale`] starts over asking
-//! backends (`ESTALE`). [`Fail::Moved`] starts over because directories moved, and is `EXDEV` when
-//! they never cease to.
+//! [`WalkError::Restart`] starts over in reference mode (`ECHILD`), [`WalkError::Stale`] starts
+//! over asking backends (`ESTALE`). [`WalkError::Moved`] starts over because directories moved, and
+//! is `EXDEV` when they never cease to.
 //!
 //! # Rules
 //! R1. The child is sampled before the parent is asked `still` (see `dcache`).
@@ -52,11 +52,11 @@ pub(crate) use retry::{Mode, climb};
 pub(crate) use run::{lookup, lookup_once, lookup_parent};
 
 use crate::buffer::Buffer;
-use crate::inode::{Inode, Patience};
+use crate::inode::{Inode, WaitMode};
 use crate::object::dflag;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::reason::Reason;
-use crate::story::{Check, Step};
+use crate::steps::{Check, Step};
 use crate::task::Core;
 use crate::tenant::count;
 use openpath_abi::Errno;
@@ -103,7 +103,7 @@ pub(crate) mod lflag {
 
 /// Why a walk ended without a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fail {
+pub(crate) enum WalkError {
     /// For good.
     Errno(Errno),
     /// Fast mode could not go on from here: again, with references.
@@ -115,7 +115,7 @@ pub(crate) enum Fail {
     Moved,
 }
 
-impl From<Errno> for Fail {
+impl From<Errno> for WalkError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::ESTALE => Self::Stale,
@@ -149,12 +149,12 @@ pub(crate) struct Last {
 
 /// The text that is still to be walked: the caller's path, or a link body spliced in front of the
 /// rest.
-pub(crate) struct Text<'w> {
+pub(crate) struct WalkText<'w> {
     path: &'w [u8],
     spliced: Option<Buffer>,
 }
 
-impl<'w> Text<'w> {
+impl<'w> WalkText<'w> {
     pub(crate) fn new(path: &'w [u8]) -> Self {
         Self {
             path,
@@ -212,8 +212,8 @@ pub(crate) struct Walk<'w> {
     pub(crate) core: &'w Core,
     pub(crate) flags: u32,
     /// What `/` and the topmost `..` mean; unset until asked for (see `begin`).
-    root: Option<Spot>,
-    pub(crate) at: Spot,
+    root: Option<PathIds>,
+    pub(crate) at: PathIds,
     /// How the mount and the dentry stood at were sampled.
     at_mount: Sample,
     pub(crate) at_dentry: Sample,
@@ -266,7 +266,7 @@ impl<'w> Walk<'w> {
 
     /// Moves the position; in reference mode `pin` holds the new one.
     #[inline(always)]
-    fn go(&mut self, at: Spot, mount: Sample, dentry: Sample, pin: Option<Pin>) {
+    fn go(&mut self, at: PathIds, mount: Sample, dentry: Sample, pin: Option<Pin>) {
         self.at = at;
         self.at_mount = mount;
         self.at_dentry = dentry;
@@ -278,9 +278,9 @@ impl<'w> Walk<'w> {
     /// Leaves fast mode at the position (`try_to_unlazy`), and counts the reason.
     ///
     /// # Errors
-    /// `EAGAIN` under `RESOLVE_CACHED`, but for trees that answer at once; [`Fail::Restart`] if the
-    /// position changed.
-    pub(crate) fn unlazy(&mut self, why: Reason) -> Result<(), Fail> {
+    /// `EAGAIN` under `RESOLVE_CACHED`, but for trees that answer at once; [`WalkError::Restart`]
+    /// if the position changed.
+    pub(crate) fn unlazy(&mut self, why: Reason) -> Result<(), WalkError> {
         if !self.fast {
             return Ok(());
         }
@@ -288,7 +288,7 @@ impl<'w> Walk<'w> {
     }
 
     /// As [`Walk::unlazy`], on the way into a tree that answers at once or does not.
-    fn unlazy_to(&mut self, why: Reason, tries: bool) -> Result<(), Fail> {
+    fn unlazy_to(&mut self, why: Reason, tries: bool) -> Result<(), WalkError> {
         // R2: before anything is pinned.
         self.may_leave(why, tries)?;
         let pin = self
@@ -308,10 +308,10 @@ impl<'w> Walk<'w> {
     ///
     /// # Errors
     /// `EAGAIN`.
-    fn may_leave(&mut self, why: Reason, tries: bool) -> Result<(), Fail> {
+    fn may_leave(&mut self, why: Reason, tries: bool) -> Result<(), WalkError> {
         if self.wants(lflag::CACHED) {
             if self.wants(lflag::LOCK_FREE) {
-                self.core.story.note_try(tries);
+                self.core.step_log.note_try(tries);
                 return Err(self.core.give_up(why).into());
             }
             if !tries {
@@ -326,7 +326,7 @@ impl<'w> Walk<'w> {
     ///
     /// # Errors
     /// `EAGAIN` under `RESOLVE_CACHED`.
-    fn may_wait(&self, why: Reason) -> Result<(), Fail> {
+    fn may_wait(&self, why: Reason) -> Result<(), WalkError> {
         if self.wants(lflag::CACHED) {
             Err(self.core.give_up(why).into())
         } else {
@@ -338,12 +338,12 @@ impl<'w> Walk<'w> {
     ///
     /// # Errors
     /// `EAGAIN` under `RESOLVE_CACHED` in a tree that does not answer at once.
-    fn patience(&self, why: Reason) -> Result<Patience, Fail> {
+    fn wait_mode(&self, why: Reason) -> Result<WaitMode, WalkError> {
         if self.mode != Mode::Try {
-            return Ok(Patience::Wait);
+            return Ok(WaitMode::Wait);
         }
         if self.at_dentry.has(dflag::TRIES) {
-            Ok(Patience::Cached)
+            Ok(WaitMode::Cached)
         } else {
             Err(self.core.give_up(why).into())
         }
@@ -353,32 +353,32 @@ impl<'w> Walk<'w> {
     /// that was confirmed just now led there (`d_weak_revalidate`).
     ///
     /// # Errors
-    /// What the backend meets; `EAGAIN` as [`Walk::patience`].
+    /// What the backend meets; `EAGAIN` as [`Walk::wait_mode`].
     #[cold]
-    fn refresh(&self) -> Result<(), Fail> {
+    fn refresh(&self) -> Result<(), WalkError> {
         let known = self.core.confirmed.get() == self.at.dentry;
         if known || !self.at_dentry.has(dflag::CONFIRM) {
             return Ok(());
         }
-        let patience = self.patience(Reason::Revalidate)?;
-        let fresh = self.with_inode(|inode| inode.refresh(patience))?;
-        fresh.map_err(|errno| self.core.would_wait(patience, errno))?;
+        let wait_mode = self.wait_mode(Reason::Revalidate)?;
+        let fresh = self.with_inode(|inode| inode.refresh(wait_mode))?;
+        fresh.map_err(|errno| self.core.would_wait(wait_mode, errno))?;
         self.core.confirmed.set(self.at.dentry);
         Ok(())
     }
 
     /// Counts the reason for starting over; the failure that asks for it.
     #[cold]
-    pub(crate) fn restart(&self, why: Reason) -> Fail {
+    pub(crate) fn restart(&self, why: Reason) -> WalkError {
         self.core.reasons.count(why);
         self.core.gave_up.set(Some(why));
         self.core.tell(|| Step::Again(why));
-        Fail::Restart
+        WalkError::Restart
     }
 
     /// The position could not be pinned: starts over.
     #[cold]
-    fn not_pinned(&self) -> Fail {
+    fn not_pinned(&self) -> WalkError {
         let same = self
             .mounts()
             .at(self.at.mount)
@@ -401,7 +401,7 @@ impl<'w> Walk<'w> {
 
     /// An error met in fast mode counts only if the position is still as sampled.
     #[cold]
-    fn sure(&mut self, check: Check, errno: Errno) -> Fail {
+    fn sure(&mut self, check: Check, errno: Errno) -> WalkError {
         match self.unlazy(Reason::Refusal) {
             Ok(()) => self.refuse(check, errno),
             Err(fail) => fail,
@@ -410,21 +410,21 @@ impl<'w> Walk<'w> {
 
     /// The walk fails by this check, for good.
     #[cold]
-    pub(crate) fn refuse(&self, check: Check, errno: Errno) -> Fail {
+    pub(crate) fn refuse(&self, check: Check, errno: Errno) -> WalkError {
         self.core.refused(check, errno).into()
     }
 
     /// Runs `f` with the inode stood at, pinned for as long as that takes.
     ///
     /// # Errors
-    /// [`Fail::Restart`] if the position changed (fast mode only).
-    pub(crate) fn with_inode<R>(&self, f: impl FnOnce(&Inode) -> R) -> Result<R, Fail> {
+    /// [`WalkError::Restart`] if the position changed (fast mode only).
+    pub(crate) fn with_inode<R>(&self, f: impl FnOnce(&Inode) -> R) -> Result<R, WalkError> {
         let store = &self.dcache().store;
         if let Some(pin) = &self.pin {
             return store
                 .dentry_payload(pin)
                 .map(f)
-                .ok_or(Fail::Errno(Errno::ENOENT));
+                .ok_or(WalkError::Errno(Errno::ENOENT));
         }
         let pin = self
             .core
@@ -439,10 +439,10 @@ impl<'w> Walk<'w> {
     /// Ends the walk with its position pinned (`complete_walk`): the pin passes to the caller.
     ///
     /// # Errors
-    /// [`Fail::Restart`] if the position changed; `EXDEV` if a scoped walk ended outside of its
-    /// root, or [`Fail::Moved`] if it is steadfast and something moved meanwhile.
+    /// [`WalkError::Restart`] if the position changed; `EXDEV` if a scoped walk ended outside of
+    /// its root, or [`WalkError::Moved`] if it is steadfast and something moved meanwhile.
     #[inline(always)]
-    pub(crate) fn complete(&mut self) -> Result<(Pin, Sample), Fail> {
+    pub(crate) fn complete(&mut self) -> Result<(Pin, Sample), WalkError> {
         if self.fast {
             // Not `unlazy`: pinning the end does not wait, so `CACHED` is no obstacle.
             let pin = self
@@ -463,6 +463,6 @@ impl<'w> Walk<'w> {
         self.pin
             .take()
             .map(|pin| (pin, self.at_dentry))
-            .ok_or(Fail::Restart)
+            .ok_or(WalkError::Restart)
     }
 }

@@ -14,10 +14,10 @@
 //! R2. As in the walk (R4 there): the covered directory and its mount are asked `still` after the
 //!     search for their cover, and the mount above after its root was sampled.
 
-use super::{Spot, lflag};
-use crate::dcache::{Dcache, Look, NAME_MAX};
-use crate::file::At;
-use crate::mount::Cover;
+use super::{PathIds, lflag};
+use crate::dcache::{Dcache, FindResult, NAME_MAX};
+use crate::file::PathStart;
+use crate::mount::MountLookup;
 use crate::name::NameKey;
 use crate::object::{dflag, mflag};
 use crate::path_cache::Hit;
@@ -26,18 +26,18 @@ use openpath_sync::{Certificate, Pin, Sample};
 
 /// Where a plain path ends.
 #[derive(Clone, Copy)]
-pub(crate) struct End {
-    pub(crate) at: Spot,
+pub(crate) struct PlainEnd {
+    pub(crate) at: PathIds,
     pub(crate) mount: Sample,
     pub(crate) dentry: Sample,
 }
 
-impl End {
+impl PlainEnd {
     /// What was found from here on, in the same mount.
     #[inline(always)]
     fn to(&self, hit: &Hit) -> Self {
         Self {
-            at: Spot {
+            at: PathIds {
                 mount: self.at.mount,
                 dentry: hit.target,
             },
@@ -53,7 +53,7 @@ impl End {
             .try_pin(self.at.mount, self.mount, self.at.dentry, self.dentry)
     }
 
-    /// As [`End::pin`], for an open: a taker of a lease sees the pin.
+    /// As [`PlainEnd::pin`], for an open: a taker of a lease sees the pin.
     #[inline(always)]
     pub(crate) fn pin_opened(&self, core: &Core) -> Option<Pin> {
         core.pins
@@ -62,9 +62,9 @@ impl End {
 }
 
 /// The plain lane's answer for a path.
-pub(crate) enum Plain {
+pub(crate) enum PlainResult {
     /// It ends here: a name that exists, not a link, in the topmost mount.
-    End(End),
+    End(PlainEnd),
     /// It does not exist.
     Absent,
     /// Not plain: walk it.
@@ -85,39 +85,39 @@ const START: u64 = MIDDLE & !dflag::MOUNTED;
 
 /// Walks `path` from `at` if it is plain.
 #[inline(always)]
-pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
+pub(crate) fn walk(core: &Core, at: PathStart<'_>, path: &[u8], flags: u32) -> PlainResult {
     if !core.lock_free.get() || flags & lflag::SCOPED != 0 && leaves_scope(path, flags) {
-        return Plain::Leave;
+        return PlainResult::Leave;
     }
     let start = match (path.first(), at) {
         (Some(b'/'), _) => core.root.get(),
-        (Some(_), At::Cwd) => core.cwd.get(),
-        (Some(_), At::File(file)) => file.spot(),
-        _ => return Plain::Leave,
+        (Some(_), PathStart::Cwd) => core.cwd.get(),
+        (Some(_), PathStart::File(file)) => file.path_ids(),
+        _ => return PlainResult::Leave,
     };
     let _section = core.reader.enter();
-    let start = End {
+    let start = PlainEnd {
         at: start,
         mount: core.vfs.mounts.at(start.mount).word().sample(),
         dentry: core.vfs.dcache.at(start.dentry).word().sample(),
     };
     if start.mount.needs_slow_path(mflag::NOT_PLAIN) || start.dentry.needs_slow_path(START) {
-        return Plain::Leave;
+        return PlainResult::Leave;
     }
     let Some(hit) = leg(core, &start, path) else {
-        return Plain::Leave;
+        return PlainResult::Leave;
     };
     let end = start.to(&hit);
     if !hit.state.needs_slow_path(LAST) {
-        Plain::End(end)
+        PlainResult::End(end)
     } else if is_absent(hit.state) {
-        Plain::Absent
+        PlainResult::Absent
     } else {
         let mut end = end;
         match across(core, &mut end, path, hit.rest, flags) {
-            Some(true) => Plain::End(end),
-            Some(false) => Plain::Absent,
-            None => Plain::Leave,
+            Some(true) => PlainResult::End(end),
+            Some(false) => PlainResult::Absent,
+            None => PlainResult::Leave,
         }
     }
 }
@@ -137,11 +137,11 @@ fn is_absent(state: Sample) -> bool {
 
 /// Whether the path cache has `path`, as [`walk`] would ask it.
 #[cold]
-pub(crate) fn is_kept(core: &Core, at: At<'_>, path: &[u8]) -> bool {
+pub(crate) fn is_kept(core: &Core, at: PathStart<'_>, path: &[u8]) -> bool {
     let start = match (path.first(), at) {
         (Some(b'/'), _) => core.root.get(),
-        (Some(_), At::Cwd) => core.cwd.get(),
-        (Some(_), At::File(file)) => file.spot(),
+        (Some(_), PathStart::Cwd) => core.cwd.get(),
+        (Some(_), PathStart::File(file)) => file.path_ids(),
         _ => return false,
     };
     let (dcache, paths) = (&core.vfs.dcache, &core.vfs.paths);
@@ -156,7 +156,13 @@ pub(crate) fn is_kept(core: &Core, at: At<'_>, path: &[u8]) -> bool {
 /// The place is handed over in memory, so that paths without mounts keep theirs in registers.
 #[cold]
 #[inline(never)]
-fn across(core: &Core, at: &mut End, path: &[u8], mut gone: usize, flags: u32) -> Option<bool> {
+fn across(
+    core: &Core,
+    at: &mut PlainEnd,
+    path: &[u8],
+    mut gone: usize,
+    flags: u32,
+) -> Option<bool> {
     if flags & lflag::NO_XDEV != 0 {
         return None;
     }
@@ -187,7 +193,7 @@ fn across(core: &Core, at: &mut End, path: &[u8], mut gone: usize, flags: u32) -
 /// From a covered place to the root of the topmost mount on it; to itself if it is covered only in
 /// other mounts. `None` if something changed.
 #[inline(always)]
-fn cross(core: &Core, mut at: End) -> Option<End> {
+fn cross(core: &Core, mut at: PlainEnd) -> Option<PlainEnd> {
     let (mounts, dcache) = (&core.vfs.mounts, &core.vfs.dcache);
     while at.dentry.has(dflag::MOUNTED) {
         let cover = mounts.cover(at.at.mount, at.at.dentry);
@@ -198,9 +204,9 @@ fn cross(core: &Core, mut at: End) -> Option<End> {
             return None;
         }
         let (mount, sample, root) = match cover {
-            Cover::None => break,
-            Cover::Mount(mount, sample, root) => (mount, sample, root),
-            Cover::Changed => return None,
+            MountLookup::None => break,
+            MountLookup::Mount(mount, sample, root) => (mount, sample, root),
+            MountLookup::Changed => return None,
         };
         let dentry = dcache.at(root).word().sample();
         // R2: the mount still holds its root, so what was sampled is its root.
@@ -208,8 +214,8 @@ fn cross(core: &Core, mut at: End) -> Option<End> {
         {
             return None;
         }
-        at = End {
-            at: Spot {
+        at = PlainEnd {
+            at: PathIds {
                 mount,
                 dentry: root,
             },
@@ -222,7 +228,7 @@ fn cross(core: &Core, mut at: End) -> Option<End> {
 
 /// The target of `path` within the mount it starts in: its end, or a covered directory.
 #[inline(always)]
-fn leg(core: &Core, start: &End, path: &[u8]) -> Option<Hit> {
+fn leg(core: &Core, start: &PlainEnd, path: &[u8]) -> Option<Hit> {
     let (dcache, paths) = (&core.vfs.dcache, &core.vfs.paths);
     let sb = || core.vfs.mounts.at(start.at.mount).sb.get();
     let Some(query) = paths.admits(dcache, start.at.dentry, sb, path) else {
@@ -265,8 +271,8 @@ fn run(
             return None;
         }
         let (child, entry, sample) = match dcache.look(&view, parent, key, &path[start..end]) {
-            Look::Entry(child, entry, sample) => (child, entry, sample),
-            Look::Absent(probe)
+            FindResult::Entry(child, entry, sample) => (child, entry, sample),
+            FindResult::Absent(probe)
                 if parent_was.has(dflag::COMPLETE)
                     && end - start <= NAME_MAX
                     && dcache.at(parent).word().is_unchanged(parent_was) =>

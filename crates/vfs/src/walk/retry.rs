@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The retry ladder of a walk: fast, then with references, then with every backend asked.
 
-use super::{Fail, Reason, lflag};
-use crate::story::Check;
+use super::{Reason, WalkError, lflag};
+use crate::steps::Check;
 use crate::task::Core;
 use openpath_abi::Errno;
 
@@ -30,15 +30,15 @@ const MOVES_MAX: u32 = 64;
 pub(crate) fn climb<R>(
     core: &Core,
     flags: u32,
-    mut attempt: impl FnMut(Mode) -> Result<R, Fail>,
+    mut attempt: impl FnMut(Mode) -> Result<R, WalkError>,
 ) -> Result<R, Errno> {
     // `CACHED` means the lock-free rung alone, whatever the switch says.
     if core.lock_free.get() || flags & lflag::CACHED != 0 {
         match attempt(Mode::Fast) {
             Ok(r) => return Ok(r),
-            Err(Fail::Errno(e)) => return Err(e),
-            Err(Fail::Restart | Fail::Moved) => {}
-            Err(Fail::Stale) => {
+            Err(WalkError::Errno(e)) => return Err(e),
+            Err(WalkError::Restart | WalkError::Moved) => {}
+            Err(WalkError::Stale) => {
                 core.give_up(Reason::Stale);
             }
         }
@@ -50,20 +50,20 @@ pub(crate) fn climb<R>(
 #[inline(never)]
 fn climb_slowly<R>(
     core: &Core,
-    mut attempt: impl FnMut(Mode) -> Result<R, Fail>,
+    mut attempt: impl FnMut(Mode) -> Result<R, WalkError>,
 ) -> Result<R, Errno> {
     let (mut mode, mut moved) = (Mode::Reference, 0);
     for _ in 0..RESTARTS_MAX {
         match attempt(mode) {
             Ok(r) => return Ok(r),
-            Err(Fail::Errno(e)) => return Err(e),
-            Err(Fail::Stale) if mode == Mode::Revalidate => return Err(Errno::ESTALE),
-            Err(Fail::Stale) => mode = Mode::Revalidate,
-            Err(Fail::Restart) => {}
-            Err(Fail::Moved) if moved == MOVES_MAX => {
+            Err(WalkError::Errno(e)) => return Err(e),
+            Err(WalkError::Stale) if mode == Mode::Revalidate => return Err(Errno::ESTALE),
+            Err(WalkError::Stale) => mode = Mode::Revalidate,
+            Err(WalkError::Restart) => {}
+            Err(WalkError::Moved) if moved == MOVES_MAX => {
                 return Err(core.refused(Check::Beneath, Errno::EXDEV));
             }
-            Err(Fail::Moved) => moved += 1,
+            Err(WalkError::Moved) => moved += 1,
         }
     }
     Err(Errno::ESTALE)

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loop over the components of a path (`link_path_walk`), and the step into the last one.
 
-use super::plain::{self, Plain};
-use super::{Fail, Last, LastKind, Mode, Spot, Text, Walk, lflag, retry};
-use crate::file::At;
+use super::plain::{self, PlainResult};
+use super::{Last, LastKind, Mode, PathIds, Walk, WalkError, WalkText, lflag, retry};
+use crate::file::PathStart;
 use crate::name::component_end;
 use crate::object::dflag;
 use crate::perm;
-use crate::story::{Check, Step};
+use crate::steps::{Check, Step};
 use crate::task::Core;
 use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 
 /// A component the walk stands before.
-pub(super) enum Stop {
+pub(super) enum NextComponent {
     /// The last one.
     Last(Last),
     /// A link to be followed before the rest, which begins at this offset.
@@ -28,25 +28,25 @@ impl<'w> Walk<'w> {
     /// In order for each component: `EACCES` (search), then those of the step into it; `ENOTDIR` if
     /// more follows.
     #[inline(always)]
-    pub(crate) fn walk_to_last(&mut self, text: &mut Text<'_>) -> Result<Last, Fail> {
+    pub(crate) fn walk_to_last(&mut self, text: &mut WalkText<'_>) -> Result<Last, WalkError> {
         loop {
             match self.run(text.bytes())? {
-                Stop::Last(last) => return Ok(last),
-                Stop::Link { rest } => self.follow(text, rest)?,
+                NextComponent::Last(last) => return Ok(last),
+                NextComponent::Link { rest } => self.follow(text, rest)?,
             }
         }
     }
 
     /// Goes over `text` up to its last component or the next link.
     #[inline(always)]
-    fn run(&mut self, text: &[u8]) -> Result<Stop, Fail> {
+    fn run(&mut self, text: &[u8]) -> Result<NextComponent, WalkError> {
         let mut pos = 0;
         while text.get(pos) == Some(&b'/') {
             pos += 1;
         }
         if pos == text.len() {
             let kind = LastKind::Root;
-            return Ok(Stop::Last(Last {
+            return Ok(NextComponent::Last(Last {
                 kind,
                 start: pos,
                 end: pos,
@@ -68,7 +68,7 @@ impl<'w> Walk<'w> {
                 pos += 1;
             }
             if pos == text.len() {
-                return Ok(Stop::Last(Last {
+                return Ok(NextComponent::Last(Last {
                     kind,
                     start,
                     end,
@@ -79,7 +79,7 @@ impl<'w> Walk<'w> {
                 LastKind::Norm => {
                     self.step(text, start, end)?;
                     if self.at_dentry.has(dflag::LINK) {
-                        return Ok(Stop::Link { rest: pos });
+                        return Ok(NextComponent::Link { rest: pos });
                     }
                 }
                 LastKind::DotDot => self.dotdot()?,
@@ -93,7 +93,7 @@ impl<'w> Walk<'w> {
 
     /// Whether the directory stood at may be searched (`may_lookup`); asked when not everyone may.
     #[cold]
-    pub(crate) fn may_search(&mut self) -> Result<(), Fail> {
+    pub(crate) fn may_search(&mut self) -> Result<(), WalkError> {
         if self.at_dentry.has(dflag::CONFIRM) {
             self.refresh()?;
         }
@@ -113,7 +113,7 @@ impl<'w> Walk<'w> {
         if self.wants(lflag::DIRECTORY) && sample.has(dflag::NOT_DIR) {
             return Err(self.core.refused(Check::WantsDirectory, Errno::ENOTDIR));
         }
-        self.core.tell_place(Spot::of(pin), Step::End);
+        self.core.tell_place(PathIds::of(pin), Step::End);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl<'w> Walk<'w> {
     /// # Errors
     /// As for the components before it.
     #[inline(always)]
-    fn enter_last(&mut self, text: &mut Text<'_>) -> Result<(), Fail> {
+    fn enter_last(&mut self, text: &mut WalkText<'_>) -> Result<(), WalkError> {
         let mut last = self.walk_to_last(text)?;
         while self.step_last(text, &last)? {
             self.follow_last(text)?;
@@ -133,7 +133,11 @@ impl<'w> Walk<'w> {
 
     /// Goes into one last component; whether it is a link to be followed.
     #[inline(always)]
-    pub(crate) fn step_last(&mut self, text: &Text<'_>, last: &Last) -> Result<bool, Fail> {
+    pub(crate) fn step_last(
+        &mut self,
+        text: &WalkText<'_>,
+        last: &Last,
+    ) -> Result<bool, WalkError> {
         if last.slash {
             self.flags |= lflag::FOLLOW | lflag::DIRECTORY;
         }
@@ -155,16 +159,16 @@ impl<'w> Walk<'w> {
 #[inline(always)]
 pub(crate) fn lookup(
     core: &Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     flags: u32,
 ) -> Result<(Pin, Sample), Errno> {
     match plain::walk(core, at, path, flags) {
-        Plain::Absent => {
+        PlainResult::Absent => {
             core.count(count::NEGATIVE_HITS);
             return Err(Errno::ENOENT);
         }
-        Plain::End(end) => {
+        PlainResult::End(end) => {
             core.count(count::HITS);
             if flags & lflag::DIRECTORY != 0 && end.dentry.has(dflag::NOT_DIR) {
                 return Err(Errno::ENOTDIR);
@@ -173,7 +177,7 @@ pub(crate) fn lookup(
                 return Ok((pin, end.dentry));
             }
         }
-        Plain::Leave => {}
+        PlainResult::Leave => {}
     }
     retry::climb(core, flags, |mode| lookup_once(core, at, path, flags, mode))
 }
@@ -181,13 +185,13 @@ pub(crate) fn lookup(
 /// One attempt at [`lookup`].
 pub(crate) fn lookup_once(
     core: &Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     flags: u32,
     mode: Mode,
-) -> Result<(Pin, Sample), Fail> {
+) -> Result<(Pin, Sample), WalkError> {
     let mut walk = Walk::begin(core, at, path, flags, mode)?;
-    let mut text = Text::new(path);
+    let mut text = WalkText::new(path);
     let end = if path.is_empty() {
         Ok(())
     } else {
@@ -217,13 +221,13 @@ pub(crate) fn lookup_once(
 /// Those of the walk.
 pub(crate) fn lookup_parent(
     core: &Core,
-    at: At<'_>,
+    at: PathStart<'_>,
     path: &[u8],
     flags: u32,
 ) -> Result<(Pin, Last, Vec<u8>), Errno> {
     retry::climb(core, flags, |mode| {
         let mut walk = Walk::begin(core, at, path, flags, mode)?;
-        let mut text = Text::new(path);
+        let mut text = WalkText::new(path);
         let last = walk.walk_to_last(&mut text)?;
         let name = text.name(&last).to_vec();
         text.done(core);

@@ -2,11 +2,11 @@
 //! One step down: from a directory to the entry of a name in it (`walk_component`, `lookup_fast`,
 //! `step_into`).
 
-use super::{Fail, Mode, Reason, Spot, Walk, lflag};
-use crate::dcache::{Look, NAME_MAX};
+use super::{Mode, PathIds, Reason, Walk, WalkError, lflag};
+use crate::dcache::{FindResult, NAME_MAX};
 use crate::name::NameKey;
 use crate::object::{dflag, mflag};
-use crate::story::Check;
+use crate::steps::Check;
 use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
@@ -20,7 +20,7 @@ impl Walk<'_> {
     /// # Errors
     /// `ENAMETOOLONG`, `ENOENT` and what the backend meets; `EXDEV` (mount not to be crossed).
     #[inline(always)]
-    pub(crate) fn step(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Fail> {
+    pub(crate) fn step(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), WalkError> {
         let key = NameKey::of(self.dcache().key, text, start, end);
         if self.straight
             && let Some(done) = self.step_cached(key, text, start, end)
@@ -38,14 +38,14 @@ impl Walk<'_> {
         text: &[u8],
         start: usize,
         end: usize,
-    ) -> Option<Result<(), Fail>> {
+    ) -> Option<Result<(), WalkError>> {
         let (dcache, dir) = (self.dcache(), self.at.dentry);
         let (child, sample) = match dcache.look_now(dir, key, &text[start..end]) {
-            Look::Entry(child, _, sample) => (child, sample),
-            Look::Absent(_) if self.is_absent(end - start) => {
+            FindResult::Entry(child, _, sample) => (child, sample),
+            FindResult::Absent(_) if self.is_absent(end - start) => {
                 return Some(Err(Errno::ENOENT.into()));
             }
-            Look::Absent(_) | Look::Unsure => return None,
+            FindResult::Absent(_) | FindResult::Unsure => return None,
         };
         // R1: the child was sampled before this question about its parent.
         if !dcache.at(dir).word().is_unchanged(self.at_dentry) {
@@ -85,7 +85,7 @@ impl Walk<'_> {
         text: &[u8],
         start: usize,
         end: usize,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), WalkError> {
         if !sample.is_steady() || sample.has(dflag::REVALIDATE) {
             self.unlazy(if sample.is_steady() {
                 Reason::Revalidate
@@ -100,7 +100,7 @@ impl Walk<'_> {
             self.core.count(count::NEGATIVE_HITS);
             return Err(self.refuse(Check::Absent, Errno::ENOENT));
         }
-        let at = Spot {
+        let at = PathIds {
             mount: self.at.mount,
             dentry: child,
         };
@@ -117,7 +117,7 @@ impl Walk<'_> {
         text: &[u8],
         start: usize,
         end: usize,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), WalkError> {
         if self.at_mount.has(mflag::ABSENT)
             && let Some(done) = self.step_ruled(key, text, start, end)
         {
@@ -128,7 +128,7 @@ impl Walk<'_> {
         self.tell_name(key, name);
         let (pin, sample) = self.child(key, name)?;
         self.core.tell_found(&pin);
-        let at = Spot {
+        let at = PathIds {
             mount: self.at.mount,
             dentry: pin.dentry(),
         };
@@ -149,17 +149,17 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// `ENAMETOOLONG`, `ENOENT` (removed directory), what the backend meets, `ENOMEM`.
-    pub(crate) fn child(&mut self, key: NameKey, name: &[u8]) -> Result<(Pin, Sample), Fail> {
+    pub(crate) fn child(&mut self, key: NameKey, name: &[u8]) -> Result<(Pin, Sample), WalkError> {
         debug_assert!(!self.fast);
         loop {
             let found = match self.mode {
-                Mode::Revalidate => Look::Unsure,
+                Mode::Revalidate => FindResult::Unsure,
                 _ => self.dcache().look_now(self.at.dentry, key, name),
             };
-            if matches!(found, Look::Absent(_)) && self.is_absent(name.len()) {
+            if matches!(found, FindResult::Absent(_)) && self.is_absent(name.len()) {
                 return Err(self.refuse(Check::Absent, Errno::ENOENT));
             }
-            if let Look::Entry(child, entry, sample) = found
+            if let FindResult::Entry(child, entry, sample) = found
                 && !sample.needs_slow_path(dflag::REVALIDATE)
             {
                 let mount = self.mounts().at(self.at.mount).word().sample_steady();
@@ -190,13 +190,13 @@ impl Walk<'_> {
         text: &[u8],
         start: usize,
         end: usize,
-    ) -> Result<bool, Fail> {
+    ) -> Result<bool, WalkError> {
         let key = NameKey::of(self.dcache().key, text, start, end);
         if !self.straight {
             return self.step_if_positive_slowly(key, &text[start..end]);
         }
         let name = &text[start..end];
-        let Look::Entry(child, _, sample) = self.dcache().look_now(self.at.dentry, key, name)
+        let FindResult::Entry(child, _, sample) = self.dcache().look_now(self.at.dentry, key, name)
         else {
             return Ok(false);
         };
@@ -212,7 +212,7 @@ impl Walk<'_> {
             return Ok(false);
         }
         self.go(
-            Spot {
+            PathIds {
                 mount: self.at.mount,
                 dentry: child,
             },
@@ -227,14 +227,15 @@ impl Walk<'_> {
     }
 
     #[cold]
-    fn step_if_positive_slowly(&mut self, key: NameKey, name: &[u8]) -> Result<bool, Fail> {
+    fn step_if_positive_slowly(&mut self, key: NameKey, name: &[u8]) -> Result<bool, WalkError> {
         if self.at_mount.has(mflag::ABSENT) {
             self.unlazy(Reason::Rules)?;
             if self.is_hidden(name)? {
                 return Ok(false);
             }
         }
-        let Look::Entry(child, entry, sample) = self.dcache().look_now(self.at.dentry, key, name)
+        let FindResult::Entry(child, entry, sample) =
+            self.dcache().look_now(self.at.dentry, key, name)
         else {
             return Ok(false);
         };
@@ -249,7 +250,7 @@ impl Walk<'_> {
         self.tell_name(key, name);
         self.core.tell_found(&pin);
         self.go(
-            Spot {
+            PathIds {
                 mount: self.at.mount,
                 dentry: child,
             },
@@ -268,7 +269,7 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// As [`Walk::unlazy`].
-    pub(crate) fn unlazy_to_create(&mut self) -> Result<(), Fail> {
+    pub(crate) fn unlazy_to_create(&mut self) -> Result<(), WalkError> {
         self.unlazy(Reason::Create)?;
         if let Some(root) = self.root
             && !self.core.vfs.config.tuning.root_reset_before_unlazy
@@ -293,7 +294,7 @@ impl Walk<'_> {
     }
 
     /// Goes to a place that is pinned already.
-    pub(crate) fn enter_pinned(&mut self, at: Spot, sample: Sample, pin: Pin) {
+    pub(crate) fn enter_pinned(&mut self, at: PathIds, sample: Sample, pin: Pin) {
         self.go(at, self.at_mount, sample, Some(pin));
     }
 
@@ -301,12 +302,12 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// As a step across it.
-    pub(crate) fn cross_mounts(&mut self) -> Result<(), Fail> {
+    pub(crate) fn cross_mounts(&mut self) -> Result<(), WalkError> {
         self.cross()
     }
 
     /// Whether a step may leave the mount it is in.
-    pub(super) fn may_leave_mount(&self) -> Result<(), Fail> {
+    pub(super) fn may_leave_mount(&self) -> Result<(), WalkError> {
         if self.wants(lflag::NO_XDEV) {
             Err(self.refuse(Check::MountBoundary, Errno::EXDEV))
         } else {

@@ -24,11 +24,7 @@ fn list(user: u32, perm: u16) -> Vec<u8> {
 
 #[test]
 fn an_acl_takes_space_and_frees_it() {
-    let tree = MemFs::new(MemOptions {
-        mode: 0o755,
-        inodes: 6,
-        ..MemOptions::default()
-    });
+    let tree = MemFs::new(MemOptions::default().mode(0o755).inodes(6));
     let vfs = Vfs::builder().build(tree).expect("a Vfs");
     let task = root(&vfs);
     let tenant = vfs.tenant(TenantLimits::default());

@@ -7,7 +7,7 @@ use openpath_abi::caps::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::{AtFlags, TimeSet, Timespec, XattrFlags, mode, stat};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Found, MountFlags, Patience, Task, flag};
+use openpath_vfs::{LookupResult, MountFlags, Task, WaitMode, flag};
 
 const KEEP: u32 = u32::MAX;
 const NOW: TimeSet = TimeSet::Now;
@@ -197,7 +197,7 @@ fn immutable_and_append_only_files_refuse_changes() {
     task.mount(tree, b"/m", MountFlags::default())
         .expect("mount");
     task.data("/m/f", b"abc");
-    let Ok(Found::Inode(inode)) = top.ops().lookup(&top, b"f", Patience::Cached) else {
+    let Ok(LookupResult::Inode(inode)) = top.ops().lookup(&top, b"f", WaitMode::Cached) else {
         panic!("there is no f");
     };
     let file = task.get("/m/f", "RW");
@@ -328,10 +328,7 @@ fn nothing_changes_through_a_read_only_mount_or_tree() {
     task.bind(b"/d", b"/ro").expect("bind");
     let flags = MountFlags::default() | MountFlags::READ_ONLY | MountFlags::NO_EXEC;
     task.remount_bind(b"/ro", flags).expect("remount");
-    let tree = MemFs::new(MemOptions {
-        mode: 0o755,
-        ..MemOptions::default()
-    });
+    let tree = MemFs::new(MemOptions::default().mode(0o755));
     task.mount(tree, b"/rosb", MountFlags::default())
         .expect("mount");
     fill("/rosb");

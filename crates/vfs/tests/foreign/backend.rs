@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that a test changes behind the core's back. It counts requests, and on request holds
+//! A backend that a test changes behind the core's back. It counts requests, and on request holds
 //! a lookup or answers that it would wait.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Caching, Cred, FileOps, Found, Inode, InodeOps, NewInode, Patience, Rename, SuperBlock,
-    SuperBlockOps, SuperBlockOptions, Task, Vfs,
+    Attr, Caching, Cred, FileOps, Inode, InodeOps, LookupResult, NewInode, Rename, SuperBlock,
+    SuperBlockOps, SuperBlockOptions, Task, Vfs, WaitMode,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -151,8 +151,8 @@ impl World {
         }
     }
 
-    fn would_block(&self, patience: Patience) -> bool {
-        patience == Patience::Cached && self.slow.load(Ordering::Relaxed)
+    fn would_block(&self, wait_mode: WaitMode) -> bool {
+        wait_mode == WaitMode::Cached && self.slow.load(Ordering::Relaxed)
     }
 }
 
@@ -161,16 +161,16 @@ impl InodeOps for Node {
         self
     }
 
-    fn lookup(&self, dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+    fn lookup(&self, dir: &Inode, name: &[u8], wait_mode: WaitMode) -> Result<LookupResult, Errno> {
         self.0.lookups.fetch_add(1, Ordering::Relaxed);
-        if self.0.would_block(patience) {
-            return Ok(Found::WouldBlock);
+        if self.0.would_block(wait_mode) {
+            return Ok(LookupResult::WouldBlock);
         }
         let found = self.0.dirs()[&dir.ino()].get(name).map(Arc::clone);
-        if patience == Patience::Wait {
+        if wait_mode == WaitMode::Wait {
             self.0.pass_gate(At::Lookup);
         }
-        Ok(found.map_or(Found::Absent, Found::Inode))
+        Ok(found.map_or(LookupResult::Absent, LookupResult::Inode))
     }
 
     fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
@@ -207,11 +207,11 @@ impl InodeOps for Node {
         Ok(())
     }
 
-    fn readlink(&self, _inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
-        if self.0.would_block(patience) {
+    fn readlink(&self, _inode: &Inode, wait_mode: WaitMode) -> Result<Cow<'_, [u8]>, Errno> {
+        if self.0.would_block(wait_mode) {
             return Err(Errno::EAGAIN);
         }
-        if patience == Patience::Wait {
+        if wait_mode == WaitMode::Wait {
             self.0.pass_gate(At::Readlink);
         }
         Ok(Cow::Borrowed(b"f"))
@@ -221,17 +221,17 @@ impl InodeOps for Node {
         &self,
         _inode: &Inode,
         _flags: OFlags,
-        patience: Patience,
+        wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
-        if self.0.would_block(patience) {
+        if self.0.would_block(wait_mode) {
             return Err(Errno::EAGAIN);
         }
         Ok(None)
     }
 
-    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+    fn refresh(&self, inode: &Inode, wait_mode: WaitMode) -> Result<(), Errno> {
         self.0.refreshed.fetch_add(1, Ordering::Relaxed);
-        if self.0.would_block(patience) {
+        if self.0.would_block(wait_mode) {
             return Err(Errno::EAGAIN);
         }
         if inode.kind() == mode::S_IFREG {
@@ -269,12 +269,10 @@ pub(crate) fn scene(caching: Caching, tries: bool) -> Scene {
 pub(crate) fn tree(caching: Caching, tries: bool) -> (Arc<World>, Arc<SuperBlock>) {
     let world = Arc::new(World::default());
     let root = world.inode(mode::S_IFDIR | 0o755);
-    let options = SuperBlockOptions {
-        kind: "foreign",
-        caching,
-        tries,
-        ..SuperBlockOptions::default()
-    };
+    let options = SuperBlockOptions::default()
+        .kind("foreign")
+        .caching(caching)
+        .tries(tries);
     let tree = SuperBlock::new(root, Box::new(Tree), options);
     (world, tree)
 }

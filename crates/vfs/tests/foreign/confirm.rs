@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Back ends that revalidate: each use of a name and each request for attributes asks them.
+//! Backends that revalidate: each use of a name and each request for attributes asks them.
 
 use super::backend::{scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, O_APPEND, O_RDONLY, O_RDWR, SEEK_END};
@@ -36,7 +36,7 @@ fn an_open_file_stays_the_same_when_its_name_leads_elsewhere() {
     assert_eq!(s.task.fstat(fd).map(|st| st.ino), Ok(f.ino()));
     s.task.close(fd).expect("close");
     s.vfs.collect();
-    assert_eq!(s.vfs.usage().buried, 0);
+    assert_eq!(s.vfs.usage().pending_free, 0);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that reports more bytes than requested, or no room: the answer of the call, and how
-//! often the back end is asked.
+//! A backend that reports more bytes than requested, or no room: the answer of the call, and how
+//! often the backend is asked.
 
 use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Cred, Fd, Found, Inode, InodeOps, NewInode, Patience, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Task, Vfs,
+    Attr, Cred, Fd, Inode, InodeOps, LookupResult, NewInode, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Vfs, WaitMode,
 };
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
@@ -44,15 +44,17 @@ impl InodeOps for Node {
         self
     }
 
-    fn lookup(&self, _: &Inode, name: &[u8], _: Patience) -> Result<Found, Errno> {
+    fn lookup(&self, _: &Inode, name: &[u8], _: WaitMode) -> Result<LookupResult, Errno> {
         let found = self.file.as_ref().filter(|_| name == b"f");
-        Ok(found.map_or(Found::Absent, |file| Found::Inode(Arc::clone(file))))
+        Ok(found.map_or(LookupResult::Absent, |file| {
+            LookupResult::Inode(Arc::clone(file))
+        }))
     }
 
     fn create(&self, _: &Inode, _: &[u8], _: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
         self.answers
             .written()
-            .map(|_| unreachable!("the back end refuses it"))
+            .map(|_| unreachable!("the backend refuses it"))
     }
 
     fn read_at(&self, _: &Inode, _: &mut [u8], _: u64) -> Answer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that manages file locks itself is asked for each, and told when its owners end.
+//! A backend that manages file locks itself is asked for each, and told when its owners end.
 
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, LOCK_EX, LOCK_NB};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Invalidations of a name while the back end looks it up, revalidates or changes it.
+//! Invalidations of a name while the backend looks it up, revalidates or changes it.
 
 use super::backend::{At, Scene, scene};
 use openpath_abi::Errno;
 use openpath_vfs::{Caching, Task};
 use std::thread;
 
-/// Runs `call` in another thread until `at` in the back end, changes the tree and invalidates the
+/// Runs `call` in another thread until `at` in the backend, changes the tree and invalidates the
 /// name `f` there, and lets the call end.
 fn meanwhile<R: Send>(
     s: &Scene,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls that must not wait ask only the back ends that answer at once.
+//! Calls that must not wait ask only the backends that answer at once.
 
 use super::backend::{At, Scene, scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_PATH, O_RDONLY};
@@ -183,7 +183,7 @@ fn a_try_does_not_wait_for_a_change_of_the_directory() {
     let gate = s.world.close_gate(At::Change);
     let task = s.task.fork().expect("a second task");
     thread::scope(|scope| {
-        // mkdir holds the directory's names while the back end is asked.
+        // mkdir holds the directory's names while the backend is asked.
         let other = scope.spawn(move || task.mkdir(b"/d/new", 0o755));
         gate.wait();
         assert_eq!(

@@ -14,10 +14,7 @@ use std::time::{Duration, Instant};
 
 /// A `Vfs` of Linux 7.2 with this break time in seconds.
 fn vfs(seconds: u32) -> Vfs {
-    let sysctl = Sysctl {
-        lease_break_time: seconds,
-        ..Sysctl::default()
-    };
+    let sysctl = Sysctl::default().lease_break_time(seconds);
     let builder = Vfs::builder().profile(Profile::V7_2).sysctl(sysctl);
     let vfs = builder.build(MemFs::new(MemOptions::default()));
     let vfs = vfs.expect("a Vfs");
@@ -114,10 +111,7 @@ fn without_a_break_time_an_open_waits_for_the_holder() {
 
 #[test]
 fn leases_enable_off_refuses_leases() {
-    let sysctl = Sysctl {
-        leases_enable: false,
-        ..Sysctl::default()
-    };
+    let sysctl = Sysctl::default().leases_enable(false);
     let builder = Vfs::builder().sysctl(sysctl);
     let vfs = builder.build(MemFs::new(MemOptions::default()));
     let vfs = vfs.expect("a Vfs");

@@ -126,10 +126,7 @@ fn an_open_file_in_transit_keeps_its_locks() {
 #[test]
 fn a_tenant_is_charged_for_its_locks_until_they_end() {
     let vfs = world();
-    let tenant = vfs.tenant(TenantLimits {
-        locks_max: 3,
-        ..TenantLimits::default()
-    });
+    let tenant = vfs.tenant(TenantLimits::default().locks_max(3));
     let task = root(&vfs);
     task.set_tenant(&tenant).expect("a tenant of this Vfs");
     let fd = open(&task, "/f");
@@ -181,10 +178,7 @@ fn a_tenant_is_charged_for_its_locks_until_they_end() {
 #[test]
 fn a_waiter_whose_tenant_is_at_its_limit_fails_with_enolck() {
     let vfs = world();
-    let tenant = vfs.tenant(TenantLimits {
-        locks_max: 0,
-        ..TenantLimits::default()
-    });
+    let tenant = vfs.tenant(TenantLimits::default().locks_max(0));
     let (holds, waits) = (root(&vfs), root(&vfs));
     waits.set_tenant(&tenant).expect("a tenant of this Vfs");
     assert_eq!((open(&holds, "/f"), open(&waits, "/f")), (0, 0));

@@ -280,10 +280,7 @@ fn a_dropped_grant_wakes_the_next_waiter() {
 #[test]
 fn a_grant_that_would_merge_locks_can_be_dropped_at_the_limit() {
     let vfs = world();
-    let tenant = vfs.tenant(TenantLimits {
-        locks_max: 3,
-        ..TenantLimits::default()
-    });
+    let tenant = vfs.tenant(TenantLimits::default().locks_max(3));
     let [(a, fa), (b, fb)] = pair(&vfs);
     a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
     a.fcntl_setlk(fa, &Flock::new(F_WRLCK, 10, 10))
@@ -305,10 +302,7 @@ fn a_grant_that_would_merge_locks_can_be_dropped_at_the_limit() {
 #[test]
 fn the_charge_of_a_wait_counts_beside_other_locks() {
     let vfs = world();
-    let tenant = vfs.tenant(TenantLimits {
-        locks_max: 2,
-        ..TenantLimits::default()
-    });
+    let tenant = vfs.tenant(TenantLimits::default().locks_max(2));
     let [(a, fa), (b, fb)] = pair(&vfs);
     b.set_tenant(&tenant).expect("a tenant of this Vfs");
     b.fcntl_setlk(fb, &Flock::new(F_WRLCK, 20, 10))
@@ -323,10 +317,7 @@ fn the_charge_of_a_wait_counts_beside_other_locks() {
 #[test]
 fn a_grant_that_needs_more_locks_than_allowed_fails_with_enolck() {
     let vfs = world();
-    let tenant = vfs.tenant(TenantLimits {
-        locks_max: 2,
-        ..TenantLimits::default()
-    });
+    let tenant = vfs.tenant(TenantLimits::default().locks_max(2));
     let [(a, fa), (b, fb)] = pair(&vfs);
     let read = |start, len| Flock::new(F_RDLCK, start, len);
     a.fcntl_setlk(fa, &read(0, 10)).expect("a lock");
@@ -396,10 +387,7 @@ fn a_lock_granted_to_a_dropped_table_ends() {
 #[test]
 fn the_charge_of_a_wait_becomes_the_charge_of_its_lock() {
     let vfs = world();
-    let tenant = vfs.tenant(TenantLimits {
-        locks_max: 1,
-        ..TenantLimits::default()
-    });
+    let tenant = vfs.tenant(TenantLimits::default().locks_max(1));
     let [(a, fa), (b, fb)] = pair(&vfs);
     b.set_tenant(&tenant).expect("a tenant of this Vfs");
     let wait = later(&b, fb, &WRITE);
@@ -478,11 +466,8 @@ fn ofd_and_flock_requests_wait_without_a_thread() {
 fn a_wait_without_a_thread_is_charged_as_a_lock() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);
-    b.set_tenant(&vfs.tenant(TenantLimits {
-        locks_max: 1,
-        ..TenantLimits::default()
-    }))
-    .expect("a tenant of this Vfs");
+    b.set_tenant(&vfs.tenant(TenantLimits::default().locks_max(1)))
+        .expect("a tenant of this Vfs");
     let wait = later(&b, fb, &WRITE);
     let second = b.fcntl_setlkw_later(fb, &WRITE);
     assert_eq!(second.map(|_| ()), Err(Errno::ENOLCK));

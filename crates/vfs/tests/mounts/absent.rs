@@ -245,7 +245,7 @@ fn a_rule_applies_to_the_directory_now_at_its_path() {
     rename("/bare/pub/etc", "/bare/etc").expect("a rename");
     assert!(!passed("/m/etc/shadow"));
     assert_eq!(task.unlink(b"/m/etc/shadow"), Err(Errno::ENOENT));
-    // A directory that is not empty in the back end is not removed.
+    // A directory that is not empty in the backend is not removed.
     assert_eq!(task.rmdir(b"/m/etc"), Err(Errno::ENOTEMPTY));
     rename("/bare/etc", "/bare/pub/etc").expect("a rename");
     assert!(passed("/m/pub/etc/shadow"));

@@ -669,10 +669,7 @@ fn cached_paths_notice_a_new_mount_on_their_way() {
 
 #[test]
 fn mounts_have_a_limit() {
-    let limits = openpath_vfs::Limits {
-        mounts_max: 5,
-        ..openpath_vfs::Limits::default()
-    };
+    let limits = openpath_vfs::Limits::default().mounts_max(5);
     let vfs = Vfs::builder().limits(limits).build(tree()).expect("a Vfs");
     let t = root(&vfs);
     for dir in ["/a", "/a/x", "/b"] {

@@ -359,14 +359,8 @@ fn setns_enters_a_namespace_at_its_root() {
 
 #[test]
 fn namespaces_and_their_mounts_have_limits() {
-    let limits = openpath_vfs::Limits {
-        namespaces_max: 2,
-        ..openpath_vfs::Limits::default()
-    };
-    let sysctl = openpath_vfs::Sysctl {
-        mount_max: 5,
-        ..openpath_vfs::Sysctl::default()
-    };
+    let limits = openpath_vfs::Limits::default().namespaces_max(2);
+    let sysctl = openpath_vfs::Sysctl::default().mount_max(5);
     let vfs = Vfs::builder().limits(limits).sysctl(sysctl);
     let vfs = vfs.build(tree()).expect("a Vfs");
     let t = root(&vfs);

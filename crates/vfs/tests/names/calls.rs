@@ -345,10 +345,7 @@ fn a_temporary_file_can_be_linked_once() {
 
 #[test]
 fn protected_hardlinks_allows_owners_and_safe_files() {
-    let sysctl = Sysctl {
-        protected_hardlinks: true,
-        ..Sysctl::default()
-    };
+    let sysctl = Sysctl::default().protected_hardlinks(true);
     let vfs = Vfs::builder().sysctl(sysctl).build(tree()).expect("a Vfs");
     let t = root(&vfs);
     t.umask(0);
@@ -608,7 +605,7 @@ fn removed_files_leave_nothing_behind() {
     vfs.collect();
     vfs.shrink(u32::MAX);
     let after = vfs.usage();
-    assert_eq!((after.buried, after.pins), (0, before.pins));
+    assert_eq!((after.pending_free, after.pins), (0, before.pins));
     assert_eq!(after.dentries, before.dentries);
 }
 
@@ -625,19 +622,16 @@ fn the_last_close_collects_an_unlinked_file_but_not_a_root() {
     let fd = open(b"/g", O_RDONLY);
     t.unlink(b"/f").expect("unlink");
     t.unlink(b"/g").expect("unlink");
-    assert_eq!(vfs.usage().buried, 2);
+    assert_eq!(vfs.usage().pending_free, 2);
     t.close(open(b"/", O_DIRECTORY)).expect("close");
-    assert_eq!(vfs.usage().buried, 2);
+    assert_eq!(vfs.usage().pending_free, 2);
     t.close(fd).expect("close");
-    assert_eq!(vfs.usage().buried, 0);
+    assert_eq!(vfs.usage().pending_free, 0);
 }
 
 #[test]
 fn space_of_removed_files_is_reclaimed_on_demand() {
-    let options = openpath_mem::MemOptions {
-        inodes: 8,
-        ..openpath_mem::MemOptions::default()
-    };
+    let options = openpath_mem::MemOptions::default().inodes(8);
     let vfs = Vfs::builder()
         .build(openpath_mem::MemFs::new(options))
         .expect("a Vfs");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Complete directories: absent names need no lookup in the back end, and no existing name is ever
+//! Complete directories: absent names need no lookup in the backend, and no existing name is ever
 //! missed.
 
 use crate::world::*;
@@ -86,7 +86,7 @@ fn a_directory_becomes_complete_again_when_all_names_are_cached() {
     assert_eq!(cached(&task, "/d/none-2"), "EAGAIN");
     assert_eq!(say(task.stat(b"/d/c")), "OK");
     assert_eq!(cached(&task, "/d/none-3"), "EAGAIN");
-    // The back end is asked once more, and counts the names.
+    // The backend is asked once more, and counts the names.
     assert_eq!(say(task.stat(b"/d/none-4")), "ENOENT");
     let before = entries(&vfs);
     for i in 5..50 {
@@ -155,7 +155,7 @@ fn every_call_that_adds_or_removes_a_name_is_seen_at_once() {
             assert_eq!(say(task.unlink(name.as_bytes())), "OK", "{round} {name}");
         }
         is("/d/t", "ENOENT");
-        // A lookup in the back end finds that nothing is left there.
+        // A lookup in the backend finds that nothing is left there.
         assert_eq!(say(task.stat(b"/o/none")), "ENOENT");
         is("/o/none-2", "ENOENT");
     }

@@ -10,10 +10,7 @@ use openpath_vfs::{Cred, Limits, Task, Vfs};
 const SECRET: [u64; 2] = [0x1234_5678, 0x9abc_def0];
 
 fn instance() -> (Vfs, Task) {
-    let limits = Limits {
-        dentries_max: 1 << 16,
-        ..Limits::default()
-    };
+    let limits = Limits::default().dentries_max(1 << 16);
     let vfs = Vfs::builder().secret(SECRET).limits(limits);
     let vfs = vfs
         .build(MemFs::new(MemOptions::default()))

@@ -52,11 +52,7 @@ fn readlink_needs_a_link() {
 
 #[test]
 fn statfs_reports_the_space_of_a_tree() {
-    let vfs = world_of(MemOptions {
-        size: 1 << 20,
-        inodes: 100,
-        ..MemOptions::default()
-    });
+    let vfs = world_of(MemOptions::default().size(1 << 20).inodes(100));
     let task = root(&vfs);
     task.data("/f", &[1; 8192]);
     let figures = task.statfs(b"/f").expect("statfs");

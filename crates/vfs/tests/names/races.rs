@@ -113,7 +113,7 @@ fn settled(vfs: &Vfs, pins: usize) {
         vfs.collect();
     }
     let usage = vfs.usage();
-    assert_eq!((usage.buried, usage.pins), (0, pins));
+    assert_eq!((usage.pending_free, usage.pins), (0, pins));
 }
 
 /// Creates a directory so deep that paths below it use the path cache; returns such paths.
@@ -315,10 +315,7 @@ fn concurrent_changes_of_all_kinds_leave_a_consistent_tree() {
 
 #[test]
 fn changes_succeed_during_eviction() {
-    let limits = Limits {
-        dentries_max: 64,
-        ..Limits::default()
-    };
+    let limits = Limits::default().dentries_max(64);
     let vfs = Vfs::builder().limits(limits).build(tree()).expect("a Vfs");
     let t = root(&vfs);
     t.dir("/t");

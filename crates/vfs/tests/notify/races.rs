@@ -164,10 +164,7 @@ fn a_read_of_events_waits_for_another_task() {
 /// Watches that are added, fire once, are removed and lose their inodes, in several threads.
 #[test]
 fn every_watch_ends_once() {
-    let limits = Limits {
-        max_queued_events: 1 << 20,
-        ..Limits::default()
-    };
+    let limits = Limits::default().max_queued_events(1 << 20);
     let vfs = Vfs::builder().limits(limits).build(tree());
     let vfs = vfs.expect("a Vfs");
     let task = root(&vfs);
@@ -233,11 +230,7 @@ fn every_watch_ends_once() {
 
 #[test]
 fn inotify_limits_apply_per_user() {
-    let limits = Limits {
-        max_user_instances: 2,
-        max_user_watches: 1,
-        ..Limits::default()
-    };
+    let limits = Limits::default().max_user_instances(2).max_user_watches(1);
     let vfs = Vfs::builder().limits(limits).build(tree());
     let task = root(&vfs.expect("a Vfs"));
     task.dir("d");

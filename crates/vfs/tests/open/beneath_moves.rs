@@ -9,8 +9,8 @@ use openpath_abi::resolve::RESOLVE_BENEATH;
 use openpath_abi::{AtFlags, Errno, OpenHow, StatFs, Timespec};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
-    Attr, Cred, Fd, Found, Inode, InodeOps, MountFlags, Patience, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Task, Vfs,
+    Attr, Cred, Fd, Inode, InodeOps, LookupResult, MountFlags, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Vfs, WaitMode,
 };
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,12 @@ impl InodeOps for Top {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        _wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(next) = next {
             // A lookup may hold locks that a rename needs first; others move directories at any
@@ -46,7 +51,7 @@ impl InodeOps for Top {
             });
         }
         let ino = name.iter().fold(7, |sum, b| sum * 31 + u64::from(*b));
-        Ok(Found::Inode(dir(ino, Box::new(Empty))))
+        Ok(LookupResult::Inode(dir(ino, Box::new(Empty))))
     }
 }
 

@@ -18,10 +18,7 @@ fn tree() -> (Vfs, Task) {
 fn tree_without_complete_directories() -> (Vfs, Task) {
     let mut tuning = Tuning::default();
     tuning.complete_directories = false;
-    let root = MemFs::new(MemOptions {
-        mode: 0o755,
-        ..MemOptions::default()
-    });
+    let root = MemFs::new(MemOptions::default().mode(0o755));
     filled(Vfs::builder().tuning(tuning).build(root).expect("a world"))
 }
 
@@ -212,7 +209,7 @@ fn an_explanation_names_a_lease_and_does_not_break_it() {
             mode,
         })
     };
-    let would = |why: &Explanation| why.steps.contains(&Step::Would(Would::Wait));
+    let would = |why: &Explanation| why.steps.contains(&Step::Pending(PendingChange::Wait));
     assert!(would(&why(O_WRONLY)) && !would(&why(O_RDONLY)));
     let refused = why(O_WRONLY | O_NONBLOCK);
     assert_eq!(refused.refused_by(), Some(Check::Leased), "{refused}");
@@ -233,15 +230,15 @@ fn an_explanation_changes_nothing() {
         })
     };
     for (path, names, would) in [
-        ("/d/new", "RW|CREAT", Would::Create),
-        ("/d/new", "RW|CREAT|EXCL", Would::Create),
-        ("/l", "RW|TRUNC", Would::Truncate),
-        ("/d", "RW|TMPFILE", Would::CreateUnnamed),
-        ("/d/f", "RW|CREAT", Would::Open),
+        ("/d/new", "RW|CREAT", PendingChange::Create),
+        ("/d/new", "RW|CREAT|EXCL", PendingChange::Create),
+        ("/l", "RW|TRUNC", PendingChange::Truncate),
+        ("/d", "RW|TMPFILE", PendingChange::CreateUnnamed),
+        ("/d/f", "RW|CREAT", PendingChange::Open),
     ] {
         let why = explain(path, names);
         assert_eq!(why.result, Ok(()), "{why}");
-        assert!(why.steps.contains(&Step::Would(would)), "{why}");
+        assert!(why.steps.contains(&Step::Pending(would)), "{why}");
     }
     assert_eq!(task.stat(b"/d/new"), Err(Errno::ENOENT));
     let missed = task.reasons().of(Reason::Miss);

@@ -134,33 +134,33 @@ fn a_try_reads_a_link_once_its_body_is_cached() {
 fn a_proxy_task_acts_as_its_task_which_installs_its_files() {
     let (vfs, t) = task();
     t.mkdir(b"/d", 0o755).expect("mkdir");
-    let stand_in = t.stand_in().expect("a stand-in");
-    assert_eq!(stand_in.getcwd(), Ok(b"/".to_vec()));
+    let proxy = t.proxy_task().expect("a proxy");
+    assert_eq!(proxy.getcwd(), Ok(b"/".to_vec()));
     t.chdir(b"/d").expect("chdir");
     t.umask(0o077);
     t.set_cred(Cred::user(1000, 1000, &[]));
     t.set_rlimit_nofile(7);
     let tenant = vfs.tenant(openpath_vfs::TenantLimits::default());
     t.set_tenant(&tenant).expect("a tenant of this Vfs");
-    t.brief(&stand_in).expect("briefed");
-    assert_eq!(stand_in.getcwd(), Ok(b"/d".to_vec()));
-    assert_eq!(stand_in.umask(0o077), 0o077);
-    assert_eq!(stand_in.cred().fsuid, 1000);
-    assert_eq!(stand_in.tenant().number(), tenant.number());
+    t.update_proxy(&proxy).expect("updated");
+    assert_eq!(proxy.getcwd(), Ok(b"/d".to_vec()));
+    assert_eq!(proxy.umask(0o077), 0o077);
+    assert_eq!(proxy.cred().fsuid, 1000);
+    assert_eq!(proxy.tenant().number(), tenant.number());
     let worker = thread::spawn(move || {
-        let refused = stand_in.open(b"f", O_RDWR | O_CREAT, 0o666);
-        let fd = stand_in.open(b".", O_RDONLY, 0).expect("open");
-        let file = stand_in.file(fd).expect("a file");
-        stand_in.close(fd).expect("close");
-        (stand_in, refused, file)
+        let refused = proxy.open(b"f", O_RDWR | O_CREAT, 0o666);
+        let fd = proxy.open(b".", O_RDONLY, 0).expect("open");
+        let file = proxy.file(fd).expect("a file");
+        proxy.close(fd).expect("close");
+        (proxy, refused, file)
     });
-    let (stand_in, refused, file) = worker.join().expect("a worker");
+    let (proxy, refused, file) = worker.join().expect("a worker");
     assert_eq!(refused, Err(Errno::EACCES));
     let fd = t.install(&file, O_RDONLY).expect("install");
     assert_eq!(t.fstat(fd), t.stat(b"/d"));
-    assert!(stand_in.descriptors().is_empty());
+    assert!(proxy.descriptors().is_empty());
     let (_other, stranger) = task();
-    assert_eq!(stranger.brief(&stand_in), Err(Errno::EXDEV));
+    assert_eq!(stranger.update_proxy(&proxy), Err(Errno::EXDEV));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_proxy_task_follows_chroot_and_unshare() {
     let (_vfs, t) = task();
     t.mkdir(b"/r", 0o755).expect("mkdir");
     t.mkdir(b"/r/in", 0o755).expect("mkdir");
-    let stand_in = t.stand_in().expect("a stand-in");
+    let proxy = t.proxy_task().expect("a proxy");
     t.unshare_mounts().expect("unshare");
     t.mount(
         MemFs::new(MemOptions::default()),
@@ -179,13 +179,10 @@ fn a_proxy_task_follows_chroot_and_unshare() {
     t.creat(b"/r/in/only-there", 0o600).expect("creat");
     t.chroot(b"/r").expect("chroot");
     t.chdir(b"/").expect("chdir");
-    assert_eq!(
-        stand_in.stat(b"/r/in/only-there").err(),
-        Some(Errno::ENOENT)
-    );
-    t.brief(&stand_in).expect("briefed");
-    assert!(stand_in.stat(b"/in/only-there").is_ok());
-    t.brief(&stand_in).expect("briefed again");
+    assert_eq!(proxy.stat(b"/r/in/only-there").err(), Some(Errno::ENOENT));
+    t.update_proxy(&proxy).expect("updated");
+    assert!(proxy.stat(b"/in/only-there").is_ok());
+    t.update_proxy(&proxy).expect("updated again");
 }
 
 /// The wall clock in nanoseconds, so that consecutive calls get different times.

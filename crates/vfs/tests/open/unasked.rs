@@ -8,8 +8,8 @@ use openpath_abi::resolve::{
 use openpath_abi::{Errno, OpenHow, ResolveFlags, StatFs, Timespec};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
-    Attr, Cred, Found, Inode, InodeOps, MountFlags, Patience, Profile, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Vfs, VfsPath, flag,
+    Attr, Cred, Inode, InodeOps, LookupResult, MountFlags, Profile, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Vfs, VfsPath, WaitMode, flag,
 };
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -25,11 +25,16 @@ impl InodeOps for Dir {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        _wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         Ok(if name == b"m" {
-            Found::Inode(Arc::clone(&self.0))
+            LookupResult::Inode(Arc::clone(&self.0))
         } else {
-            Found::Absent
+            LookupResult::Absent
         })
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A back end that records its open files: one directory of files that contain their numbers.
+//! A backend that records its open files: one directory of files that contain their numbers.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, NewInode, Patience, Profile,
-    SuperBlock, SuperBlockOps, SuperBlockOptions, Task, Vfs, flag,
+    Attr, Clock, Cred, FileOps, Inode, InodeOps, Io, Limits, LookupResult, NewInode, Profile,
+    SuperBlock, SuperBlockOps, SuperBlockOptions, Task, Vfs, WaitMode, flag,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A record of the calls. A panic in the back end would only be `EIO`, so errors are found in the
+/// A record of the calls. A panic in the backend would only be `EIO`, so errors are found in the
 /// record at the end as well. The lock is the system's: no switch happens while it is held.
 #[derive(Default)]
 pub(crate) struct Record {
@@ -100,7 +100,7 @@ impl InodeOps for File {
         &self,
         inode: &Inode,
         _flags: OFlags,
-        _patience: Patience,
+        _wait_mode: WaitMode,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         let mut open_files = self.record.lock();
         open_files.push((0, 0));
@@ -141,9 +141,14 @@ impl InodeOps for Dir {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+    fn lookup(
+        &self,
+        _dir: &Inode,
+        name: &[u8],
+        _wait_mode: WaitMode,
+    ) -> Result<LookupResult, Errno> {
         let found = self.files().get(name).cloned();
-        Ok(found.map_or(Found::Absent, Found::Inode))
+        Ok(found.map_or(LookupResult::Absent, LookupResult::Inode))
     }
     fn create(&self, _dir: &Inode, name: &[u8], _new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
         let file = file(name, &self.record);
@@ -215,14 +220,12 @@ pub(crate) fn build(sb: Arc<SuperBlock>) -> Vfs {
 
 /// Like [`build`], with the profile of another kernel.
 pub(crate) fn like(sb: Arc<SuperBlock>, profile: Profile) -> Vfs {
-    let limits = Limits {
-        dentries_max: 256,
-        mounts_max: 64,
-        pins_max: 64 * 16,
-        path_cache_entries: 64,
-        nr_open: 4096,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .dentries_max(256)
+        .mounts_max(64)
+        .pins_max(64 * 16)
+        .path_cache_entries(64)
+        .nr_open(4096);
     let vfs = Vfs::builder().secret([1, 2]).clock(Box::new(FixedClock));
     vfs.profile(profile)
         .limits(limits)

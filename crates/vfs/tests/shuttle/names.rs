@@ -45,7 +45,7 @@ fn letter(task: &Task, path: &[u8]) -> Result<u8, Errno> {
 fn at_rest(vfs: &Vfs) {
     assert_eq!(vfs.usage().pins, 3);
     vfs.collect();
-    assert_eq!(vfs.usage().buried, 0);
+    assert_eq!(vfs.usage().pending_free, 0);
 }
 
 /// A walk that misses the old name finds the new one.
@@ -173,7 +173,7 @@ fn a_walk_up_from_a_moving_directory_ends_in_a_parent() {
     });
 }
 
-/// Dentries are evicted under walks, which ask the back end again.
+/// Dentries are evicted under walks, which ask the backend again.
 #[test]
 fn entries_are_reclaimed_under_walks() {
     explore(|| {

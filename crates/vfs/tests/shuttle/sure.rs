@@ -43,7 +43,7 @@ fn at_rest_with(vfs: &Vfs, tasks: [Task; 2], pins: usize) {
     drop(tasks);
     vfs.collect();
     let usage = vfs.usage();
-    assert_eq!((usage.buried, usage.pins), (0, pins), "{usage:?}");
+    assert_eq!((usage.pending_free, usage.pins), (0, pins), "{usage:?}");
 }
 
 /// A name is at one of its two places, in this order.

@@ -16,10 +16,7 @@ pub(crate) const BAD: Fd = 9999;
 pub(crate) const NOBODY: u32 = 65534;
 
 pub(crate) fn tree() -> Arc<SuperBlock> {
-    MemFs::new(MemOptions {
-        mode: 0o755,
-        ..MemOptions::default()
-    })
+    MemFs::new(MemOptions::default().mode(0o755))
 }
 
 pub(crate) fn vfs() -> Vfs {

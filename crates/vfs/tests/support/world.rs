@@ -54,11 +54,7 @@ fn build(options: MemOptions, profile: Profile) -> Vfs {
 }
 
 fn build_tuned(options: MemOptions, profile: Profile, tuning: Tuning) -> Vfs {
-    let options = MemOptions {
-        mode: 0o755,
-        now: Some(Timespec::new(1, 0)),
-        ..options
-    };
+    let options = options.mode(0o755).now(Some(Timespec::new(1, 0)));
     let clock = Box::new(Ticks(AtomicI64::new(1000)));
     let vfs = Vfs::builder().clock(clock).profile(profile).tuning(tuning);
     vfs.build(MemFs::new(options)).expect("a world")

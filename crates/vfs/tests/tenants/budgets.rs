@@ -6,7 +6,7 @@ use crate::world::{negatives, root, world_with_negatives};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, Limits, Pressure, Reason, Relief, Task, Tenant, TenantLimits, Vfs};
+use openpath_vfs::{Cred, Limits, Pressure, Reason, Reclaimed, Task, Tenant, TenantLimits, Vfs};
 use std::sync::{Arc, Mutex};
 
 /// A task that works for `tenant`.
@@ -17,11 +17,9 @@ fn of(vfs: &Vfs, tenant: &Arc<Tenant>) -> Task {
 }
 
 fn limits(positive_max: u32, negative_max: u32) -> TenantLimits {
-    TenantLimits {
-        positive_max,
-        negative_max,
-        ..TenantLimits::default()
-    }
+    TenantLimits::default()
+        .positive_max(positive_max)
+        .negative_max(negative_max)
 }
 
 /// Looks up absent names below `dir`.
@@ -51,7 +49,7 @@ fn look(task: &Task, path: &str) {
     task.stat(path.as_bytes()).expect("a file that exists");
 }
 
-/// The number of names that the task had to look up in the back end.
+/// The number of names that the task had to look up in the backend.
 fn asked(task: &Task) -> u64 {
     task.reasons().of(Reason::Miss)
 }
@@ -265,11 +263,9 @@ fn a_flood_leaves_another_tenant_alone() {
 
 /// An instance with bounds of its own.
 fn bounded(dentries_max: u32, negatives_max: u32) -> Vfs {
-    let limits = Limits {
-        dentries_max,
-        negatives_max,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .dentries_max(dentries_max)
+        .negatives_max(negatives_max);
     let vfs = Vfs::builder().limits(limits).tuning(negatives());
     vfs.build(MemFs::new(MemOptions::default())).expect("a Vfs")
 }
@@ -431,5 +427,5 @@ fn memory_pressure_frees_names_and_memory_and_reports_it() {
     let all = [Pressure::Low, Pressure::Medium, Pressure::Critical];
     assert_eq!(*told.lock().expect("levels"), all);
     drop((task, vfs));
-    assert_eq!(shrinker.pressure(Pressure::Critical), Relief::default());
+    assert_eq!(shrinker.pressure(Pressure::Critical), Reclaimed::default());
 }

@@ -31,11 +31,9 @@ impl Random {
 }
 
 fn small(positive_max: u32, negative_max: u32) -> TenantLimits {
-    TenantLimits {
-        positive_max,
-        negative_max,
-        ..TenantLimits::default()
-    }
+    TenantLimits::default()
+        .positive_max(positive_max)
+        .negative_max(negative_max)
 }
 
 /// One call of a guest; it may fail.
@@ -111,7 +109,7 @@ fn entries_are_evicted_under_walks_renames_and_unlinks() {
         vfs.collect();
     }
     adds_up(&vfs, roots);
-    assert_eq!((vfs.usage().buried, vfs.usage().pins), (0, pins));
+    assert_eq!((vfs.usage().pending_free, vfs.usage().pins), (0, pins));
     vfs.shrink(u32::MAX);
     adds_up(&vfs, roots);
     assert_eq!(vfs.usage().dentries, roots);
@@ -125,11 +123,9 @@ fn entries_are_evicted_under_walks_renames_and_unlinks() {
 
 #[test]
 fn a_full_instance_serves_all_tasks() {
-    let limits = openpath_vfs::Limits {
-        dentries_max: 128,
-        negatives_max: 100,
-        ..openpath_vfs::Limits::default()
-    };
+    let limits = openpath_vfs::Limits::default()
+        .dentries_max(128)
+        .negatives_max(100);
     let vfs = Vfs::builder().limits(limits).build(tree()).expect("a Vfs");
     let roots = vfs.usage().dentries;
     let maker = root(&vfs);

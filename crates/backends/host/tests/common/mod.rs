@@ -48,10 +48,7 @@ impl Drop for Scratch {
 
 /// Options with this policy.
 pub(crate) fn policy(policy: Policy) -> HostOptions {
-    HostOptions {
-        policy,
-        ..HostOptions::default()
-    }
+    HostOptions::default().policy(policy)
 }
 
 /// A tree over it.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Provides a clock that ticks and short calls of the back end's operations for tests.
+//! Provides a clock that ticks and short calls of the backend's operations for tests.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Attr, Found, Inode, NewInode, Patience, Rename, SetAttr, SuperBlock};
+use openpath_vfs::{Attr, Inode, LookupResult, NewInode, Rename, SetAttr, SuperBlock, WaitMode};
 use std::sync::Arc;
 
 /// A tree with a clock of its own.
@@ -23,10 +23,7 @@ pub(crate) fn fs() -> Fs {
 
 pub(crate) fn with(options: MemOptions) -> Fs {
     Fs {
-        sb: MemFs::new(MemOptions {
-            now: Some(at(1)),
-            ..options
-        }),
+        sb: MemFs::new(options.now(Some(at(1)))),
     }
 }
 
@@ -92,12 +89,12 @@ impl Dir for Arc<Inode> {
     fn find(&self, name: &str) -> Option<Arc<Inode>> {
         match self
             .ops()
-            .lookup(self, name.as_bytes(), Patience::Cached)
+            .lookup(self, name.as_bytes(), WaitMode::Cached)
             .expect("lookup")
         {
-            Found::Inode(inode) => Some(inode),
-            Found::Absent => None,
-            Found::WouldBlock => panic!("memory never waits"),
+            LookupResult::Inode(inode) => Some(inode),
+            LookupResult::Absent => None,
+            LookupResult::WouldBlock => panic!("memory never waits"),
         }
     }
     fn make(&self, name: &str, mode: u32, now: i64) -> Result<Arc<Inode>, Errno> {

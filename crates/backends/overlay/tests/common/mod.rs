@@ -7,7 +7,7 @@ use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::{OverlayFs, OverlayOptions};
-use openpath_vfs::{Clock, Cred, Found, Inode, Patience, SuperBlock, Task, Vfs};
+use openpath_vfs::{Clock, Cred, Inode, LookupResult, SuperBlock, Task, Vfs, WaitMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -50,11 +50,9 @@ impl Stack {
     }
 
     pub(crate) fn options(&self) -> OverlayOptions {
-        OverlayOptions {
-            lowers: self.lowers.clone(),
-            upper: Some(Arc::clone(&self.upper)),
-            ..OverlayOptions::default()
-        }
+        OverlayOptions::default()
+            .lowers(self.lowers.clone())
+            .upper(Some(Arc::clone(&self.upper)))
     }
 
     /// A new overlay of them.
@@ -67,9 +65,9 @@ impl Stack {
 pub(crate) fn inode(tree: &SuperBlock, path: &str) -> Arc<Inode> {
     let mut at = Arc::clone(tree.root());
     for name in path.split('/').filter(|name| !name.is_empty()) {
-        let found = at.ops().lookup(&at, name.as_bytes(), Patience::Wait);
+        let found = at.ops().lookup(&at, name.as_bytes(), WaitMode::Wait);
         at = match found.expect(path) {
-            Found::Inode(inode) => inode,
+            LookupResult::Inode(inode) => inode,
             _ => panic!("{path} is not there"),
         };
     }

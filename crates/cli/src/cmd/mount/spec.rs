@@ -67,7 +67,7 @@ impl Spec {
     /// Makes the tree; `bar` shows its copy-ups. `taken` comes from [`Spec::take`].
     ///
     /// # Errors
-    /// Those of its back end.
+    /// Those of its backend.
     pub(crate) fn make(
         &self,
         bar: &Arc<Bar>,
@@ -127,10 +127,7 @@ impl Spec {
 impl Layers {
     /// Makes the overlay.
     fn stack(&self, bar: &Arc<Bar>, taken: Option<&ViewLock>) -> Result<Arc<SuperBlock>, Errno> {
-        let options = |policy| HostOptions {
-            policy,
-            ..HostOptions::default()
-        };
+        let options = |policy| HostOptions::default().policy(policy);
         let lowers = self.lowers.iter();
         let lowers = lowers.map(|path| HostFs::open(path, options(self.policy)));
         let upper = match (&self.upper, taken) {
@@ -142,13 +139,12 @@ impl Layers {
             }
             (Some(Upper::Dir(_)), None) => return Err(Errno::ENOLCK),
         };
-        OverlayFs::new(OverlayOptions {
-            lowers: lowers.collect::<Result<_, _>>()?,
-            upper,
-            copying: Some(Arc::<Bar>::clone(bar)),
-            null_devices: self.null_devices,
-            ..OverlayOptions::default()
-        })
+        let options = OverlayOptions::default()
+            .lowers(lowers.collect::<Result<_, _>>()?)
+            .upper(upper)
+            .copying(Some(Arc::<Bar>::clone(bar)))
+            .null_devices(self.null_devices);
+        OverlayFs::new(options)
     }
 }
 
@@ -162,21 +158,15 @@ fn settings(text: &str) -> impl Iterator<Item = (&str, &str)> {
 /// for each page of that.
 fn half() -> MemOptions {
     let size = openpath_run::half_of_memory();
-    MemOptions {
-        size,
-        inodes: size / 4096,
-        ..MemOptions::default()
-    }
+    MemOptions::default().size(size).inodes(size / 4096)
 }
 
 fn mem(text: &str) -> Result<Spec, String> {
     // An ordinary user may use the tree that they mount.
-    let mut options = MemOptions {
-        mode: 0o755,
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-        ..half()
-    };
+    let mut options = half()
+        .mode(0o755)
+        .uid(rustix::process::getuid().as_raw())
+        .gid(rustix::process::getgid().as_raw());
     for (key, value) in settings(text) {
         match key {
             "size" => options.size = amount(value)?,

@@ -14,7 +14,7 @@ use crate::observer::{Observing, Requester};
 use crate::options::Options;
 use crate::stats::Request as Kind;
 use crate::wire::attributes::{NodeAttr, Validity, entry};
-use crate::wire::init::Terms;
+use crate::wire::init::Negotiated;
 use crate::wire::{Header, ReplyBuilder, Request};
 use crate::worker::{ActingAs, Worker};
 use openpath_abi::{Errno, Statx};
@@ -27,7 +27,7 @@ pub(crate) struct Dispatcher {
     fs: Arc<FuseFs>,
     validity: Validity,
     negative_timeout: Duration,
-    terms: Terms,
+    terms: Negotiated,
     observing: Observing,
     /// Trees report changes to it while a thread serves.
     _invalidation: Option<Arc<dyn InvalidationListener>>,
@@ -96,7 +96,7 @@ fn node_attr(number: u64, attr: &Statx) -> NodeAttr<'_> {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(fs: Arc<FuseFs>, options: &Options, terms: Terms) -> Self {
+    pub(crate) fn new(fs: Arc<FuseFs>, options: &Options, terms: Negotiated) -> Self {
         Self {
             fs,
             validity: Validity {
@@ -124,7 +124,7 @@ impl Dispatcher {
     }
 
     /// What was negotiated with the kernel.
-    pub(crate) fn terms(&self) -> Terms {
+    pub(crate) fn terms(&self) -> Negotiated {
         self.terms
     }
 

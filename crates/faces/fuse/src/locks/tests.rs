@@ -167,7 +167,7 @@ fn an_owner_without_locks_is_forgotten() {
     }
 }
 
-/// A back end that keeps locks, and cannot say which.
+/// A backend that keeps locks, and cannot say which.
 struct Silent(Arc<AtomicU32>);
 
 impl InodeOps for Silent {

@@ -6,7 +6,7 @@ use crate::dispatch::Dispatcher;
 use crate::fs::FuseFs;
 use crate::options::{Opens, Options};
 use crate::wire::ReplyBuffer;
-use crate::wire::init::Terms;
+use crate::wire::init::Negotiated;
 use crate::wire::numbers::op;
 use crate::worker::Worker;
 use openpath_mem::{MemFs, MemOptions};
@@ -30,11 +30,7 @@ impl Numbers {
 }
 
 fn dispatcher(opens: Opens) -> (Dispatcher, Worker) {
-    let tree = MemFs::new(MemOptions {
-        size: 1 << 22,
-        inodes: 1 << 10,
-        ..MemOptions::default()
-    });
+    let tree = MemFs::new(MemOptions::default().size(1 << 22).inodes(1 << 10));
     let vfs = Vfs::builder().build(tree).expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
     let options = Options {
@@ -46,7 +42,7 @@ fn dispatcher(opens: Opens) -> (Dispatcher, Worker) {
         ..Options::default()
     };
     let (view, mut workers) = FuseFs::new(&task, &options).expect("a view");
-    let dispatcher = Dispatcher::new(Arc::new(view), &options, Terms::default());
+    let dispatcher = Dispatcher::new(Arc::new(view), &options, Negotiated::default());
     (dispatcher, workers.remove(0))
 }
 

@@ -104,7 +104,7 @@ impl<'a> RingEntry<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::init::Terms;
+    use crate::wire::init::Negotiated;
     use crate::wire::numbers::op;
     use crate::wire::{Header, ReplyBuilder, Request};
 
@@ -132,7 +132,7 @@ mod tests {
             let mut entry = RingEntry::of(&mut head, &mut room, &mut short);
             let (message, body) = entry.parts();
             let (header, rest) = Header::of(message).expect("a header");
-            let request = Request::of(&header, rest.expect("a body"), Terms::default());
+            let request = Request::of(&header, rest.expect("a body"), Negotiated::default());
             assert!(matches!(request, Ok(Request::Write { data: it, .. }) if it == data));
             let mut reply = ReplyBuilder::new(body, header.unique);
             reply.u64(4711);

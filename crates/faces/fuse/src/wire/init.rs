@@ -76,11 +76,11 @@ impl Offer {
 
 /// What was negotiated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct Negotiated {
     flags: u64,
 }
 
-impl Terms {
+impl Negotiated {
     /// Whether the kernel says when a change of data strips set-id bits.
     pub(crate) fn has_kill_flags(self) -> bool {
         self.flags & can::HANDLE_KILLPRIV_V2 != 0
@@ -98,7 +98,10 @@ impl Terms {
 /// # Errors
 /// `ENOTCONN`: it is mounted no more. `Unsupported`: the kernel is too old, and is told so.
 /// `InvalidData`: the first message is not `FUSE_INIT`.
-pub(crate) fn negotiate(device: &Device, mut wanted: impl FnMut(u64) -> u64) -> io::Result<Terms> {
+pub(crate) fn negotiate(
+    device: &Device,
+    mut wanted: impl FnMut(u64) -> u64,
+) -> io::Result<Negotiated> {
     let mut room = vec![0; device::REQUEST_MAX];
     let mut buffer = ReplyBuffer::new();
     loop {
@@ -135,7 +138,7 @@ fn answer_init(
     reply: &mut ReplyBuilder<'_>,
     offer: Offer,
     wanted: &mut dyn FnMut(u64) -> u64,
-) -> io::Result<Option<Terms>> {
+) -> io::Result<Option<Negotiated>> {
     if offer.major > MAJOR {
         // The kernel offers this version next.
         reply.u32(MAJOR);
@@ -165,7 +168,7 @@ fn answer_init(
     reply.u16(0);
     reply.u32((flags >> 32) as u32);
     reply.zeros(28);
-    Ok(Some(Terms { flags }))
+    Ok(Some(Negotiated { flags }))
 }
 
 #[cfg(test)]
@@ -181,7 +184,7 @@ mod tests {
         }
     }
 
-    fn init_reply(offer: Offer, wanted: u64) -> (io::Result<Option<Terms>>, Vec<u8>) {
+    fn init_reply(offer: Offer, wanted: u64) -> (io::Result<Option<Negotiated>>, Vec<u8>) {
         let mut buffer = ReplyBuffer::new();
         let mut reply = ReplyBuilder::new(buffer.body(), 2);
         let terms = answer_init(&mut reply, offer, &mut |_| wanted);
@@ -204,7 +207,7 @@ mod tests {
             ..offer(7, 31)
         };
         let (terms, message) = init_reply(bare, can::WRITEBACK_CACHE);
-        assert_eq!(terms.expect("agreed"), Some(Terms { flags: 0 }));
+        assert_eq!(terms.expect("agreed"), Some(Negotiated { flags: 0 }));
         assert_eq!(message[20..24], 31u32.to_ne_bytes());
     }
 

@@ -3,7 +3,7 @@
 
 use super::Header;
 use super::fields::{Fields, Malformed};
-use super::init::Terms;
+use super::init::Negotiated;
 use super::numbers::{ACL_KILL_SGID, FSYNC_FDATASYNC, LK_FLOCK, fattr, op};
 use openpath_abi::{Flock, OFlags, RenameFlags, TimeSet, Timespec, XattrFlags};
 
@@ -207,7 +207,7 @@ impl Iterator for Forgets<'_> {
     }
 }
 
-fn setxattr<'a>(f: &mut Fields<'a>, terms: Terms) -> Result<Request<'a>, Malformed> {
+fn setxattr<'a>(f: &mut Fields<'a>, terms: Negotiated) -> Result<Request<'a>, Malformed> {
     let (len, flags) = (f.u32()?, f.u32()?);
     let more = if terms.has_setxattr_ext() {
         let more = f.u32()?;
@@ -230,7 +230,11 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// It is too short, or its lengths are wrong.
-    pub(crate) fn of(header: &Header, body: &'a [u8], terms: Terms) -> Result<Self, Malformed> {
+    pub(crate) fn of(
+        header: &Header,
+        body: &'a [u8],
+        terms: Negotiated,
+    ) -> Result<Self, Malformed> {
         let mut fields = Fields::new(body);
         let f = &mut fields;
         Ok(match header.opcode {

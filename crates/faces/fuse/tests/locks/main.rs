@@ -17,11 +17,7 @@ use test_mount::TestMount;
 
 /// With locks, and few threads.
 fn options() -> Options {
-    Options {
-        locks: true,
-        threads: 2,
-        ..Options::default()
-    }
+    Options::default().locks(true).threads(2)
 }
 
 /// A mount with locks.

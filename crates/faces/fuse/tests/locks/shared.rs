@@ -141,10 +141,7 @@ fn waiting_requests_delay_no_other_and_are_granted_in_order() {
 
 #[test]
 fn waiting_requests_are_bounded() {
-    let Some(mount) = TestMount::new(Options {
-        lock_waits_max: 2,
-        ..options()
-    }) else {
+    let Some(mount) = TestMount::new(options().lock_waits_max(2)) else {
         return;
     };
     let mut agents: Vec<_> = (0..4).map(|_| Agent::new(mount.dir())).collect();

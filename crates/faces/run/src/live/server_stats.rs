@@ -193,7 +193,7 @@ impl ServerStats {
             nodes: stats.nodes as u64,
             cached: Cached {
                 names: usage.dentries as u64,
-                buried: usage.buried as u64,
+                buried: usage.pending_free as u64,
             },
             copied_up: CopiedUp {
                 files: copied.files,

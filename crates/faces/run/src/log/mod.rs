@@ -47,7 +47,7 @@ use openpath_abi::{AtFlags, Errno, OFlags, Statx, mode};
 use openpath_commit::{PathBytes, printable};
 use openpath_fuse::{ObservedFile, Observer, OnOpened, Requester};
 use openpath_overlay::OverlayFs;
-use openpath_vfs::{Check, Explanation, Place, Step, SuperBlock, Would};
+use openpath_vfs::{Check, Explanation, PendingChange, Step, SuperBlock, WalkPosition};
 use rustix::fd::OwnedFd;
 use sink::Sink;
 use std::io;
@@ -214,7 +214,7 @@ fn denied_permission(why: &Explanation) -> Option<String> {
 }
 
 /// Where an explained path leads.
-fn final_place(why: &Explanation) -> Option<&Place> {
+fn final_place(why: &Explanation) -> Option<&WalkPosition> {
     why.steps.iter().rev().find_map(|step| match step {
         Step::End(place) => Some(place),
         _ => None,
@@ -380,7 +380,7 @@ impl Log {
             return None;
         }
         let why = dir.open(&call.path, flags).ok()?;
-        let makes = Step::Would(Would::Create);
+        let makes = Step::Pending(PendingChange::Create);
         if !why.steps.contains(&makes) && why.result != Err(Errno::EPERM) {
             return None;
         }

@@ -10,6 +10,7 @@ use wasmtime::component::ResourceTableError;
 
 /// Why a call failed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The guest gets this code.
     Code(ErrorCode),

@@ -3,6 +3,7 @@
 
 use super::bindings::wasi::filesystem::{preopens, types};
 use super::files::Files;
+use std::fmt;
 use wasmtime::component::{HasData, Linker, ResourceTable};
 use wasmtime_wasi::WasiView;
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
@@ -18,6 +19,12 @@ pub struct FilesCtx<'a> {
     pub files: &'a mut Files,
     /// Its handles, in the same table as those of wasmtime-wasi's interfaces.
     pub table: &'a mut ResourceTable,
+}
+
+impl fmt::Debug for FilesCtx<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilesCtx").finish_non_exhaustive()
+    }
 }
 
 /// Gives this crate access to the files of a store's guest.

@@ -21,10 +21,7 @@ fn open_all(guest: &mut ScriptedGuest) -> (u64, Got) {
 /// Opens as many descriptors as a guest may have; another guest still opens its files.
 pub(super) fn descriptors(f: &mut Report) -> Result<(), Failed> {
     let most = f.size(100_000);
-    let limits = Limits {
-        nr_open: 2 * most as u32,
-        ..Limits::default()
-    };
+    let limits = Limits::default().nr_open(2 * most as u32);
     let jail = Jail::in_memory(limits)?;
     let mut other = jail.guest(None)?;
     let before = jail.vfs.usage().pins;
@@ -101,11 +98,7 @@ fn write_all(guest: &mut ScriptedGuest, fd: u32, most: u64) -> (u64, Got) {
 /// Creates as many files and bytes as a tenant may have, by each call that can.
 pub(super) fn quota(f: &mut Report) -> Result<(), Failed> {
     let jail = Jail::in_memory(Limits::default())?;
-    let limited = jail.tenant(TenantLimits {
-        bytes_max: BYTES,
-        inodes_max: INODES,
-        ..TenantLimits::default()
-    });
+    let limited = jail.tenant(TenantLimits::default().bytes_max(BYTES).inodes_max(INODES));
     let free = jail.tenant(TenantLimits::default());
     for (tenant, control) in [(&limited, false), (&free, true)] {
         let mut guest = jail.guest(Some(tenant))?;

@@ -68,10 +68,7 @@ pub(super) fn names(f: &mut Report) -> Result<(), Failed> {
     for n in 0..OTHERS {
         fill(&jail.host, format!("/jail/in/{n}").as_bytes(), b"x")?;
     }
-    let limits = TenantLimits {
-        negative_max: NEGATIVE_MAX,
-        ..TenantLimits::default()
-    };
+    let limits = TenantLimits::default().negative_max(NEGATIVE_MAX);
     let tenants = [jail.tenant(limits), jail.tenant(TenantLimits::default())];
     let mut other = jail.guest(Some(&tenants[1]))?;
     let names = f.size(4_000_000);

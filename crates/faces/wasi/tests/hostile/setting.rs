@@ -223,10 +223,7 @@ impl Jail {
         let guest = OpenpathWasi::builder()
             .task(task)
             .preopen("/", JAIL)
-            .limits(GuestLimits {
-                wait: Duration::from_millis(1),
-                ..GuestLimits::default()
-            })
+            .limits(GuestLimits::default().wait(Duration::from_millis(1)))
             .build()
             .map_err(Failed::new)?;
         self.stage.instantiate(guest)

@@ -50,7 +50,7 @@ fn check(map: &FdMap) {
     assert!((map.top..map.capacity).all(|fd| !map.is_open(fd)));
 }
 
-/// What a map must do, by the book.
+/// What a map must do, by its specification.
 #[derive(Clone, Default)]
 struct Model {
     open: BTreeMap<u32, bool>,
@@ -130,7 +130,7 @@ impl Step {
         }
     }
 
-    fn by_the_book(self, model: &mut Model) -> String {
+    fn expected(self, model: &mut Model) -> String {
         match self {
             Self::Alloc(start, end, on) => format!("{:?}", model.alloc(start, end, on)),
             Self::Free(fd) => model.free(fd).to_string(),
@@ -218,7 +218,7 @@ fn random_steps_agree_with_a_set_whatever_the_switches() {
         let mut model = Model::default();
         for round in 0..20_000 {
             let step = Step::random(&mut random, span);
-            let expected = step.by_the_book(&mut model);
+            let expected = step.expected(&mut model);
             for map in &mut maps {
                 assert_eq!(step.on(map), expected, "{step:?}");
             }

@@ -81,7 +81,7 @@ impl Model {
     }
 }
 
-fn shown(held: Held) -> Shown {
+fn shown(held: HeldLock) -> Shown {
     (held.owner, held.range.start, held.range.end, held.kind)
 }
 
@@ -100,14 +100,14 @@ fn next(seed: &mut u64) -> usize {
     (*seed >> 33) as usize
 }
 
-fn ask(owner: LockOwner, range: Range, kind: LockKind, tenant: &Arc<Tenant>) -> Ask {
-    Ask {
+fn ask(owner: LockOwner, range: Range, kind: LockKind, tenant: &Arc<Tenant>) -> LockRequest {
+    LockRequest {
         owner,
         range,
         kind,
         pid: 0,
         tenant: TenantRef::new(tenant),
-        fee: Fee::default(),
+        charge: WaiterCharge::default(),
     }
 }
 

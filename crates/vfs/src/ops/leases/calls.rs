@@ -7,7 +7,7 @@
 
 use crate::config::Profile;
 use crate::file::Filp;
-use crate::file_locks::Of;
+use crate::file_locks::LeasedInode;
 use crate::file_ops::{Fd, OwnerEx};
 use crate::inode::{Inode, flag};
 use crate::lease::{Lease, LeaseFlavor, Table};
@@ -94,7 +94,7 @@ impl Filp<'_> {
         let Some(context) = inode.locks() else {
             return Ok(None);
         };
-        let of = Of {
+        let of = LeasedInode {
             vfs: &self.core.vfs,
             inode,
             context,
@@ -129,7 +129,7 @@ impl Filp<'_> {
 
     fn give_lease_back(&self, inode: &Inode) -> Result<(), Errno> {
         let context = inode.locks().ok_or(Errno::EAGAIN)?;
-        let of = Of {
+        let of = LeasedInode {
             vfs: &self.core.vfs,
             inode,
             context,
@@ -156,7 +156,7 @@ impl Filp<'_> {
             LeaseFlavor::Lease => None,
         };
         self.note_own_locks();
-        let of = Of {
+        let of = LeasedInode {
             vfs: &core.vfs,
             inode,
             context: core.vfs.lock_context(inode, || Ok(self.mount()?.dev))?,

@@ -5,7 +5,7 @@
 //! `flock64_to_posix_lock`, `check_fmode_for_setlk`, `posix_lock_to_flock64`.
 
 use crate::file::Filp;
-use crate::lock::Held;
+use crate::lock::HeldLock;
 use crate::lock_call::{LockKind, Range};
 use openpath_abi::fcntl::{SEEK_CUR, SEEK_END, SEEK_SET};
 use openpath_abi::{Errno, Flock};
@@ -64,7 +64,7 @@ pub(super) fn allows(file: &Filp<'_>, kind: Option<LockKind>) -> Result<(), Errn
 }
 
 /// A lock as `struct flock`; a backend may have named any range.
-pub(super) fn told(held: &Held) -> Flock {
+pub(super) fn told(held: &HeldLock) -> Flock {
     let Range { start, end } = held.range;
     Flock {
         kind: LockKind::raw(Some(held.kind)),
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn any_range_can_be_told() {
         let len = |start, end| {
-            let held = Held {
+            let held = HeldLock {
                 owner: LockOwner::Table(1),
                 range: Range { start, end },
                 kind: LockKind::Read,

@@ -8,7 +8,7 @@ use super::args;
 use crate::file::Filp;
 use crate::file_ops::Fd;
 use crate::inode::shield;
-use crate::lock::{Ask, Fee, Held, LockContext, Place, Wish};
+use crate::lock::{HeldLock, LockContext, LockRequest, QueuePosition, WaiterCharge, WhenBlocked};
 use crate::lock_call::{FileLock, LockCall, LockKind, LockOwner, Range};
 use crate::task::{Core, Task};
 use openpath_abi::{Errno, Flock};
@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 /// The owner of a record lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum RecordOwner {
     Table,
     File,
 }
 
-impl By {
+impl RecordOwner {
     pub(super) fn owner(self, core: &Core, file: &Filp<'_>) -> LockOwner {
         match self {
             Self::Table => LockOwner::Table(core.fds().number()),
@@ -44,7 +44,7 @@ impl Task {
         if !matches!(LockKind::of(ask.kind), Ok(Some(_))) {
             return Err(Errno::EINVAL);
         }
-        file.test_lock(ask, By::Table)
+        file.test_lock(ask, RecordOwner::Table)
     }
 
     /// Sets a lock of this task's descriptor table on a range of the file at `fd`, or ends those it
@@ -68,7 +68,7 @@ impl Task {
     /// ```
     #[doc(alias = "F_SETLK")]
     pub fn fcntl_setlk(&self, fd: Fd, ask: &Flock) -> Result<(), Errno> {
-        self.set_record(fd, ask, By::Table, None)
+        self.set_record(fd, ask, RecordOwner::Table, None)
     }
 
     /// As [`Task::fcntl_setlk`], and waits until no lock is in the way. Linux: fcntl(2) `F_SETLKW`.
@@ -78,7 +78,7 @@ impl Task {
     /// ([`crate::Interrupter`]).
     #[doc(alias = "F_SETLKW")]
     pub fn fcntl_setlkw(&self, fd: Fd, ask: &Flock) -> Result<(), Errno> {
-        self.set_record(fd, ask, By::Table, Some(&self.core.sleeper))
+        self.set_record(fd, ask, RecordOwner::Table, Some(&self.core.sleeper))
     }
 
     /// As [`Task::fcntl_getlk`], for a lock of the open file at `fd`; with `F_UNLCK`, the first
@@ -89,7 +89,7 @@ impl Task {
     /// `EINVAL` (kind, `pid` is not 0).
     #[doc(alias = "F_OFD_GETLK")]
     pub fn ofd_getlk(&self, fd: Fd, ask: &Flock) -> Result<Flock, Errno> {
-        self.core.fdget_full(fd)?.test_lock(ask, By::File)
+        self.core.fdget_full(fd)?.test_lock(ask, RecordOwner::File)
     }
 
     /// As [`Task::fcntl_setlk`], for a lock of the open file at `fd`. All descriptors of the open
@@ -101,7 +101,7 @@ impl Task {
     /// `EAGAIN` (a lock is in the way), `ENOLCK` (as many as the tenant may have).
     #[doc(alias = "F_OFD_SETLK")]
     pub fn ofd_setlk(&self, fd: Fd, ask: &Flock) -> Result<(), Errno> {
-        self.set_record(fd, ask, By::File, None)
+        self.set_record(fd, ask, RecordOwner::File, None)
     }
 
     /// As [`Task::ofd_setlk`], and waits until no lock is in the way. Two open files that wait for
@@ -111,13 +111,19 @@ impl Task {
     /// As [`Task::ofd_setlk`], but for `EAGAIN`: `EINTR` ([`crate::Interrupter`]).
     #[doc(alias = "F_OFD_SETLKW")]
     pub fn ofd_setlkw(&self, fd: Fd, ask: &Flock) -> Result<(), Errno> {
-        self.set_record(fd, ask, By::File, Some(&self.core.sleeper))
+        self.set_record(fd, ask, RecordOwner::File, Some(&self.core.sleeper))
     }
 
-    fn set_record(&self, fd: Fd, ask: &Flock, by: By, wait: Option<&Waiter>) -> Result<(), Errno> {
+    fn set_record(
+        &self,
+        fd: Fd,
+        ask: &Flock,
+        by: RecordOwner,
+        wait: Option<&Waiter>,
+    ) -> Result<(), Errno> {
         let (file, owner, range, kind) = self.record(fd, ask, by)?;
         file.set_lock(owner, range, kind, wait)?;
-        if by == By::Table && kind.is_some() {
+        if by == RecordOwner::Table && kind.is_some() {
             self.keep_lock(fd, &file, owner)?;
         }
         Ok(())
@@ -131,12 +137,12 @@ impl Task {
         &self,
         fd: Fd,
         ask: &Flock,
-        by: By,
+        by: RecordOwner,
     ) -> Result<(Filp<'_>, LockOwner, Range, Option<LockKind>), Errno> {
         let file = self.core.fdget_full(fd)?;
         let (range, kind) = args::meant(&file, ask)?;
         args::allows(&file, kind)?;
-        if by == By::File && ask.pid != 0 {
+        if by == RecordOwner::File && ask.pid != 0 {
             return Err(Errno::EINVAL);
         }
         let owner = by.owner(&self.core, &file);
@@ -158,12 +164,12 @@ impl Task {
 }
 
 /// The locks of a file, and a place in line there.
-pub(super) type InLine = (Arc<LockContext>, Place);
+pub(super) type QueuedIn = (Arc<LockContext>, QueuePosition);
 
 impl Filp<'_> {
-    fn test_lock(&self, ask: &Flock, by: By) -> Result<Flock, Errno> {
+    fn test_lock(&self, ask: &Flock, by: RecordOwner) -> Result<Flock, Errno> {
         let (range, kind) = args::meant(self, ask)?;
-        if by == By::File && ask.pid != 0 {
+        if by == RecordOwner::File && ask.pid != 0 {
             return Err(Errno::EINVAL);
         }
         let owner = by.owner(self.core, self);
@@ -194,7 +200,7 @@ impl Filp<'_> {
         owner: LockOwner,
         range: Range,
         kind: Option<LockKind>,
-    ) -> Result<Option<Held>, Errno> {
+    ) -> Result<Option<HeldLock>, Errno> {
         let inode = self.inode()?;
         let mut lock = self.file_lock(owner, range, kind);
         let asked = shield(|| {
@@ -204,7 +210,7 @@ impl Filp<'_> {
                 .transpose()
         })?;
         if asked.is_some() {
-            return Ok(lock.kind.map(|kind| Held {
+            return Ok(lock.kind.map(|kind| HeldLock {
                 owner: lock.owner,
                 range: Range {
                     start: lock.start,
@@ -230,7 +236,7 @@ impl Filp<'_> {
         wait: Option<&Waiter>,
     ) -> Result<(), Errno> {
         let lock = self.file_lock(owner, range, kind);
-        match (self.ask_lock(&lock, Wish::asleep(wait))?, wait) {
+        match (self.ask_lock(&lock, WhenBlocked::asleep(wait))?, wait) {
             (Some((context, place)), Some(sleeper)) => {
                 context.wait(&self.core.vfs.locks, &place, sleeper)
             }
@@ -246,8 +252,8 @@ impl Filp<'_> {
     pub(super) fn ask_lock(
         &self,
         lock: &FileLock,
-        wish: Wish<'_>,
-    ) -> Result<Option<InLine>, Errno> {
+        wish: WhenBlocked<'_>,
+    ) -> Result<Option<QueuedIn>, Errno> {
         let (core, inode) = (self.core, self.inode()?);
         let FileLock { owner, kind, .. } = *lock;
         let range = Range {
@@ -267,7 +273,7 @@ impl Filp<'_> {
         let call = LockCall::Set(lock, wish.sleeper());
         let asked = shield(|| inode.ops().lock(inode, call).transpose());
         let asked = asked.map_err(|errno| match errno {
-            Errno::EAGAIN if matches!(wish, Wish::Later) => Errno::ENOLCK,
+            Errno::EAGAIN if matches!(wish, WhenBlocked::Later) => Errno::ENOLCK,
             other => other,
         })?;
         if asked.is_some() {
@@ -283,13 +289,13 @@ impl Filp<'_> {
             });
             return freed.map(|()| None);
         };
-        let ask = Ask {
+        let ask = LockRequest {
             owner,
             range,
             kind,
             pid: lock.pid,
             tenant: core.tenant().clone(),
-            fee: Fee::default(),
+            charge: WaiterCharge::default(),
         };
         let place = context.ask(&core.vfs.locks, ask, wish)?;
         Ok(place.map(|place| (Arc::clone(context), place)))

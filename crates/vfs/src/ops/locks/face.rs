@@ -14,7 +14,7 @@ use super::later::LockWait;
 use crate::file::Filp;
 use crate::file_ops::Fd;
 use crate::instance::Shared;
-use crate::lock::Wish;
+use crate::lock::WhenBlocked;
 use crate::lock_call::{FileLock, LockKind, LockOwner, Range};
 use crate::task::Task;
 use openpath_abi::{Errno, Flock};
@@ -84,7 +84,7 @@ impl LockFace {
     /// As there, except for a close meanwhile.
     pub fn setlk(&self, task: &Task, fd: Fd, owner: u64, ask: &Flock) -> Result<(), Errno> {
         let (file, lock) = self.meant(task, fd, owner, ask)?;
-        file.ask_lock(&lock, Wish::Now).map(drop)
+        file.ask_lock(&lock, WhenBlocked::Now).map(drop)
     }
 
     /// As [`LockFace::setlk`], and waits until no lock is in the way: the wait, or `None` if it is
@@ -100,7 +100,7 @@ impl LockFace {
         ask: &Flock,
     ) -> Result<Option<LockWait>, Errno> {
         let (file, lock) = self.meant(task, fd, owner, ask)?;
-        let line = file.ask_lock(&lock, Wish::Later)?;
+        let line = file.ask_lock(&lock, WhenBlocked::Later)?;
         Ok(line.map(|line| LockWait::new(line, file, None, Some(Arc::clone(&self.gone)))))
     }
 

@@ -16,12 +16,12 @@
 //!
 //! # Divergence: L86
 
-use super::calls::{By, InLine};
+use super::calls::{QueuedIn, RecordOwner};
 use super::flock::kind_of;
 use crate::file::{Filp, OpenFile};
 use crate::file_ops::Fd;
 use crate::instance::Shared;
-use crate::lock::{LockContext, Place, Wish};
+use crate::lock::{LockContext, QueuePosition, WhenBlocked};
 use crate::lock_call::{LockOwner, Range};
 use crate::task::Task;
 use openpath_abi::lock::LOCK_NB;
@@ -40,7 +40,7 @@ use std::task::{Poll, Waker};
 pub struct LockWait {
     vfs: Arc<Shared>,
     context: Arc<LockContext>,
-    place: Place,
+    place: QueuePosition,
     /// Of a table's lock: the descriptor, which must be there still when it is granted.
     fd: Option<Fd>,
     /// Of a face's: not 0 when that is gone, and would not end a grant.
@@ -51,7 +51,7 @@ pub struct LockWait {
 impl LockWait {
     /// Of a table's lock, with the descriptor it asks by.
     pub(super) fn new(
-        (context, place): InLine,
+        (context, place): QueuedIn,
         file: Filp<'_>,
         fd: Option<Fd>,
         gone: Option<Arc<Word>>,
@@ -145,13 +145,13 @@ impl Task {
     /// ```
     ///
     /// # Errors
-    /// As [`Task::fcntl_setlkw`], but for `EINTR`. `ENOLCK` also where a back end keeps the locks
+    /// As [`Task::fcntl_setlkw`], but for `EINTR`. `ENOLCK` also where a backend keeps the locks
     /// ([`crate::InodeOps::lock`]) and a lock is in the way: that wait takes a thread; and where
     /// the tenant may have no more locks than it has and waits for.
     pub fn fcntl_setlkw_later(&self, fd: Fd, ask: &Flock) -> Result<Option<LockWait>, Errno> {
-        let (file, owner, range, kind) = self.record(fd, ask, By::Table)?;
+        let (file, owner, range, kind) = self.record(fd, ask, RecordOwner::Table)?;
         let lock = file.file_lock(owner, range, kind);
-        let line = file.ask_lock(&lock, Wish::Later)?;
+        let line = file.ask_lock(&lock, WhenBlocked::Later)?;
         if kind.is_some() && line.is_none() {
             self.keep_lock(fd, &file, owner)?;
         }
@@ -163,9 +163,9 @@ impl Task {
     /// # Errors
     /// As [`Task::ofd_setlkw`], but for `EINTR`; `ENOLCK` as for [`Task::fcntl_setlkw_later`].
     pub fn ofd_setlkw_later(&self, fd: Fd, ask: &Flock) -> Result<Option<LockWait>, Errno> {
-        let (file, owner, range, kind) = self.record(fd, ask, By::File)?;
+        let (file, owner, range, kind) = self.record(fd, ask, RecordOwner::File)?;
         let lock = file.file_lock(owner, range, kind);
-        let line = file.ask_lock(&lock, Wish::Later)?;
+        let line = file.ask_lock(&lock, WhenBlocked::Later)?;
         Ok(line.map(|line| LockWait::new(line, file, None, None)))
     }
 
@@ -181,9 +181,9 @@ impl Task {
         let owner = file.flock_owner(kind)?;
         let lock = file.file_lock(owner, Range::ALL, kind);
         let wish = if op & LOCK_NB == 0 {
-            Wish::Later
+            WhenBlocked::Later
         } else {
-            Wish::Now
+            WhenBlocked::Now
         };
         let line = file.ask_lock(&lock, wish)?;
         Ok(line.map(|line| LockWait::new(line, file, None, None)))

@@ -2,7 +2,7 @@
 //! Sets a mount's rules of absent names: a call of the host, which no guest has.
 
 use crate::absent::AbsentRules;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::ops::resolve;
 use crate::task::Task;
 use crate::walk::lflag;
@@ -19,12 +19,12 @@ impl Task {
     /// mount is detached); `ENOMEM` when there are no pins left.
     pub fn set_absent(&self, target: &[u8], rules: Option<AbsentRules>) -> Result<(), Errno> {
         let core = &self.core;
-        let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+        let target = resolve(core, PathStart::Cwd, target, lflag::FOLLOW)?;
         let mut topology = core.vfs.mounts.topology.lock();
         if !target.is_usable(&topology) || !target.is_mount_root() {
             return Err(Errno::EINVAL);
         }
         core.vfs
-            .set_rules(&mut topology, target.spot().mount, rules)
+            .set_rules(&mut topology, target.path_ids().mount, rules)
     }
 }

@@ -5,12 +5,12 @@
 //! `do_loopback`, `do_move_mount_old`.
 
 use super::{may_mount, move_mount, on_top};
-use crate::file::At;
+use crate::file::PathStart;
 use crate::instance::Shared;
 use crate::mount::Topology;
-use crate::namespace::{Depth, From, Kin};
-use crate::ops::{Held, resolve};
-use crate::path::Spot;
+use crate::namespace::{CopyDepth, CopyPropagation, GraftSource};
+use crate::ops::{PinnedPath, resolve};
+use crate::path::PathIds;
 use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;
@@ -32,7 +32,7 @@ impl Task {
     /// * `ENOENT` (`source` was removed); `ENOSPC` (limit of mounts); `ENOMEM`.
     #[doc(alias = "MS_BIND")]
     pub fn bind(&self, source: &[u8], target: &[u8]) -> Result<(), Errno> {
-        bind(&self.core, source, target, Depth::One)
+        bind(&self.core, source, target, CopyDepth::One)
     }
 
     /// As [`Task::bind`], with all mounts below `source`. Linux: mount(2) with `MS_BIND` and
@@ -42,7 +42,7 @@ impl Task {
     /// As [`Task::bind`].
     #[doc(alias = "MS_REC")]
     pub fn bind_tree(&self, source: &[u8], target: &[u8]) -> Result<(), Errno> {
-        bind(&self.core, source, target, Depth::Bindable)
+        bind(&self.core, source, target, CopyDepth::Bindable)
     }
 
     /// Moves the mount at `source`, with all mounts in it, to `target`. Linux: mount(2) with
@@ -61,21 +61,25 @@ impl Task {
 }
 
 /// The places of a call of mount(2) with two paths.
-fn both<'t>(core: &'t Core, source: &[u8], target: &[u8]) -> Result<(Held<'t>, Held<'t>), Errno> {
+fn both<'t>(
+    core: &'t Core,
+    source: &[u8],
+    target: &[u8],
+) -> Result<(PinnedPath<'t>, PinnedPath<'t>), Errno> {
     // mount(2) copies the source as a string of its own, before it looks at any path.
     if source.len() >= PATH_MAX {
         return Err(Errno::EINVAL);
     }
-    let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+    let target = resolve(core, PathStart::Cwd, target, lflag::FOLLOW)?;
     may_mount(core)?;
     if source.is_empty() {
         return Err(Errno::EINVAL);
     }
-    let source = resolve(core, At::Cwd, source, lflag::FOLLOW)?;
+    let source = resolve(core, PathStart::Cwd, source, lflag::FOLLOW)?;
     Ok((source, target))
 }
 
-fn bind(core: &Core, source: &[u8], target: &[u8], depth: Depth) -> Result<(), Errno> {
+fn bind(core: &Core, source: &[u8], target: &[u8], depth: CopyDepth) -> Result<(), Errno> {
     let (source, target) = both(core, source, target)?;
     core.vfs.sweep_mounts();
     on_top(core, target, |topology, target| {
@@ -91,9 +95,10 @@ fn bind(core: &Core, source: &[u8], target: &[u8], depth: Depth) -> Result<(), E
         }
         let made = core
             .vfs
-            .copy_tree(topology, source.spot(), Kin::Peer, depth)?;
+            .copy_tree(topology, source.path_ids(), CopyPropagation::Peer, depth)?;
         let made: Vec<u32> = made.into_iter().map(|(new, _)| new).collect();
-        core.vfs.graft_or_discard(topology, &made, target.spot())
+        core.vfs
+            .graft_or_discard(topology, &made, target.path_ids())
     })
 }
 
@@ -101,8 +106,8 @@ fn bind(core: &Core, source: &[u8], target: &[u8], depth: Depth) -> Result<(), E
 ///
 /// # Errors
 /// `EINVAL` (unbindable, in another namespace, detached).
-pub(super) fn check_source(topology: &Topology, source: &Held<'_>) -> Result<(), Errno> {
-    if topology.node(source.spot().mount)?.unbindable || !source.is_usable(topology) {
+pub(super) fn check_source(topology: &Topology, source: &PinnedPath<'_>) -> Result<(), Errno> {
+    if topology.node(source.path_ids().mount)?.unbindable || !source.is_usable(topology) {
         return Err(Errno::EINVAL);
     }
     Ok(())
@@ -118,10 +123,10 @@ impl Shared {
         &self,
         topology: &mut Topology,
         made: &[u32],
-        at: Spot,
+        at: PathIds,
     ) -> Result<(), Errno> {
         let top = *made.first().ok_or(Errno::EINVAL)?;
-        let grafted = self.graft(topology, top, at, From::New);
+        let grafted = self.graft(topology, top, at, GraftSource::New);
         if grafted.is_err() {
             self.discard(topology, made);
         }

@@ -7,8 +7,8 @@
 use super::leads_to;
 use crate::mount::{MountFlags, MountInfo, Topology};
 use crate::object::mflag;
-use crate::path::Spot;
-use crate::task::{Core, Place, Task};
+use crate::path::PathIds;
+use crate::task::{Core, PathSnapshot, Task};
 use openpath_abi::{Errno, caps};
 
 /// In place of a mount in listmount(2): the root of the asking task.
@@ -95,7 +95,7 @@ fn find(topology: &Topology, namespace: u64, id: u64) -> Result<u32, Errno> {
 }
 
 /// The namespace, and the asking task's root in it.
-fn place_of(core: &Core, topology: &Topology, namespace: u64) -> Result<(u64, Spot), Errno> {
+fn place_of(core: &Core, topology: &Topology, namespace: u64) -> Result<(u64, PathIds), Errno> {
     let own = core.namespace_id();
     if namespace == 0 || namespace == own {
         return Ok((own, core.root.get()));
@@ -109,7 +109,7 @@ fn place_of(core: &Core, topology: &Topology, namespace: u64) -> Result<(u64, Sp
     }
 }
 
-fn may_see(core: &Core, root: Spot, place: Spot) -> Result<(), Errno> {
+fn may_see(core: &Core, root: PathIds, place: PathIds) -> Result<(), Errno> {
     if leads_to(core, root, place) || core.cred().capable(caps::CAP_SYS_ADMIN) {
         Ok(())
     } else {
@@ -117,9 +117,9 @@ fn may_see(core: &Core, root: Spot, place: Spot) -> Result<(), Errno> {
     }
 }
 
-fn root_of(core: &Core, mount: u32) -> Spot {
+fn root_of(core: &Core, mount: u32) -> PathIds {
     let dentry = core.vfs.mounts.at(mount).root.get();
-    Spot { mount, dentry }
+    PathIds { mount, dentry }
 }
 
 /// The information on a mount. Held: the topology lock.
@@ -130,7 +130,7 @@ fn describe(core: &Core, topology: &Topology, mount: u32) -> Option<MountInfo> {
         .mounts
         .below(mount)
         .map_or(mount, |(parent, _)| parent);
-    let place = Place::of(core, root_of(core, mount));
+    let place = PathSnapshot::of(core, root_of(core, mount));
     let some = |group: u32| (group != 0).then_some(group);
     let dominating = dominating(core, topology, node.master);
     Some(MountInfo {

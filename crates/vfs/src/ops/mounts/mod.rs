@@ -29,11 +29,11 @@ mod umount;
 pub use info::LSMT_ROOT;
 pub use setattr::MountAttr;
 
-use super::Held;
+use super::PinnedPath;
 use crate::inode::flag;
 use crate::mount::Topology;
 use crate::object::dflag;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::task::Core;
 use openpath_abi::{Errno, caps};
 
@@ -49,28 +49,34 @@ fn may_mount(core: &Core) -> Result<(), Errno> {
     }
 }
 
-impl Held<'_> {
+impl PinnedPath<'_> {
     /// Whether it is the root of the mount it was reached through (`path_mounted`).
     fn is_mount_root(&self) -> bool {
-        let Spot { mount, dentry } = self.spot();
+        let PathIds { mount, dentry } = self.path_ids();
         self.core.vfs.mounts.at(mount).root.get() == dentry
     }
 
     /// Whether its mount is in the task's namespace (`check_mnt`).
     fn is_local(&self, topology: &Topology) -> bool {
-        topology.namespace_of(self.spot().mount) == self.core.namespace_id()
+        topology.namespace_of(self.path_ids().mount) == self.core.namespace_id()
     }
 
     /// Whether its mount is in the task's namespace, or in a tree that belongs to an open file and
     /// was not copied from another one (`may_copy_tree`).
     fn is_usable(&self, topology: &Topology) -> bool {
-        let namespace = topology.namespace_of(self.spot().mount);
+        let namespace = topology.namespace_of(self.path_ids().mount);
         topology.may_use(self.core.namespace_id(), namespace)
     }
 
     /// Whether its name went while it was in use (`d_unlinked`).
     fn is_removed(&self) -> bool {
-        let now = self.core.vfs.dcache.at(self.spot().dentry).word().sample();
+        let now = self
+            .core
+            .vfs
+            .dcache
+            .at(self.path_ids().dentry)
+            .word()
+            .sample();
         now.has(dflag::UNHASHED) && !now.has(dflag::ROOT)
     }
 }
@@ -82,8 +88,8 @@ impl Held<'_> {
 /// `ENOENT` (removed, or its mount detached), those of `mount`.
 fn on_top<'t, R>(
     core: &'t Core,
-    mut target: Held<'t>,
-    mount: impl FnOnce(&mut Topology, &Held<'_>) -> Result<R, Errno>,
+    mut target: PinnedPath<'t>,
+    mount: impl FnOnce(&mut Topology, &PinnedPath<'_>) -> Result<R, Errno>,
 ) -> Result<R, Errno> {
     let mounts = &core.vfs.mounts;
     loop {
@@ -91,7 +97,7 @@ fn on_top<'t, R>(
             let inode = target.inode()?;
             let _names = inode.lock_names();
             let mut topology = mounts.topology.lock();
-            let Spot { mount: at, dentry } = target.spot();
+            let PathIds { mount: at, dentry } = target.path_ids();
             let Some((over, root)) = mounts.cover_now(at, dentry) else {
                 let gone = inode.flags() & flag::DEAD != 0 || target.is_removed();
                 if gone || topology.namespace_of(at) == 0 {
@@ -102,17 +108,17 @@ fn on_top<'t, R>(
             core.pins.pin_now(over, root).ok_or(Errno::ENOMEM)?
         };
         let sample = core.vfs.dcache.at(over.dentry()).word().sample();
-        target = Held::new(core, over, sample);
+        target = PinnedPath::new(core, over, sample);
     }
 }
 
 /// Whether `to` can be reached by going down from `from` (`is_path_reachable`).
-fn leads_to(core: &Core, from: Spot, to: Spot) -> bool {
+fn leads_to(core: &Core, from: PathIds, to: PathIds) -> bool {
     let mounts = &core.vfs.mounts;
     let mut at = to;
     while at.mount != from.mount {
         match mounts.below(at.mount) {
-            Some((mount, dentry)) => at = Spot { mount, dentry },
+            Some((mount, dentry)) => at = PathIds { mount, dentry },
             None => return false,
         }
     }

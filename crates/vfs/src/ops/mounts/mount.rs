@@ -5,7 +5,7 @@
 //! `path_mount`, `do_add_mount`.
 
 use super::{may_mount, on_top};
-use crate::file::At;
+use crate::file::PathStart;
 use crate::mount::MountFlags;
 use crate::object::mflag;
 use crate::ops::resolve;
@@ -35,7 +35,7 @@ impl Task {
         flags: MountFlags,
     ) -> Result<(), Errno> {
         let core = &self.core;
-        let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+        let target = resolve(core, PathStart::Cwd, target, lflag::FOLLOW)?;
         may_mount(core)?;
         core.vfs.sweep_mounts();
         on_top(core, target, |topology, target| {
@@ -49,7 +49,8 @@ impl Task {
                 return Err(Errno::ENOTDIR);
             }
             let new = core.vfs.new_mount(topology, &sb, None, flags.0)?;
-            core.vfs.graft_or_discard(topology, &[new], target.spot())
+            core.vfs
+                .graft_or_discard(topology, &[new], target.path_ids())
         })
     }
 
@@ -58,7 +59,7 @@ impl Task {
     /// # Errors
     /// Those of the walk.
     pub fn mount_flags(&self, path: &[u8]) -> Result<MountFlags, Errno> {
-        let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lflag::FOLLOW)?;
         Ok(MountFlags(held.mount_flags().flags() & mflag::ALL))
     }
 }

@@ -8,9 +8,9 @@ use super::{may_mount, on_top};
 use crate::file_ops::Fd;
 use crate::inode::flag;
 use crate::mount::Topology;
-use crate::namespace::From;
-use crate::ops::{Held, resolve};
-use crate::path::Spot;
+use crate::namespace::GraftSource;
+use crate::ops::{PinnedPath, resolve};
+use crate::path::PathIds;
 use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::mount::{
@@ -99,17 +99,17 @@ impl Task {
 /// As [`Task::move_mount`] after the walks.
 pub(super) fn carry_out(
     core: &Core,
-    source: &Held<'_>,
-    target: Held<'_>,
+    source: &PinnedPath<'_>,
+    target: PinnedPath<'_>,
     beneath: bool,
 ) -> Result<(), Errno> {
     if !source.is_mount_root() || source.inode()?.is_dir() != target.inode()?.is_dir() {
         return Err(Errno::EINVAL);
     }
     core.vfs.sweep_mounts();
-    let old = source.spot().mount;
+    let old = source.path_ids().mount;
     if beneath {
-        let named = target.spot().mount;
+        let named = target.path_ids().mount;
         return beneath_top(core, target, |topology, place, over| {
             // The first mount of a detached tree is its own parent: Linux takes it for the cover of
             // the place.
@@ -121,8 +121,8 @@ pub(super) fn carry_out(
         });
     }
     on_top(core, target, |topology, target| {
-        let from = may_move(core, topology, source, target.spot().mount)?;
-        graft(core, topology, old, target.spot(), from)
+        let from = may_move(core, topology, source, target.path_ids().mount)?;
+        graft(core, topology, old, target.path_ids(), from)
     })
 }
 
@@ -130,10 +130,10 @@ pub(super) fn carry_out(
 fn may_move(
     core: &Core,
     topology: &Topology,
-    source: &Held<'_>,
+    source: &PinnedPath<'_>,
     parent: u32,
-) -> Result<From, Errno> {
-    let (old, own) = (source.spot().mount, core.namespace_id());
+) -> Result<GraftSource, Errno> {
+    let (old, own) = (source.path_ids().mount, core.namespace_id());
     let (ours, theirs) = (topology.namespace_of(old), topology.namespace_of(parent));
     if ours == own {
         let below = core.vfs.mounts.below(old);
@@ -141,21 +141,21 @@ fn may_move(
         if topology.group_of(from) != 0 || theirs != own {
             return Err(Errno::EINVAL);
         }
-        return Ok(From::Elsewhere);
+        return Ok(GraftSource::Elsewhere);
     }
     let usable = topology.may_use(own, theirs);
     if !topology.is_anonymous_root(old) || ours == theirs || !usable {
         return Err(Errno::EINVAL);
     }
-    Ok(From::New)
+    Ok(GraftSource::New)
 }
 
 fn graft(
     core: &Core,
     topology: &mut Topology,
     old: u32,
-    at: Spot,
-    from: From,
+    at: PathIds,
+    from: GraftSource,
 ) -> Result<(), Errno> {
     let unbindable = |&m: &u32| topology.nodes.get(&m).is_some_and(|n| n.unbindable);
     if topology.group_of(at.mount) != 0 && topology.tree(old).iter().any(unbindable) {
@@ -175,8 +175,8 @@ fn graft(
 /// and that mount.
 fn beneath_top<R>(
     core: &Core,
-    target: Held<'_>,
-    run: impl FnOnce(&mut Topology, Spot, u32) -> Result<R, Errno>,
+    target: PinnedPath<'_>,
+    run: impl FnOnce(&mut Topology, PathIds, u32) -> Result<R, Errno>,
 ) -> Result<R, Errno> {
     let (mounts, dcache) = (&core.vfs.mounts, &core.vfs.dcache);
     if !target.is_mount_root() {
@@ -185,26 +185,26 @@ fn beneath_top<R>(
     loop {
         let (over, place) = {
             let topology = mounts.topology.lock();
-            let over = core.vfs.topmost(&topology, target.spot().mount).mount;
+            let over = core.vfs.topmost(&topology, target.path_ids().mount).mount;
             if topology.namespace_of(over) == 0 {
                 return Err(Errno::ENOENT);
             }
             let (mount, dentry) = mounts.below(over).ok_or(Errno::EINVAL)?;
             let pin = core.pins.pin_now(mount, dentry).ok_or(Errno::ENOMEM)?;
             let sample = dcache.at(dentry).word().sample();
-            (over, Held::new(core, pin, sample))
+            (over, PinnedPath::new(core, pin, sample))
         };
         let inode = place.inode()?;
         let _names = inode.lock_names();
         let mut topology = mounts.topology.lock();
-        let Spot { mount, dentry } = place.spot();
+        let PathIds { mount, dentry } = place.path_ids();
         let still = mounts.below(over) == Some((mount, dentry))
-            && core.vfs.topmost(&topology, target.spot().mount).mount == over;
+            && core.vfs.topmost(&topology, target.path_ids().mount).mount == over;
         if still && (inode.flags() & flag::DEAD != 0 || place.is_removed()) {
             return Err(Errno::ENOENT);
         }
         if still {
-            return run(&mut topology, place.spot(), over);
+            return run(&mut topology, place.path_ids(), over);
         }
     }
 }
@@ -216,7 +216,7 @@ fn may_go_beneath(
     topology: &Topology,
     old: u32,
     over: u32,
-    place: Spot,
+    place: PathIds,
 ) -> Result<(), Errno> {
     let vfs = &core.vfs;
     let bottom = topology.namespaces.get(&core.namespace_id());
@@ -239,11 +239,11 @@ fn may_go_beneath(
 }
 
 /// Gives the mount at `target` the peers and the master of the one at `source` (`do_set_group`).
-fn set_group(core: &Core, source: &Held<'_>, target: &Held<'_>) -> Result<(), Errno> {
+fn set_group(core: &Core, source: &PinnedPath<'_>, target: &PinnedPath<'_>) -> Result<(), Errno> {
     let topology = &mut *core.vfs.mounts.topology.lock();
-    let (from, to) = (source.spot(), target.spot());
+    let (from, to) = (source.path_ids(), target.path_ids());
     // In other namespaces and detached trees too (`may_change_propagation`).
-    let placed = |at: Spot| topology.namespace_of(at.mount) != 0;
+    let placed = |at: PathIds| topology.namespace_of(at.mount) != 0;
     if !placed(from) || !placed(to) || !source.is_mount_root() || !target.is_mount_root() {
         return Err(Errno::EINVAL);
     }

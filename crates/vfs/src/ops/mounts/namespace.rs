@@ -6,7 +6,7 @@
 
 use super::may_mount;
 use crate::namespace::Namespace;
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::task::{Core, Task};
 use openpath_abi::{Errno, caps};
 use openpath_sync::Pin;
@@ -45,9 +45,9 @@ impl Task {
         let (id, root, cwd) = {
             let topology = &mut *core.vfs.mounts.topology.lock();
             let (id, copies) = core.vfs.copy_namespace(topology, core.namespace_id())?;
-            let copy_of = |spot: Spot| {
-                let copied = copies.iter().find(|&&(_, old)| old == spot.mount);
-                copied.map(|&(mount, _)| pin(core, Spot { mount, ..spot }))
+            let copy_of = |path_ids: PathIds| {
+                let copied = copies.iter().find(|&&(_, old)| old == path_ids.mount);
+                copied.map(|&(mount, _)| pin(core, PathIds { mount, ..path_ids }))
             };
             (id, copy_of(core.root.get()), copy_of(core.cwd.get()))
         };
@@ -111,8 +111,8 @@ impl Task {
     }
 }
 
-fn pin(core: &Core, spot: Spot) -> Result<Pin, Errno> {
+fn pin(core: &Core, path_ids: PathIds) -> Result<Pin, Errno> {
     core.pins
-        .pin_now(spot.mount, spot.dentry)
+        .pin_now(path_ids.mount, path_ids.dentry)
         .ok_or(Errno::ENOMEM)
 }

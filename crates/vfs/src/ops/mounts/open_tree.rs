@@ -8,11 +8,11 @@
 //! is a namespace without tasks.
 
 use super::{bind, may_mount};
-use crate::file::Making;
+use crate::file::NewFileArgs;
 use crate::file_ops::{Fd, FileOps};
 use crate::instance::Shared;
 use crate::mount::MountFlags;
-use crate::namespace::{Depth, Kin};
+use crate::namespace::{CopyDepth, CopyPropagation};
 use crate::ops::resolve;
 use crate::superblock::SuperBlock;
 use crate::task::{Core, Task};
@@ -36,19 +36,19 @@ const FLAGS: AtFlags = AtFlags::union_of(&[
 ]);
 
 /// An open file's tree of mounts; dropping it takes the tree apart.
-struct Owner {
+struct DetachedTree {
     vfs: Weak<Shared>,
     top: u32,
     namespace: u64,
 }
 
-impl FileOps for Owner {
+impl FileOps for DetachedTree {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
 }
 
-impl Drop for Owner {
+impl Drop for DetachedTree {
     fn drop(&mut self) {
         if let Some(vfs) = self.vfs.upgrade() {
             vfs.dissolve(self.top, self.namespace);
@@ -92,18 +92,18 @@ impl Task {
             return install(core, pin, None, cloexec);
         }
         let depth = if !flags.contains(AT_RECURSIVE) {
-            Depth::One
+            CopyDepth::One
         } else {
-            Depth::Bindable
+            CopyDepth::Bindable
         };
         core.vfs.sweep_mounts();
         let (pin, owner) = {
             let topology = &mut *core.vfs.mounts.topology.lock();
             bind::check_source(topology, &source)?;
-            let made = core
-                .vfs
-                .copy_tree(topology, source.spot(), Kin::Peer, depth)?;
-            let origin = topology.origin_of(topology.namespace_of(source.spot().mount));
+            let made =
+                core.vfs
+                    .copy_tree(topology, source.path_ids(), CopyPropagation::Peer, depth)?;
+            let origin = topology.origin_of(topology.namespace_of(source.path_ids().mount));
             let namespace = core.vfs.found(topology, &made, Some(origin));
             own(core, made.first().map_or(0, |&(top, _)| top), namespace)
         };
@@ -142,10 +142,10 @@ impl Task {
 
 /// A pin of the root of a new tree of mounts, and the owner that takes the tree apart. Held: the
 /// topology lock.
-fn own(core: &Core, top: u32, namespace: u64) -> (Result<Pin, Errno>, Owner) {
+fn own(core: &Core, top: u32, namespace: u64) -> (Result<Pin, Errno>, DetachedTree) {
     let root = core.vfs.mounts.at(top).root.get();
     let pin = core.pins.pin_now(top, root).ok_or(Errno::ENOMEM);
-    let owner = Owner {
+    let owner = DetachedTree {
         vfs: Arc::downgrade(&core.vfs),
         top,
         namespace,
@@ -154,13 +154,13 @@ fn own(core: &Core, top: u32, namespace: u64) -> (Result<Pin, Errno>, Owner) {
 }
 
 /// A descriptor of a place. On failure, `owner` takes its tree apart.
-fn install(core: &Core, pin: Pin, owner: Option<Owner>, cloexec: bool) -> Result<Fd, Errno> {
-    let making = Making {
+fn install(core: &Core, pin: Pin, owner: Option<DetachedTree>, cloexec: bool) -> Result<Fd, Errno> {
+    let args = NewFileArgs {
         flags: O_PATH | O_CLOEXEC.only_if(cloexec),
         created: false,
         shared: core.fds().is_shared(),
     };
-    let file = core.make_file(pin, making);
+    let file = core.make_file(pin, args);
     if let Some(owner) = owner {
         let store = &core.vfs.dcache.store;
         // A file just made has nothing of its own yet.

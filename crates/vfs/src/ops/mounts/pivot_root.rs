@@ -5,11 +5,11 @@
 //! `path_pivot_root`.
 
 use super::{leads_to, may_mount, on_top};
-use crate::file::At;
+use crate::file::PathStart;
 use crate::mount::Topology;
 use crate::object::mflag;
-use crate::ops::{Held, resolve};
-use crate::path::Spot;
+use crate::ops::{PinnedPath, resolve};
+use crate::path::PathIds;
 use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;
@@ -32,8 +32,8 @@ impl Task {
         let core = &self.core;
         may_mount(core)?;
         let how = lflag::FOLLOW | lflag::DIRECTORY;
-        let new = resolve(core, At::Cwd, new_root, how)?;
-        let old = resolve(core, At::Cwd, put_old, how)?;
+        let new = resolve(core, PathStart::Cwd, new_root, how)?;
+        let old = resolve(core, PathStart::Cwd, put_old, how)?;
         on_top(core, old, |topology, old| {
             exchange(core, topology, &new, old)
         })?;
@@ -45,11 +45,11 @@ impl Task {
 fn exchange(
     core: &Core,
     topology: &mut Topology,
-    new: &Held<'_>,
-    put_old: &Held<'_>,
+    new: &PinnedPath<'_>,
+    put_old: &PinnedPath<'_>,
 ) -> Result<(), Errno> {
     let mounts = &core.vfs.mounts;
-    let (root, new_at, old_at) = (core.root.get(), new.spot(), put_old.spot());
+    let (root, new_at, old_at) = (core.root.get(), new.path_ids(), put_old.path_ids());
     let above = mounts.below(root.mount);
     let from = mounts.below(new_at.mount);
     let shared = |mount: u32| topology.group_of(mount) != 0;
@@ -68,7 +68,7 @@ fn exchange(
     if new_at.mount == root.mount || old_at.mount == root.mount {
         return Err(Errno::EBUSY);
     }
-    let is_root_of = |spot: Spot| mounts.at(spot.mount).root.get() == spot.dentry;
+    let is_root_of = |path_ids: PathIds| mounts.at(path_ids.mount).root.get() == path_ids.dentry;
     let (Some((above, point)), Some(_)) = (above, from) else {
         return Err(Errno::EINVAL);
     };
@@ -79,7 +79,7 @@ fn exchange(
     {
         return Err(Errno::EINVAL);
     }
-    let place = Spot {
+    let place = PathIds {
         mount: above,
         dentry: point,
     };

@@ -5,7 +5,7 @@
 //! `do_change_type`.
 
 use super::may_mount;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::mount::Propagation;
 use crate::ops::resolve;
 use crate::task::Task;
@@ -24,14 +24,14 @@ impl Task {
     #[doc(alias = "MS_SHARED")]
     pub fn set_propagation(&self, target: &[u8], flags: u64) -> Result<(), Errno> {
         let core = &self.core;
-        let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+        let target = resolve(core, PathStart::Cwd, target, lflag::FOLLOW)?;
         may_mount(core)?;
         let how = Propagation::from_ms(flags & !(MS_REC | MS_SILENT));
         let how = how
             .filter(|_| target.is_mount_root())
             .ok_or(Errno::EINVAL)?;
         let topology = &mut *core.vfs.mounts.topology.lock();
-        let top = target.spot().mount;
+        let top = target.path_ids().mount;
         // In other namespaces too (`may_change_propagation`).
         if topology.namespace_of(top) == 0 {
             return Err(Errno::EINVAL);

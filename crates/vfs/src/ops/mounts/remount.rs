@@ -5,10 +5,10 @@
 //! `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`.
 
 use super::may_mount;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::mount::{MountFlags, Topology};
 use crate::object::{MountData, mflag};
-use crate::ops::{Held, resolve};
+use crate::ops::{PinnedPath, resolve};
 use crate::superblock::SuperBlock;
 use crate::task::{Core, Task};
 use crate::walk::lflag;
@@ -25,11 +25,11 @@ impl Task {
     /// with a file open for writing).
     pub fn remount_bind(&self, target: &[u8], flags: MountFlags) -> Result<(), Errno> {
         let core = &self.core;
-        let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+        let target = resolve(core, PathStart::Cwd, target, lflag::FOLLOW)?;
         may_mount(core)?;
         let topology = core.vfs.mounts.topology.lock();
         check_root(&topology, &target)?;
-        let index = target.spot().mount;
+        let index = target.path_ids().mount;
         let mount = Arc::clone(&topology.node(index)?.data);
         let was_writable = !target.mount_flags().has(mflag::READ_ONLY) && !mount.sb.is_read_only();
         let turned = if was_writable && flags.contains(MountFlags::READ_ONLY) {
@@ -55,7 +55,7 @@ impl Task {
     ///   the tree, or with a file without a name in use).
     pub fn remount_sb(&self, target: &[u8], read_only: bool) -> Result<(), Errno> {
         let core = &self.core;
-        let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+        let target = resolve(core, PathStart::Cwd, target, lflag::FOLLOW)?;
         may_mount(core)?;
         set_read_only(core, &target, read_only)
     }
@@ -63,7 +63,7 @@ impl Task {
 
 /// # Errors
 /// `EINVAL` (not the root of a mount, or its mount is detached).
-fn check_root(topology: &Topology, target: &Held<'_>) -> Result<(), Errno> {
+fn check_root(topology: &Topology, target: &PinnedPath<'_>) -> Result<(), Errno> {
     if target.is_local(topology) && target.is_mount_root() {
         Ok(())
     } else {
@@ -75,7 +75,11 @@ fn check_root(topology: &Topology, target: &Held<'_>) -> Result<(), Errno> {
 ///
 /// # Errors
 /// `EINVAL`, `EBUSY`.
-pub(super) fn set_read_only(core: &Core, target: &Held<'_>, read_only: bool) -> Result<(), Errno> {
+pub(super) fn set_read_only(
+    core: &Core,
+    target: &PinnedPath<'_>,
+    read_only: bool,
+) -> Result<(), Errno> {
     // An unlinked file that is still found after this is in use.
     core.vfs.dcache.collect();
     let topology = core.vfs.mounts.topology.lock();
@@ -105,11 +109,11 @@ fn mounts_of(topology: &Topology, sb: &Arc<SuperBlock>) -> Vec<(u32, Arc<MountDa
 
 /// Whether a file of the tree is in use without a name (`s_remove_count`).
 fn nameless_in_use(core: &Core, sb: &SuperBlock) -> bool {
-    let Some(number) = sb.seat.lock().as_ref().map(|seat| seat.number) else {
+    let Some(number) = sb.binding.lock().as_ref().map(|binding| binding.number) else {
         return false;
     };
     let dcache = &core.vfs.dcache;
-    dcache.buried_of(number).into_iter().any(|entry| {
+    dcache.pending_free_of(number).into_iter().any(|entry| {
         let Some(pin) = core.pins.pin_now(0, entry) else {
             return false;
         };

@@ -30,7 +30,7 @@ pub struct MountAttr {
 }
 
 /// The flags of a mount that change.
-struct Change {
+struct FlagChange {
     set: u64,
     clear: u64,
     propagation: Option<Propagation>,
@@ -65,7 +65,7 @@ impl Task {
         if attr.attr_set.is_empty() && attr.attr_clr.is_empty() && attr.propagation == 0 {
             return Ok(());
         }
-        let change = Change::of(attr)?;
+        let change = FlagChange::of(attr)?;
         let mut how = lflag::FOLLOW;
         if at_flags.contains(AT_SYMLINK_NOFOLLOW) {
             how = 0;
@@ -76,7 +76,7 @@ impl Task {
         let base = core.base(dirfd);
         let target = resolve(core, base.at(), path, how)?;
         let topology = &mut *core.vfs.mounts.topology.lock();
-        let top = target.spot().mount;
+        let top = target.path_ids().mount;
         let ours = target.is_local(topology) || topology.is_anonymous_root(top);
         if !target.is_mount_root() || !ours {
             return Err(Errno::EINVAL);
@@ -105,7 +105,7 @@ impl Task {
     }
 }
 
-impl Change {
+impl FlagChange {
     /// # Errors
     /// `EINVAL`: unknown or contradictory attributes.
     fn of(attr: &MountAttr) -> Result<Self, Errno> {

@@ -5,9 +5,9 @@
 //! `path_umount`, `can_umount`, `do_umount`, `umount_tree`.
 
 use super::{may_mount, remount};
-use crate::file::At;
-use crate::namespace::Uproot;
-use crate::ops::{Held, resolve};
+use crate::file::PathStart;
+use crate::namespace::UmountExtent;
+use crate::ops::{PinnedPath, resolve};
 use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::mount::{MNT_DETACH, MNT_EXPIRE, MNT_FORCE, UMOUNT_NOFOLLOW};
@@ -42,12 +42,12 @@ impl Task {
         } else {
             0
         };
-        let target = resolve(core, At::Cwd, target, follow | lflag::MOUNTPOINT)?;
+        let target = resolve(core, PathStart::Cwd, target, follow | lflag::MOUNTPOINT)?;
         may_mount(core)?;
         if !target.is_mount_root() {
             return Err(Errno::EINVAL);
         }
-        let is_own_root = target.spot().mount == core.root.get().mount;
+        let is_own_root = target.path_ids().mount == core.root.get().mount;
         if flags.contains(MNT_EXPIRE) && (flags.intersects(MNT_FORCE | MNT_DETACH) || is_own_root) {
             return Err(Errno::EINVAL);
         }
@@ -59,10 +59,10 @@ impl Task {
     }
 }
 
-fn take_off(core: &Core, target: Held<'_>, flags: UmountFlags) -> Result<(), Errno> {
+fn take_off(core: &Core, target: PinnedPath<'_>, flags: UmountFlags) -> Result<(), Errno> {
     let vfs = &core.vfs;
     let mut topology = vfs.mounts.topology.lock();
-    let mount = target.spot().mount;
+    let mount = target.path_ids().mount;
     if !target.is_local(&topology) || vfs.mounts.below(mount).is_none() {
         return Err(Errno::EINVAL);
     }
@@ -80,7 +80,7 @@ fn take_off(core: &Core, target: Held<'_>, flags: UmountFlags) -> Result<(), Err
     // since with the pin the mount is in use; work that waits for the release is swept here.
     drop(target);
     if flags.contains(MNT_DETACH) {
-        vfs.uproot(&mut topology, mount, Uproot::Everywhere);
+        vfs.umount_tree(&mut topology, mount, UmountExtent::Everywhere);
         return Ok(());
     }
     vfs.unmount_idle(&mut topology, mount)

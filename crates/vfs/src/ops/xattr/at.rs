@@ -7,7 +7,7 @@
 
 use super::{check_name, check_set};
 use crate::file_ops::Fd;
-use crate::ops::{Held, at_lookup, resolve};
+use crate::ops::{PinnedPath, at_lookup, resolve};
 use crate::task::Task;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::{AtFlags, Errno, XattrFlags};
@@ -27,7 +27,7 @@ impl Task {
     fn with_path<T>(
         &self,
         (dirfd, path, at_flags): (Fd, &[u8], AtFlags),
-        work: impl FnOnce(&Held<'_>) -> Result<T, Errno>,
+        work: impl FnOnce(&PinnedPath<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let base = self.core.base(dirfd);
         work(&resolve(&self.core, base.at(), path, at_lookup(at_flags))?)

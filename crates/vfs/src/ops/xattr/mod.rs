@@ -14,7 +14,7 @@ mod rules;
 mod values;
 
 use super::resolve;
-use crate::file::At;
+use crate::file::PathStart;
 use crate::file_ops::Fd;
 use crate::target::Target;
 use crate::task::Task;
@@ -89,7 +89,7 @@ impl Task {
     fn set(&self, path: &[u8], lookup: u32, what: (&[u8], &[u8], XattrFlags)) -> Result<(), Errno> {
         let (name, value, flags) = what;
         check_set(name, value, flags)?;
-        let held = resolve(&self.core, At::Cwd, path, lookup)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lookup)?;
         held.target()?.setxattr(name, value, flags)
     }
 
@@ -113,7 +113,7 @@ impl Task {
 
     fn get(&self, path: &[u8], lookup: u32, name: &[u8]) -> Result<Vec<u8>, Errno> {
         check_name(name)?;
-        let held = resolve(&self.core, At::Cwd, path, lookup)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lookup)?;
         held.target()?.getxattr(name)
     }
 
@@ -123,7 +123,7 @@ impl Task {
     /// # Errors
     /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, what the backend meets.
     pub fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lflag::FOLLOW)?;
         held.target()?.listxattr()
     }
 
@@ -132,7 +132,7 @@ impl Task {
     /// # Errors
     /// As [`Task::listxattr`].
     pub fn llistxattr(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let held = resolve(&self.core, At::Cwd, path, 0)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, 0)?;
         held.target()?.listxattr()
     }
 
@@ -156,7 +156,7 @@ impl Task {
 
     fn remove(&self, path: &[u8], lookup: u32, name: &[u8]) -> Result<(), Errno> {
         check_name(name)?;
-        let held = resolve(&self.core, At::Cwd, path, lookup)?;
+        let held = resolve(&self.core, PathStart::Cwd, path, lookup)?;
         held.target()?.removexattr(name)
     }
 }
@@ -170,7 +170,7 @@ impl Task {
         work: impl FnOnce(&Target<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if fd == AT_FDCWD {
-            return work(&resolve(&self.core, At::Cwd, b"", lflag::EMPTY)?.target()?);
+            return work(&resolve(&self.core, PathStart::Cwd, b"", lflag::EMPTY)?.target()?);
         }
         work(&self.core.fdget_full(fd)?.target()?)
     }

@@ -41,6 +41,7 @@ struct Python {
 static IDLE: Mutex<Vec<Python>> = Mutex::new(Vec::new());
 
 impl Python {
+    #[expect(clippy::zombie_processes, reason = "it ends after this process")]
     fn take() -> Self {
         let idle = IDLE.lock().expect("a list").pop();
         idle.unwrap_or_else(|| {

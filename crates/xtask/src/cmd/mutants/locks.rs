@@ -53,7 +53,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "place-kept",
         wrong: "an owner without locks is found at its old place when it locks again",
-        file: "lock/many.rs",
+        file: "lock/owner_table.rs",
         right: ".is_some_and(|g| g.spans.is_empty())",
         planted: ".is_some_and(|g| g.spans.is_empty() && self.groups.len() == 1)",
     },

@@ -24,8 +24,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "unbindable-inside",
         wrong: "a recursive bind includes unbindable mounts",
         file: "namespace/make.rs",
-        right: "depth == Depth::Bindable && topology",
-        planted: "depth == Depth::One && topology",
+        right: "depth == CopyDepth::Bindable && topology",
+        planted: "depth == CopyDepth::One && topology",
     },
     Mutant {
         name: "unbindable-into-shared",
@@ -58,22 +58,22 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "umount-in-use",
         wrong: "a mount is unmounted though its copy in a peer is in use",
-        file: "namespace/uproot.rs",
+        file: "namespace/umount.rs",
         right: "if topology.children(cognate).len() == covered {",
         planted: "if topology.children(cognate).len() < covered {",
     },
     Mutant {
         name: "umount-here-only",
         wrong: "propagated copies of a mount stay when it is unmounted",
-        file: "namespace/uproot.rs",
-        right: "Uproot::Everywhere => self.with_cognates(topology, top),\n            \
-                Uproot::Here | Uproot::Together =>",
-        planted: "Uproot::Everywhere | Uproot::Here | Uproot::Together =>",
+        file: "namespace/umount.rs",
+        right: "UmountExtent::Everywhere => self.with_cognates(topology, top),\n            \
+                UmountExtent::Here | UmountExtent::Together =>",
+        planted: "UmountExtent::Everywhere | UmountExtent::Here | UmountExtent::Together =>",
     },
     Mutant {
         name: "cognate-with-guests",
         wrong: "a propagated copy is unmounted though something else is mounted in it",
-        file: "namespace/uproot.rs",
+        file: "namespace/umount.rs",
         right: "fates.candidates.contains(&mount) && inside.all(whole);",
         planted: "fates.candidates.contains(&mount) && inside.all(|_| true);",
     },
@@ -102,8 +102,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "detached-tree-apart",
         wrong: "a detached tree is dissolved with its last descriptor, even in use",
         file: "namespace/mod.rs",
-        right: "self.uproot(topology, top, Uproot::Together);",
-        planted: "self.uproot(topology, top, Uproot::Here);",
+        right: "self.umount_tree(topology, top, UmountExtent::Together);",
+        planted: "self.umount_tree(topology, top, UmountExtent::Here);",
     },
     Mutant {
         name: "remount-resets-atime",

@@ -15,18 +15,18 @@ type Make = fn(&str) -> Scene;
 const SOME: usize = 5;
 
 #[test]
-fn a_commit_goes_on_from_a_fifth_of_its_steps() {
-    goes_on(Scene::new, SOME);
+fn interrupted_commit_resumes_from_a_fifth_of_its_steps() {
+    resumes(Scene::new, SOME);
 }
 
 #[test]
-fn a_commit_goes_back_from_a_fifth_of_its_steps() {
-    goes_back(Scene::across, SOME);
+fn interrupted_commit_rolls_back_from_a_fifth_of_its_steps() {
+    rolls_back(Scene::across, SOME);
 }
 
 #[test]
-fn undoing_goes_on_from_a_fifth_of_its_steps() {
-    undoing_goes_on(Scene::new, SOME);
+fn interrupted_undo_resumes_from_a_fifth_of_its_steps() {
+    undo_resumes(Scene::new, SOME);
 }
 
 #[test]

@@ -17,21 +17,21 @@ fn filled() -> Message<Canary> {
 #[test]
 fn taken_messages_are_filled_and_taken_once() {
     model(|| {
-        let inbox = Arc::new(MessageList::default());
+        let list = Arc::new(MessageList::default());
         let posts = [(); 2].map(|()| {
-            let inbox = Arc::clone(&inbox);
-            thread::spawn(move || assert!(!inbox.post(filled())))
+            let list = Arc::clone(&list);
+            thread::spawn(move || assert!(!list.post(filled())))
         });
         let mut count = 0;
-        for parcel in inbox.take() {
-            parcel.open().free();
+        for message in list.take() {
+            message.open().free();
             count += 1;
         }
         for post in posts {
             post.join().expect("a thread");
         }
-        inbox.take().for_each(|parcel| {
-            parcel.open().free();
+        list.take().for_each(|message| {
+            message.open().free();
             count += 1;
         });
         assert_eq!(count, 2);
@@ -41,14 +41,14 @@ fn taken_messages_are_filled_and_taken_once() {
 #[test]
 fn concurrent_takes_share_the_messages() {
     model(|| {
-        let inbox = Arc::new(MessageList::default());
-        assert!(!inbox.post(filled()));
-        let taker = Arc::clone(&inbox);
+        let list = Arc::new(MessageList::default());
+        assert!(!list.post(filled()));
+        let taker = Arc::clone(&list);
         let taker = thread::spawn(move || {
             assert!(!taker.post(filled()));
-            taker.take().map(|parcel| parcel.open().free()).count()
+            taker.take().map(|message| message.open().free()).count()
         });
-        let mine = inbox.take().map(|parcel| parcel.open().free()).count();
+        let mine = list.take().map(|message| message.open().free()).count();
         let theirs = taker.join().expect("a thread");
         assert_eq!(mine + theirs, 2);
     });
@@ -87,7 +87,7 @@ fn sleep_and_post(looks_when_arming: bool) {
             }
         }
         drop(woken);
-        count += both.0.take().map(|parcel| parcel.open().free()).count();
+        count += both.0.take().map(|message| message.open().free()).count();
     }
     for post in posts {
         post.join().expect("a thread");

@@ -8,7 +8,8 @@ use openpath_abi::Errno;
 
 /// A place of a walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+#[non_exhaustive]
+pub struct WalkPosition {
     /// Its path from the task's root. If the root does not lead there, the path begins at the top
     /// of the tree of mounts that it is in.
     pub path: Vec<u8>,
@@ -22,6 +23,7 @@ pub struct Place {
 
 /// A permission that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Permission {
     /// What for: 4 read, 2 write, 1 execute or search.
     pub asked: u32,
@@ -58,7 +60,7 @@ pub enum Cached {
 /// The next change of a call: the explanation stops there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Would {
+pub enum PendingChange {
     /// A file would be made.
     Create,
     /// A file without a name would be made.
@@ -79,7 +81,7 @@ pub enum Would {
 pub enum Step {
     /// The walk stands here: at its start, at the root an absolute link leads to, or back in the
     /// directory of a link.
-    At(Place),
+    At(WalkPosition),
     /// A permission was asked for.
     Asked(Permission),
     /// A name was looked up: its cached state, and its type (`S_IFMT`; `None`: it does not exist).
@@ -92,7 +94,7 @@ pub enum Step {
         kind: Option<u32>,
     },
     /// The root of a mount there was entered.
-    Mount(Place),
+    Mount(WalkPosition),
     /// A link was followed.
     Link {
         /// Its body; empty for a magic one.
@@ -103,13 +105,13 @@ pub enum Step {
         magic: bool,
     },
     /// `..` led here.
-    Up(Place),
+    Up(WalkPosition),
     /// `..` stayed where it was: at the root.
     Top,
     /// The walk started over.
     Again(Reason),
     /// The next change.
-    Would(Would),
+    Pending(PendingChange),
     /// A check failed.
     Refused {
         /// Which one.
@@ -118,7 +120,7 @@ pub enum Step {
         errno: Errno,
     },
     /// The walk ended here.
-    End(Place),
+    End(WalkPosition),
 }
 
 /// A fact of a step.
@@ -139,7 +141,7 @@ pub enum Value {
 /// A fact and its name.
 pub type Field = (&'static str, Value);
 
-impl Place {
+impl WalkPosition {
     fn fields(&self) -> Vec<Field> {
         vec![
             ("path", Value::Bytes(self.path.clone())),
@@ -182,7 +184,7 @@ impl Cached {
     }
 }
 
-impl Would {
+impl PendingChange {
     /// A word for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -225,7 +227,7 @@ impl Step {
             Self::Link { .. } => "link",
             Self::Up(_) | Self::Top => "up",
             Self::Again(_) => "again",
-            Self::Would(_) => "would",
+            Self::Pending(_) => "would",
             Self::Refused { .. } => "refused",
             Self::End(_) => "end",
         }
@@ -262,7 +264,7 @@ impl Step {
                 ("magic", Value::Flag(*magic)),
             ],
             Self::Again(why) => vec![("reason", Value::Word(why.name()))],
-            Self::Would(would) => vec![("change", Value::Word(would.name()))],
+            Self::Pending(would) => vec![("change", Value::Word(would.name()))],
             Self::Refused { check, errno } => vec![
                 ("check", Value::Word(check.name())),
                 ("errno", Value::Word(errno.name())),

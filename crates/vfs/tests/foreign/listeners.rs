@@ -61,11 +61,11 @@ fn subscribers_hear_each_invalidation() {
     );
     let two: Arc<Recorder> = two;
     s.tree
-        .tell(&(Arc::clone(&rage) as Arc<dyn InvalidationListener>));
+        .add_listener(&(Arc::clone(&rage) as Arc<dyn InvalidationListener>));
     s.tree
-        .tell(&(Arc::clone(&one) as Arc<dyn InvalidationListener>));
+        .add_listener(&(Arc::clone(&one) as Arc<dyn InvalidationListener>));
     s.tree
-        .tell(&(Arc::clone(&two) as Arc<dyn InvalidationListener>));
+        .add_listener(&(Arc::clone(&two) as Arc<dyn InvalidationListener>));
     s.tree.forget_name(&d, b"f");
     s.tree.forget_names_of(&d);
     s.tree.forget_all();
@@ -88,12 +88,12 @@ fn a_dropped_subscriber_hears_nothing_more() {
     let s = scene(Caching::Keep, false);
     let stays = Arc::new(Recorder::default());
     s.tree
-        .tell(&(Arc::clone(&stays) as Arc<dyn InvalidationListener>));
+        .add_listener(&(Arc::clone(&stays) as Arc<dyn InvalidationListener>));
     let mut weak = Vec::new();
     for _ in 0..1000 {
         let goes: Arc<dyn InvalidationListener> = Arc::new(Recorder::default());
         weak.push(Arc::downgrade(&goes));
-        s.tree.tell(&goes);
+        s.tree.add_listener(&goes);
     }
     assert!(weak.iter().all(|weak| weak.upgrade().is_none()));
     s.tree.forget_all();

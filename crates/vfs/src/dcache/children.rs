@@ -7,11 +7,11 @@ use openpath_sync::{Word32, no_fault_injection};
 openpath_sync::zero_valid! {
     /// The part of a dentry that no lock-free step reads.
     pub(crate) struct ColdSlot {
-        pub(crate) first_kid: Word32,
+        pub(crate) first_child: Word32,
         pub(crate) next: Word32,
         pub(crate) prev: Word32,
         /// Number of children; the top bit locks the list.
-        pub(crate) kids: Word32,
+        pub(crate) children: Word32,
         /// Entries of names that exist and are found here; see `complete`.
         pub(crate) known: Word32,
         /// References counted as before pins, for the switch that brings that back.
@@ -20,7 +20,7 @@ openpath_sync::zero_valid! {
         pub(crate) newer: Word32,
         /// The next older one.
         pub(crate) older: Word32,
-        /// Number of its book, and its kind in the lowest bit; 0: on none.
+        /// Number of its LRU list, and its kind in the lowest bit; 0: on none.
         pub(crate) account: Word32,
     }
 }
@@ -28,16 +28,16 @@ openpath_sync::zero_valid! {
 const LOCKED: u32 = 1 << 31;
 
 /// A locked list of children; the count is written back when it is let go.
-struct Kids<'a> {
+struct Children<'a> {
     dcache: &'a Dcache,
     of: u32,
     count: u32,
 }
 
-impl Drop for Kids<'_> {
+impl Drop for Children<'_> {
     fn drop(&mut self) {
         let _step = no_fault_injection();
-        self.dcache.cold(self.of).kids.set(self.count);
+        self.dcache.cold(self.of).children.set(self.count);
     }
 }
 
@@ -46,12 +46,12 @@ impl Dcache {
         self.cold.at(index)
     }
 
-    fn lock_kids(&self, of: u32) -> Kids<'_> {
-        let word = &self.cold(of).kids;
+    fn lock_children(&self, of: u32) -> Children<'_> {
+        let word = &self.cold(of).children;
         loop {
             let count = word.get() & !LOCKED;
             if word.swap_if(count, count | LOCKED) {
-                return Kids {
+                return Children {
                     dcache: self,
                     of,
                     count,
@@ -62,28 +62,28 @@ impl Dcache {
     }
 
     /// Enters `child` into the list of `parent`.
-    pub(super) fn link_kid(&self, parent: u32, child: u32) {
+    pub(super) fn link_child(&self, parent: u32, child: u32) {
         let _step = no_fault_injection();
-        let mut list = self.lock_kids(parent);
+        let mut list = self.lock_children(parent);
         let (p, c) = (self.cold(parent), self.cold(child));
-        let first = p.first_kid.get();
+        let first = p.first_child.get();
         c.prev.set(0);
         c.next.set(first);
         if first != 0 {
             self.cold(first).prev.set(child);
         }
-        p.first_kid.set(child);
+        p.first_child.set(child);
         list.count += 1;
     }
 
     /// Takes `child` out of the list of `parent`.
-    pub(super) fn unlink_kid(&self, parent: u32, child: u32) {
+    pub(super) fn unlink_child(&self, parent: u32, child: u32) {
         let _step = no_fault_injection();
-        let mut list = self.lock_kids(parent);
+        let mut list = self.lock_children(parent);
         let c = self.cold(child);
         let (prev, next) = (c.prev.get(), c.next.get());
         if prev == 0 {
-            self.cold(parent).first_kid.set(next);
+            self.cold(parent).first_child.set(next);
         } else {
             self.cold(prev).next.set(next);
         }
@@ -94,15 +94,15 @@ impl Dcache {
     }
 
     /// How many cached entries `of` has.
-    pub(crate) fn kid_count(&self, of: u32) -> u32 {
-        self.cold(of).kids.get() & !LOCKED
+    pub(crate) fn child_count(&self, of: u32) -> u32 {
+        self.cold(of).children.get() & !LOCKED
     }
 
     /// The cached entries of `of`.
-    pub(crate) fn kids(&self, of: u32) -> Vec<u32> {
-        let list = self.lock_kids(of);
+    pub(crate) fn children(&self, of: u32) -> Vec<u32> {
+        let list = self.lock_children(of);
         let mut all = Vec::with_capacity(list.count as usize);
-        let mut at = self.cold(of).first_kid.get();
+        let mut at = self.cold(of).first_child.get();
         while at != 0 {
             all.push(at);
             at = self.cold(at).next.get();
@@ -119,12 +119,12 @@ impl Dcache {
     }
 
     /// Clears the list of a new entry.
-    pub(super) fn reset_kids(&self, index: u32) {
+    pub(super) fn reset_children(&self, index: u32) {
         let c = self.cold(index);
-        c.first_kid.set(0);
+        c.first_child.set(0);
         c.next.set(0);
         c.prev.set(0);
-        c.kids.set(0);
+        c.children.set(0);
         c.known.set(0);
     }
 }

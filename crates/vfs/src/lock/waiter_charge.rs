@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fee of a wait without a thread: it is counted as a lock, so that waits are limited as locks
-//! are.
+//! The charge for a wait without a thread: it is counted as a lock, so that waits are limited as
+//! locks are.
 
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
 use std::sync::Arc;
 
-/// The fee that a waiter without a thread has paid; given back when it is dropped.
+/// What a waiter without a thread has paid; given back when it is dropped.
 #[derive(Default)]
-pub(crate) struct Fee(Option<TenantRef>);
+pub(crate) struct WaiterCharge(Option<TenantRef>);
 
-impl Fee {
+impl WaiterCharge {
     /// One lock's.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Fee {
     }
 }
 
-impl Drop for Fee {
+impl Drop for WaiterCharge {
     fn drop(&mut self) {
         if let Some(tenant) = &self.0 {
             tenant.uncharge_locks(1);

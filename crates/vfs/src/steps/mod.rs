@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The story of a call: steps and refused checks as plain data, kept by a task while one of its
-//! calls is explained.
+//! The step log of a call: its steps and refused checks as plain data, kept by a task while one of
+//! its calls is explained.
 //!
 //! Calls write it by the hooks of their task (`task::tell`), and `explain` alone reads it.
 
@@ -9,13 +9,13 @@ mod step;
 
 pub use check::Check;
 pub(crate) use step::kind_name;
-pub use step::{Cached, Field, Permission, Place, Step, Value, Would};
+pub use step::{Cached, Field, PendingChange, Permission, Step, Value, WalkPosition};
 
 use std::cell::{Cell, RefCell};
 
-/// The story of the present call of one task.
+/// The steps of the present call of one task, while it is explained.
 #[derive(Default)]
-pub(crate) struct Story {
+pub(crate) struct StepLog {
     on: Cell<bool>,
     steps: RefCell<Vec<Step>>,
     stopped: Cell<bool>,
@@ -23,7 +23,7 @@ pub(crate) struct Story {
     goes_on: Cell<bool>,
 }
 
-impl Story {
+impl StepLog {
     /// Begins to keep steps.
     pub(crate) fn begin(&self) {
         self.on.set(true);

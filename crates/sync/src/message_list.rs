@@ -9,8 +9,8 @@
 //! Empty -> armed (the owner is about to sleep) -> not empty -> empty.
 //!
 //! # Rules
-//! R1. PAIR(inbox.post): a node is filled before it becomes the top. A taker of the top sees it
-//!     filled, and all nodes below, since its exchange continues their posts.
+//! R1. PAIR(message_list.post): a node is filled before it becomes the top. A taker of the top sees
+//!     it filled, and all nodes below, since its exchange continues their posts.
 //! R2. The list is only taken as a whole, so no node becomes the top twice while a thread looks at
 //!     it.
 //! R3. Arming succeeds only if the list is empty, in one step, and the one post that follows learns
@@ -81,12 +81,12 @@ impl<T> fmt::Debug for Message<T> {
 ///
 /// ```
 /// use openpath_sync::{Message, MessageList};
-/// let inbox = MessageList::default();
-/// assert!(inbox.arm());
-/// assert!(inbox.post(Message::new(1)), "it was armed");
-/// assert!(!inbox.post(Message::new(2)) && !inbox.arm());
-/// let taken: Vec<i32> = inbox.take().map(Message::open).collect();
-/// assert_eq!((taken, inbox.is_empty()), (vec![1, 2], true));
+/// let list = MessageList::default();
+/// assert!(list.arm());
+/// assert!(list.post(Message::new(1)), "it was armed");
+/// assert!(!list.post(Message::new(2)) && !list.arm());
+/// let taken: Vec<i32> = list.take().map(Message::open).collect();
+/// assert_eq!((taken, list.is_empty()), (vec![1, 2], true));
 /// ```
 pub struct MessageList<T> {
     /// Null, [`armed`], or the newest message, which the list owns.
@@ -124,7 +124,7 @@ impl<T> MessageList<T> {
             let below = if was_armed { null_mut() } else { top };
             // SAFETY: `node` came from a box above and is not posted yet.
             unsafe { (*node).below = below };
-            // PAIR(inbox.post): release, so the node is filled first.
+            // PAIR(message_list.post): release, so the node is filled first.
             let posted = self
                 .top
                 .compare_exchange(top, node, Ordering::AcqRel, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl<T> MessageList<T> {
     #[must_use]
     pub fn take(&self) -> TakenMessages<T> {
         let _step = no_fault_injection();
-        // PAIR(inbox.post): acquire; the top and all nodes below it are filled.
+        // PAIR(message_list.post): acquire; the top and all nodes below it are filled.
         let mut top = self.swap(null_mut());
         let mut first = null_mut();
         while !top.is_null() {
@@ -226,19 +226,19 @@ mod tests {
 
     #[test]
     fn messages_are_taken_once_and_in_order() {
-        let inbox = Arc::new(MessageList::default());
+        let list = Arc::new(MessageList::default());
         let posts = (0..4).map(|poster| {
-            let inbox = Arc::clone(&inbox);
+            let list = Arc::clone(&list);
             thread::spawn(move || {
                 for n in 0..1000 {
-                    let _armed = inbox.post(Message::new((poster, n)));
+                    let _armed = list.post(Message::new((poster, n)));
                 }
             })
         });
         let posts: Vec<_> = posts.collect();
         let (mut next, mut left) = ([0; 4], 4000);
         while left > 0 {
-            for (poster, n) in inbox.take().map(Message::open) {
+            for (poster, n) in list.take().map(Message::open) {
                 let expected: &mut i32 = &mut next[poster];
                 assert_eq!(n, *expected);
                 *expected += 1;
@@ -247,35 +247,35 @@ mod tests {
             thread::yield_now();
         }
         posts.into_iter().for_each(|p| p.join().unwrap());
-        assert!(inbox.is_empty());
+        assert!(list.is_empty());
     }
 
     #[test]
     fn only_the_first_post_after_arming_returns_true() {
-        let inbox = MessageList::default();
-        assert!(!inbox.post(Message::new(0)) && !inbox.arm());
-        drop(inbox.take());
-        assert!(inbox.arm() && inbox.arm() && inbox.is_empty());
-        inbox.disarm();
-        assert!(!inbox.post(Message::new(1)));
-        inbox.disarm();
-        drop(inbox.take());
-        assert!(inbox.arm() && inbox.post(Message::new(2)) && !inbox.post(Message::new(3)));
-        assert!(inbox.take().count() == 2 && !inbox.post(Message::new(4)));
+        let list = MessageList::default();
+        assert!(!list.post(Message::new(0)) && !list.arm());
+        drop(list.take());
+        assert!(list.arm() && list.arm() && list.is_empty());
+        list.disarm();
+        assert!(!list.post(Message::new(1)));
+        list.disarm();
+        drop(list.take());
+        assert!(list.arm() && list.post(Message::new(2)) && !list.post(Message::new(3)));
+        assert!(list.take().count() == 2 && !list.post(Message::new(4)));
     }
 
     #[test]
     fn messages_not_taken_are_dropped_with_the_list() {
         let value = Arc::new(());
-        let inbox = MessageList::default();
+        let list = MessageList::default();
         for _ in 0..3 {
-            let _armed = inbox.post(Message::new(Arc::clone(&value)));
+            let _armed = list.post(Message::new(Arc::clone(&value)));
         }
-        let mut some = inbox.take();
+        let mut some = list.take();
         assert!(some.next().is_some());
         drop(some);
-        let _armed = inbox.post(Message::new(Arc::clone(&value)));
-        drop(inbox);
+        let _armed = list.post(Message::new(Arc::clone(&value)));
+        drop(list);
         assert_eq!(Arc::strong_count(&value), 1);
     }
 }

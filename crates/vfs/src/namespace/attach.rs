@@ -11,13 +11,13 @@
 use crate::instance::Shared;
 use crate::mount::Topology;
 use crate::object::dflag;
-use crate::path::Spot;
+use crate::path::PathIds;
 use openpath_abi::Errno;
 use openpath_sync::{Change, Pin};
 
 /// A directory that is pinned to be mounted on.
-pub(super) struct Point {
-    at: Spot,
+pub(super) struct Mountpoint {
+    at: PathIds,
     pin: Pin,
 }
 
@@ -26,18 +26,18 @@ impl Shared {
     ///
     /// # Errors
     /// `ENOENT` if the place went away; `ENOMEM`.
-    pub(super) fn hold_point(&self, at: Spot) -> Result<Point, Errno> {
+    pub(super) fn hold_point(&self, at: PathIds) -> Result<Mountpoint, Errno> {
         let now = self.dcache.at(at.dentry).word().sample();
         if now.has(dflag::UNHASHED) && !now.has(dflag::ROOT) {
             return Err(Errno::ENOENT);
         }
-        let pin = self.house.lock().pin_now(0, at.dentry);
+        let pin = self.mount_pins.lock().pin_now(0, at.dentry);
         let pin = pin.ok_or(Errno::ENOMEM)?;
-        Ok(Point { at, pin })
+        Ok(Mountpoint { at, pin })
     }
 
     /// Lets go of a directory that nothing was mounted on.
-    pub(super) fn let_point_go(&self, point: Point) {
+    pub(super) fn let_point_go(&self, point: Mountpoint) {
         self.dcache.store.release(point.pin);
     }
 
@@ -49,7 +49,7 @@ impl Shared {
         &self,
         topology: &mut Topology,
         mount: u32,
-        at: Spot,
+        at: PathIds,
     ) -> Result<(), Errno> {
         let point = self.hold_point(at)?;
         let changes = self.mounts.changes.change();
@@ -62,10 +62,10 @@ impl Shared {
         &self,
         topology: &mut Topology,
         mount: u32,
-        point: Point,
+        point: Mountpoint,
         _during: &Change<'_>,
     ) {
-        let Point { at, pin } = point;
+        let Mountpoint { at, pin } = point;
         let unused = topology.enter(mount, at.mount, at.dentry, pin);
         debug_assert!(unused.is_none(), "it was mounted nowhere");
         // The names found below this directory change, for paths as for steps.
@@ -87,7 +87,7 @@ impl Shared {
         topology: &mut Topology,
         mount: u32,
         _during: &Change<'_>,
-    ) -> Option<Point> {
+    ) -> Option<Mountpoint> {
         // Not `below`, which waits for the change that this is.
         let m = self.mounts.at(mount);
         let (parent, point) = (m.parent.get(), m.point.get());
@@ -100,11 +100,11 @@ impl Shared {
         if last {
             self.dcache.set_flags(point, 0, dflag::MOUNTED);
         }
-        let at = Spot {
+        let at = PathIds {
             mount: parent,
             dentry: point,
         };
-        pin.map(|pin| Point { at, pin })
+        pin.map(|pin| Mountpoint { at, pin })
     }
 }
 
@@ -117,8 +117,8 @@ impl Shared {
     pub(crate) fn exchange(
         &self,
         topology: &mut Topology,
-        (old, place): (u32, Spot),
-        (new, put_old): (u32, Spot),
+        (old, place): (u32, PathIds),
+        (new, put_old): (u32, PathIds),
     ) -> Result<(), Errno> {
         let place = self.hold_point(place)?;
         let put_old = match self.hold_point(put_old) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Carriers: a backend lets the host's kernel read and write with buffers of its own, and no thread
-//! waits.
+//! Asynchronous operations on data: a backend lets the host's kernel read and write with buffers of
+//! its own, and no thread waits.
 //!
 //! # Kernel analogue
 //! A `kiocb` with `ki_complete`: begun by one thread, ended by another.
 //!
 //! # Rules
-//! R1. The caller begins or drops a carrier that it got; neither fails nor waits.
+//! R1. The caller begins or drops an [`AsyncIo`] that it got; neither fails nor waits.
 //! R2. An operation that has begun ends once, in whatever thread, with the buffers; until then they
-//!     are the carrier's, even if the thread that began it is gone.
+//!     are the backend's, even if the thread that began it is gone.
 
 use crate::bytes::Bytes;
 use openpath_abi::Errno;
 
 /// The kind of an operation on data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum IoKind {
     /// A read.
     Read,
@@ -38,7 +39,7 @@ pub enum IoRequest {
 impl IoRequest {
     /// The kind of operation.
     #[must_use]
-    pub fn way(&self) -> IoKind {
+    pub fn kind(&self) -> IoKind {
         match self {
             Self::Read(_) => IoKind::Read,
             Self::Write(_) => IoKind::Write,
@@ -70,5 +71,5 @@ pub type IoCompletion = Box<dyn FnOnce(IoRequest, Result<usize, Errno>) + Send>;
 pub trait AsyncIo: Send {
     /// Begins, at `offset` of the file; it does not wait. `then` is called once, when it is done,
     /// by another thread, which must not be kept waiting.
-    fn begin(self: Box<Self>, cargo: IoRequest, offset: u64, then: IoCompletion);
+    fn begin(self: Box<Self>, request: IoRequest, offset: u64, then: IoCompletion);
 }

@@ -8,7 +8,7 @@ mod common;
 use common::{POLICIES, Scratch, policy, world};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_DSYNC, O_NOATIME, O_RDONLY, O_RDWR, O_WRONLY};
-use openpath_host::{HostOptions, Policy};
+use openpath_host::Policy;
 use openpath_ring::{Cqe, Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::Bytes;
 
@@ -29,12 +29,9 @@ fn below(seed: &mut u64, below: u64) -> u64 {
 
 /// A tree by policy and number of entries of the kernel's ring.
 fn rings(name: &str, policy_of: Policy, kernel_ring: u32) -> (Scratch, Pool, Ring) {
-    let scratch = Scratch::new(&format!("carried-{name}-{policy_of:?}-{kernel_ring}"));
+    let scratch = Scratch::new(&format!("async-io-{name}-{policy_of:?}-{kernel_ring}"));
     scratch.put("file", &"0123456789".repeat(1000));
-    let options = HostOptions {
-        kernel_ring,
-        ..policy(policy_of)
-    };
+    let options = policy(policy_of).kernel_ring(kernel_ring);
     let (_vfs, task) = world(&scratch, options);
     let pool = Pool::new(PoolOptions::default());
     let ring = Ring::new(task, &pool, RingOptions::default()).expect("a ring");
@@ -138,22 +135,22 @@ fn batches_move_the_reported_bytes() {
 }
 
 /// Whether this build and this kernel use the kernel's ring.
-fn carries() -> bool {
+fn uses_kernel_ring() -> bool {
     cfg!(feature = "io-uring") && {
         let (_scratch, pool, mut ring) = rings("probe", Policy::Revalidate, 1);
         let fd = ring.task().open(b"/file", O_RDONLY, 0).expect("open");
         one(&mut ring, Sqe::read(fd, vec![0; 1], 0));
-        let carries = pool.stats().started == 0;
-        if !carries {
+        let uses_kernel_ring = pool.stats().started == 0;
+        if !uses_kernel_ring {
             eprintln!("skipped: no io_uring here");
         }
-        carries
+        uses_kernel_ring
     }
 }
 
 #[test]
 fn reads_and_syncs_need_no_worker() {
-    let carried = carries();
+    let by_kernel = uses_kernel_ring();
     for policy_of in POLICIES {
         let (_scratch, pool, mut ring) = rings("plain", policy_of, 8);
         let fd = ring
@@ -164,7 +161,7 @@ fn reads_and_syncs_need_no_worker() {
             assert_eq!(one(&mut ring, Sqe::read(fd, vec![0; 64], 3)).result, Ok(64));
             assert_eq!(one(&mut ring, Sqe::fdatasync(fd)).result, Ok(0));
         }
-        assert_eq!(pool.stats().started == 0, carried, "{policy_of:?}");
+        assert_eq!(pool.stats().started == 0, by_kernel, "{policy_of:?}");
     }
 }
 

@@ -3,29 +3,29 @@
 //!
 //! # Rules
 //! R1. Spans of two owners overlap only if neither excludes. The caller has asked
-//!     [`Many::conflict`] before it sets one.
+//!     [`OwnerTable::conflict`] before it sets one.
 //! R2. Owners are ordered by the time of their first span. An owner without spans is forgotten, and
 //!     comes last when it returns. Linux finds them in this order.
 //! R3. The tenant of an owner's first request pays for all of its spans here, one by one, until the
 //!     last is gone.
 
-use super::fee::Fee;
-use super::ranges::{Ask, Held};
+use super::ranges::{HeldLock, LockRequest};
 use super::spans::{Edit, Span, Spans};
-use super::tree::{NO_OWNER, Piece, Rank, Tree};
+use super::tree::{NO_OWNER, Rank, Tree, TreeSpan};
+use super::waiter_charge::WaiterCharge;
 use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
 use std::collections::{BTreeMap, HashMap};
 
 /// What one owner has.
-struct Group {
+struct OwnerLocks {
     owner: LockOwner,
     spans: Spans,
     tenant: TenantRef,
 }
 
-impl Drop for Group {
+impl Drop for OwnerLocks {
     /// R3
     fn drop(&mut self) {
         self.tenant.uncharge_locks(self.spans.len() as u64);
@@ -34,23 +34,23 @@ impl Drop for Group {
 
 /// The locks of one file. See the module head.
 #[derive(Default)]
-pub(super) struct Many {
-    groups: BTreeMap<Rank, Group>,
+pub(super) struct OwnerTable {
+    groups: BTreeMap<Rank, OwnerLocks>,
     ranks: HashMap<LockOwner, Rank>,
     tree: Tree,
     next: Rank,
 }
 
-impl Many {
+impl OwnerTable {
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
     /// Takes a lock over that was the only one, and is paid for.
-    pub(super) fn adopt(&mut self, held: &Held, tenant: &TenantRef) {
+    pub(super) fn adopt(&mut self, held: &HeldLock, tenant: &TenantRef) {
         let rank = self.enter(held.owner, tenant);
-        let Held {
+        let HeldLock {
             range, kind, pid, ..
         } = *held;
         let end = range.end;
@@ -68,7 +68,7 @@ impl Many {
         me: Option<LockOwner>,
         range: Range,
         kind: LockKind,
-    ) -> Option<Held> {
+    ) -> Option<HeldLock> {
         if self.is_empty() {
             return None;
         }
@@ -83,7 +83,7 @@ impl Many {
 
     /// The owner's first lock that has some of `range`.
     #[inline(never)]
-    pub(super) fn own(&self, owner: LockOwner, range: Range) -> Option<Held> {
+    pub(super) fn own(&self, owner: LockOwner, range: Range) -> Option<HeldLock> {
         if self.is_empty() {
             return None;
         }
@@ -93,7 +93,7 @@ impl Many {
     }
 
     /// All locks, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = HeldLock> {
         self.groups.values().flat_map(|group| {
             let spans = group.spans.iter();
             spans.map(|(start, span)| held(group, start, span))
@@ -106,12 +106,12 @@ impl Many {
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
     #[inline(never)]
-    pub(super) fn set(&mut self, ask: Ask) -> Result<bool, Errno> {
+    pub(super) fn set(&mut self, ask: LockRequest) -> Result<bool, Errno> {
         let rank = match self.ranks.get(&ask.owner) {
             Some(rank) => *rank,
             None => self.enter(ask.owner, &ask.tenant),
         };
-        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid, ask.fee);
+        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid, ask.charge);
         self.forget_if_idle(rank);
         changed
     }
@@ -128,7 +128,7 @@ impl Many {
         let Some(&rank) = self.ranks.get(&owner) else {
             return Ok(false);
         };
-        let changed = self.change(rank, range, None, 0, Fee::default());
+        let changed = self.change(rank, range, None, 0, WaiterCharge::default());
         self.forget_if_idle(rank);
         changed
     }
@@ -157,7 +157,7 @@ impl Many {
         self.groups.values().map(|group| group.owner)
     }
 
-    fn group(&self, owner: LockOwner) -> Option<&Group> {
+    fn group(&self, owner: LockOwner) -> Option<&OwnerLocks> {
         self.groups.get(self.ranks.get(&owner)?)
     }
 
@@ -166,7 +166,7 @@ impl Many {
         let rank = self.next;
         self.next += 1;
         self.ranks.insert(owner, rank);
-        let group = Group {
+        let group = OwnerLocks {
             owner,
             spans: Spans::default(),
             tenant: tenant.clone(),
@@ -193,7 +193,7 @@ impl Many {
         }
     }
 
-    /// Whether it gives something up. `fee` has paid for one lock, if it is of the paying tenant
+    /// Whether it gives something up. `charge` has paid for one lock, if it is of the paying tenant
     /// (R3).
     fn change(
         &mut self,
@@ -201,20 +201,20 @@ impl Many {
         range: Range,
         kind: Option<LockKind>,
         pid: i32,
-        mut fee: Fee,
+        mut charge: WaiterCharge,
     ) -> Result<bool, Errno> {
         let Some(group) = self.groups.get(&rank) else {
             return Ok(false);
         };
         let edit = group.spans.plan(range, kind, pid);
-        let paid = fee.is_of(&group.tenant);
+        let paid = charge.is_of(&group.tenant);
         let growth = edit.growth() - i64::from(paid);
         match u64::try_from(growth) {
             Ok(more) => group.tenant.charge_locks(more)?,
             Err(_) => group.tenant.uncharge_locks(growth.unsigned_abs()),
         }
         if paid {
-            fee.spend();
+            charge.spend();
         }
         self.make(rank, &edit);
         Ok(edit.frees)
@@ -226,7 +226,7 @@ impl Many {
             self.tree.remove(start, rank);
         }
         for &(start, span) in &edit.new {
-            self.tree.insert(Piece {
+            self.tree.insert(TreeSpan {
                 start,
                 end: span.end,
                 rank,
@@ -239,8 +239,8 @@ impl Many {
     }
 }
 
-fn held(group: &Group, start: i64, span: &Span) -> Held {
-    Held {
+fn held(group: &OwnerLocks, start: i64, span: &Span) -> HeldLock {
+    HeldLock {
         owner: group.owner,
         range: Range {
             start,

@@ -9,8 +9,8 @@
 //! # Rules
 //! R1. A propagated copy goes along only if all mounts in it go too. A mount on the root of one
 //!     that goes takes its place.
-//! R2. A mount that is out and still in use waits in the books. A call that lets go of a place in
-//!     such a mount sweeps; walks that pass through do not, and leave it to the next sweep.
+//! R2. A mount that is out and still in use waits in the topology. A call that lets go of a place
+//!     in such a mount sweeps; walks that pass through do not, and leave it to the next sweep.
 
 use crate::instance::Shared;
 use crate::mount::Topology;
@@ -20,7 +20,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The extent of an unmount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Uproot {
+pub(crate) enum UmountExtent {
     /// The tree and its propagated copies; each mount by itself.
     Everywhere,
     /// Only the tree; each mount by itself.
@@ -31,7 +31,7 @@ pub(crate) enum Uproot {
 
 /// The fates of propagated copies of mounts that go.
 #[derive(Default)]
-struct Fates {
+struct CopyFates {
     candidates: BTreeSet<u32>,
     /// Whether a mount goes with all mounts in it, as far as that is known.
     whole: HashMap<u32, bool>,
@@ -59,7 +59,7 @@ impl Shared {
         // No task can take one of them while they are taken out.
         let seized = self.dcache.store.freeze_mounts(idle.clone());
         let seized = seized.ok_or(Errno::EBUSY)?;
-        let mut gone = self.take_out_tree(topology, mount, Uproot::Everywhere);
+        let mut gone = self.take_out_tree(topology, mount, UmountExtent::Everywhere);
         let mut freed = Vec::with_capacity(idle.len());
         seized.free(|mount, data| freed.push((mount, data)));
         for (mount, _data) in freed {
@@ -73,7 +73,7 @@ impl Shared {
 
     /// Takes the tree of mounts below `top` out, in use or not; mounts that are not in use are
     /// freed. Held: the topology lock.
-    pub(crate) fn uproot(&self, topology: &mut Topology, top: u32, how: Uproot) {
+    pub(crate) fn umount_tree(&self, topology: &mut Topology, top: u32, how: UmountExtent) {
         let gone = self.take_out_tree(topology, top, how);
         topology.waiting.extend(gone);
         self.sweep(topology);
@@ -89,7 +89,7 @@ impl Shared {
                 break;
             };
             if topology.namespace_of(mount) != 0 {
-                self.uproot(topology, mount, Uproot::Together);
+                self.umount_tree(topology, mount, UmountExtent::Together);
             } else {
                 let changes = self.mounts.changes.change();
                 self.detach(topology, mount, &changes);
@@ -113,7 +113,7 @@ impl Shared {
     /// All that goes with the tree below `top`: first the tree, then its propagated copies (R1).
     fn with_cognates(&self, topology: &Topology, top: u32) -> Vec<u32> {
         let mut chosen = topology.tree(top);
-        let mut fates = Fates::default();
+        let mut fates = CopyFates::default();
         for &mount in &chosen {
             fates.whole.insert(mount, true);
         }
@@ -133,7 +133,7 @@ impl Shared {
 
     /// Decides whether the candidates in and below `top` go: one that keeps a mount inside, other
     /// than on its root, stays. Each mount is looked at once.
-    fn decide(&self, topology: &Topology, top: u32, fates: &mut Fates) {
+    fn decide(&self, topology: &Topology, top: u32, fates: &mut CopyFates) {
         let mut pending = vec![(top, false)];
         while let Some((mount, inside_known)) = pending.pop() {
             if fates.whole.contains_key(&mount) {
@@ -160,10 +160,10 @@ impl Shared {
     }
 
     /// Takes the tree out of its namespace and out of the table; what went.
-    fn take_out_tree(&self, topology: &mut Topology, top: u32, how: Uproot) -> Vec<u32> {
+    fn take_out_tree(&self, topology: &mut Topology, top: u32, how: UmountExtent) -> Vec<u32> {
         let gone = match how {
-            Uproot::Everywhere => self.with_cognates(topology, top),
-            Uproot::Here | Uproot::Together => topology.tree(top),
+            UmountExtent::Everywhere => self.with_cognates(topology, top),
+            UmountExtent::Here | UmountExtent::Together => topology.tree(top),
         };
         let going: HashSet<u32> = gone.iter().copied().collect();
         topology.settle(&gone, 0);
@@ -187,7 +187,7 @@ impl Shared {
             .collect();
         let changes = self.mounts.changes.change();
         for mount in &gone {
-            if how == Uproot::Together && inside.contains(mount) {
+            if how == UmountExtent::Together && inside.contains(mount) {
                 continue;
             }
             let Some(point) = self.take_off(topology, *mount, &changes) else {

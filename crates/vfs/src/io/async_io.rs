@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Carried calls: a backend carries out a read, write or sync while the submitting thread goes on.
+//! Asynchronous calls: a backend does a read, write or sync while the submitting thread goes on.
 //!
 //! # Kernel analogue
 //! `io_read`, `io_write` and `io_fsync` with a `kiocb` that completes later; of direct writes
 //! `inode_dio_begin` and `file_remove_privs` before they begin.
 //!
 //! # States
-//! Asked for ([`Task::carrier`]): there is none, or it is given -> begun ([`PreparedIo::begin`]),
-//! with buffers of its own -> done, in a thread of the backend -> closed ([`Task::carried`]), which
-//! takes the steps of a call after the data.
+//! Asked for ([`Task::prepare_io`]): there is none, or it is given -> begun
+//! ([`PreparedIo::begin`]), with buffers of its own -> done, in a thread of the backend -> closed
+//! ([`Task::finish_io`]), which takes the steps of a call after the data.
 //!
 //! # Rules
-//! R1. Only ordinary calls are carried. A call that fails a check, appends, makes the file longer,
-//!     syncs as it writes, removes privileges or moves the access time runs in a thread. So no
-//!     errno is found here, and no rule is explained twice.
+//! R1. Only ordinary calls are asynchronous. A call that fails a check, appends, makes the file
+//!     longer, syncs as it writes, removes privileges or moves the access time runs in a thread. So
+//!     no errno is found here, and no rule is explained twice.
 //! R2. An error under way is left to a thread's call too: it reads again, or writes the rest. A
 //!     sync is not repeated, since a disk reports a failure once.
-//! R3. A write holds the file's lock shared while it is under way: this allows other carried writes
+//! R3. A write holds the file's lock shared while it is under way: this allows other such writes
 //!     and keeps out truncation, appends and chmod(2). It releases the lock before anything waits
 //!     for anything. It makes no file longer, so the size that others read then is right.
 
@@ -33,38 +33,38 @@ use openpath_sync::OwnedReadGuard;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// One carried call, before it begins.
+/// One asynchronous call, before it begins.
 #[must_use]
 pub struct PreparedIo {
-    carrier: Box<dyn AsyncIo>,
+    operation: Box<dyn AsyncIo>,
     held: Option<OwnedReadGuard<Inode, (), InodeNames>>,
     offset: u64,
 }
 
 impl PreparedIo {
     /// Begins, and does not wait. `then` is called once, when it is done, by a thread of the
-    /// backend, and must not block it; its arguments are for [`Task::carried`].
+    /// backend, and must not block it; its arguments are for [`Task::finish_io`].
     pub fn begin(
         self,
-        cargo: IoRequest,
+        request: IoRequest,
         then: impl FnOnce(IoRequest, Result<usize, Errno>) + Send + 'static,
     ) {
         let Self {
-            carrier,
+            operation,
             held,
             offset,
         } = self;
-        let then = move |cargo, moved| {
+        let then = move |request, moved| {
             // R3
             drop(held);
-            then(cargo, moved);
+            then(request, moved);
         };
-        carrier.begin(cargo, offset, Box::new(then));
+        operation.begin(request, offset, Box::new(then));
     }
 }
 
 impl IoRequest {
-    /// Whether [`Task::carried`] may have to wait after this.
+    /// Whether [`Task::finish_io`] may have to wait after this.
     #[must_use]
     pub fn may_wait(&self, moved: &Result<usize, Errno>) -> bool {
         match self {
@@ -81,28 +81,33 @@ fn was_not_done(moved: &Result<usize, Errno>) -> bool {
 }
 
 impl Task {
-    /// The carried call that moves `cargo` at `offset` of `file`; none if a thread must make it
-    /// (R1). It does not wait itself.
+    /// The asynchronous call that moves `request` at `offset` of `file`; none if a thread must make
+    /// it (R1). It does not wait itself.
     #[must_use]
-    pub fn carrier(&self, file: &OpenFile, cargo: &IoRequest, offset: i64) -> Option<PreparedIo> {
+    pub fn prepare_io(
+        &self,
+        file: &OpenFile,
+        request: &IoRequest,
+        offset: i64,
+    ) -> Option<PreparedIo> {
         let file = Filp::hold(&self.core, file.lend(&self.core).ok()?);
-        file.carrier(cargo, offset)
+        file.prepare_io(request, offset)
     }
 
-    /// Takes the last steps after `cargo` was carried with the result `moved`; the answer of the
-    /// call. If [`IoRequest::may_wait`] says so, it may wait.
+    /// Takes the last steps after a backend did `request` with the result `moved`; the answer of
+    /// the call. If [`IoRequest::may_wait`] says so, it may wait.
     ///
     /// # Errors
     /// As [`Task::pread`], [`Task::pwrite`], [`Task::fsync`].
-    pub fn carried(
+    pub fn finish_io(
         &self,
         file: &OpenFile,
-        cargo: &mut IoRequest,
+        request: &mut IoRequest,
         offset: i64,
         moved: Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let file = Filp::hold(&self.core, file.lend(&self.core)?);
-        match cargo {
+        match request {
             IoRequest::Read(buf) => match moved {
                 Ok(done) => {
                     counted(done, buf.len())?;
@@ -119,23 +124,23 @@ impl Task {
 }
 
 impl Filp<'_> {
-    /// As [`Task::carrier`].
-    fn carrier(&self, cargo: &IoRequest, offset: i64) -> Option<PreparedIo> {
+    /// As [`Task::prepare_io`].
+    fn prepare_io(&self, request: &IoRequest, offset: i64) -> Option<PreparedIo> {
         let store = &self.core.vfs.dcache.store;
         let inode = store.share_dentry_payload(self.file().pin())?;
         let leaves = self.own_ops().is_none_or(FileOps::leaves_data);
         if !leaves || self.is_path() || inode.kind() != mode::S_IFREG {
             return None;
         }
-        let held = match cargo {
+        let held = match request {
             IoRequest::Read(buf) if self.reads_plainly(buf.len(), offset) => None,
             IoRequest::Read(_) => return None,
             IoRequest::Write(data) => Some(self.hold_to_write(&inode, data.len(), offset)?),
             IoRequest::Sync(_) => None,
         };
-        let carrier = shield(|| Ok(inode.ops().carrier(&inode, cargo.way())));
+        let operation = shield(|| Ok(inode.ops().async_io(&inode, request.kind())));
         Some(PreparedIo {
-            carrier: carrier.ok()??,
+            operation: operation.ok()??,
             held,
             offset: offset.cast_unsigned(),
         })
@@ -167,28 +172,28 @@ impl Filp<'_> {
         (end <= inode.size() && target.keeps_privileges()).then_some(held)
     }
 
-    /// Ends a write of which a carrier wrote `carried` bytes (R2).
-    fn written(&self, data: &[u8], offset: i64, carried: usize) -> Result<usize, Errno> {
-        counted(carried, data.len())?;
+    /// Ends a write of which the backend wrote `done` bytes (R2).
+    fn written(&self, data: &[u8], offset: i64, done: usize) -> Result<usize, Errno> {
+        counted(done, data.len())?;
         let inode = self.inode()?;
-        if carried > 0 {
+        if done > 0 {
             // Written data stays written, even if its times cannot be noted.
             let _settled = inode.shielded(|ops| {
                 ops.settle(inode);
                 Ok(())
             });
-            self.tell_written(carried);
+            self.tell_written(done);
         }
-        let Some(rest) = data.get(carried..).filter(|rest| !rest.is_empty()) else {
+        let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) else {
             return Ok(data.len());
         };
-        let at = Position::At(offset.saturating_add_unsigned(carried as u64));
+        let at = Position::At(offset.saturating_add_unsigned(done as u64));
         match self.write_pieces(&[IoSlice::new(rest)], at, RWF_NOAPPEND) {
             Ok(more) => {
                 self.tell_written(more);
-                Ok(carried + more)
+                Ok(done + more)
             }
-            Err(_) if carried > 0 => Ok(carried),
+            Err(_) if done > 0 => Ok(done),
             Err(errno) => Err(errno),
         }
     }

@@ -8,7 +8,7 @@ use openpath_sync::BoundedCounter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An allowance, and outside of the model a count of what callers certainly hold.
+/// A counter, and outside of the model a count of what callers certainly hold.
 struct Watched {
     all: BoundedCounter<1>,
     held: AtomicU64,
@@ -47,7 +47,7 @@ impl Watched {
     }
 }
 
-/// Runs both, one of them in its own thread, on an allowance of `max` with `held` taken one by one,
+/// Runs both, one of them in its own thread, with a bound of `max` with `held` taken one by one,
 /// then checks the result.
 fn race(
     (max, held): (u64, u64),

@@ -3,16 +3,16 @@
 
 use super::how::{self, OpenOp};
 use super::{admit, grant, reach, tmpfile};
-use crate::file::At;
+use crate::file::PathStart;
 use crate::file_ops::Fd;
 use crate::file_ops::QUICK;
 use crate::inode::{Inode, flag};
-use crate::path::Spot;
+use crate::path::PathIds;
 use crate::pipe::would_meet;
 use crate::reason::Reason;
-use crate::story::{Check, Step, Would};
+use crate::steps::{Check, PendingChange, Step};
 use crate::task::Core;
-use crate::walk::{self, Fail, Mode};
+use crate::walk::{self, Mode, WalkError};
 use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
 use openpath_abi::{Errno, OFlags, OpenHow, mode as kinds};
 use openpath_sync::Pin;
@@ -41,7 +41,7 @@ pub(crate) fn strict_op(core: &Core, how: &OpenHow) -> Result<OpenOp, Errno> {
 /// # Errors
 /// Those of the open, except a backend's answers to a change or to the open itself.
 #[cold]
-pub(crate) fn told(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<(), Errno> {
+pub(crate) fn dry_run(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<(), Errno> {
     admit(core, path, op)?;
     let base = core.base(dirfd);
     let at = base.at();
@@ -49,8 +49,8 @@ pub(crate) fn told(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<(
         // The lock-free walk ended where a try goes on.
         return match tried(core, at, path, op) {
             Ok(()) => Ok(()),
-            Err(Fail::Errno(errno)) => Err(errno),
-            Err(Fail::Restart | Fail::Stale | Fail::Moved) => {
+            Err(WalkError::Errno(errno)) => Err(errno),
+            Err(WalkError::Restart | WalkError::Stale | WalkError::Moved) => {
                 Err(core.refused(Check::Cached, Errno::EAGAIN))
             }
         };
@@ -67,7 +67,7 @@ pub(crate) fn told(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<(
 }
 
 /// As an open that must not wait, with references from the start.
-fn tried(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp) -> Result<(), Fail> {
+fn tried(core: &Core, at: PathStart<'_>, path: &[u8], op: &OpenOp) -> Result<(), WalkError> {
     if !op.has(O_PATH) {
         return attempt(core, at, path, op, Mode::Try);
     }
@@ -77,12 +77,18 @@ fn tried(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp) -> Result<(), Fail> 
 }
 
 /// One attempt, as `open_once` makes it.
-fn attempt(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp, mode: Mode) -> Result<(), Fail> {
+fn attempt(
+    core: &Core,
+    at: PathStart<'_>,
+    path: &[u8],
+    op: &OpenOp,
+    mode: Mode,
+) -> Result<(), WalkError> {
     let (pin, ended) = reach(core, at, path, op, mode)?;
     let would = would_open(core, &pin, ended, op);
     core.pins.release(pin);
     let would = would?;
-    core.tell(|| Step::Would(would));
+    core.tell(|| Step::Pending(would));
     Ok(())
 }
 
@@ -90,18 +96,23 @@ fn attempt(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp, mode: Mode) -> Res
 ///
 /// # Errors
 /// As [`grant::finish`], except the backend's answers.
-fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Result<Would, Errno> {
+fn would_open(
+    core: &Core,
+    pin: &Pin,
+    ended: grant::WalkEnd,
+    op: &OpenOp,
+) -> Result<PendingChange, Errno> {
     let truncates = grant::granted(core, pin, ended, op)?.is_some();
     let store = &core.vfs.dcache.store;
     let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
         return Err(Errno::ENOENT);
     };
     core.tell_permission(inode, op.access);
-    let spot = Spot::of(pin);
+    let path_ids = PathIds::of(pin);
     grant::write_access(core, pin, mount, inode, op.flags)
         .and_then(|()| {
             if truncates {
-                drop(core.want_write_inode(spot, inode)?);
+                drop(core.want_write_inode(path_ids, inode)?);
             }
             Ok(())
         })
@@ -121,11 +132,11 @@ fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Resul
     if op.has(O_DIRECT) && inode.kind() != kinds::S_IFREG {
         return Err(core.refused(Check::Direct, Errno::EINVAL));
     }
-    core.tell_place(spot, Step::End);
+    core.tell_place(path_ids, Step::End);
     Ok(match (truncates, waits) {
-        (true, _) => Would::Truncate,
-        (false, true) => Would::Wait,
-        (false, false) => Would::Open,
+        (true, _) => PendingChange::Truncate,
+        (false, true) => PendingChange::Wait,
+        (false, false) => PendingChange::Open,
     })
 }
 

@@ -11,9 +11,9 @@ use openpath_abi::Errno;
 use std::sync::Arc;
 
 /// The file of a running program: opening it for writing is `ETXTBSY` as long as this lives.
-pub struct Running(Arc<Inode>);
+pub struct RunningProgram(Arc<Inode>);
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.0.allow_writing();
     }
@@ -24,7 +24,7 @@ impl Task {
     ///
     /// # Errors
     /// `EBADF`, `EACCES` (not a regular file), `ETXTBSY` (it is open for writing).
-    pub fn deny_write(&self, fd: Fd) -> Result<Running, Errno> {
+    pub fn deny_write(&self, fd: Fd) -> Result<RunningProgram, Errno> {
         let file = self.core.fdget(fd)?;
         let store = &self.core.vfs.dcache.store;
         let inode = store.share_dentry_payload(file.file().pin());
@@ -33,7 +33,7 @@ impl Task {
             return Err(Errno::EACCES);
         }
         inode.deny_writing();
-        let running = Running(inode);
+        let running = RunningProgram(inode);
         let writes = store.has_writers(|_, entry| store.has_payload(entry, &running.0));
         if writes == Some(false) {
             Ok(running)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stand-ins: tasks with which a worker thread makes calls on behalf of another task, whose thread
-//! goes on.
+//! Proxy tasks: tasks with which a worker thread makes calls on behalf of another task, whose
+//! thread goes on.
 //!
 //! # Kernel analogue
 //! The workers of `io_uring`, which borrow the credentials, root and files of the submitter. Here
-//! no thread writes to another's task: files are opened in the stand-in's own table, and the owner
+//! no thread writes to another's task: files are opened in the proxy's own table, and the owner
 //! installs them ([`Task::file`], [`Task::install`]).
 //!
 //! # Rules
-//! R1. A stand-in acts as its owner did when it was made or last briefed, and for the same tenant.
-//! R2. Briefing changes all or nothing.
+//! R1. A proxy acts as its owner did when it was made or last updated, and for the same tenant.
+//! R2. An update changes all or nothing.
 
 use crate::task::Task;
 use openpath_abi::Errno;
@@ -21,12 +21,12 @@ impl Task {
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left.
-    pub fn stand_in(&self) -> Result<Self, Errno> {
+    pub fn proxy_task(&self) -> Result<Self, Errno> {
         self.core.heed_pivots();
         self.sibling()
     }
 
-    /// Makes `stand_in` act as this task does now: its root and working directory, credentials,
+    /// Makes `proxy` act as this task does now: its root and working directory, credentials,
     /// umask, limit on descriptors, namespace and tenant. Its table stays its own.
     ///
     /// An unchanged setting costs a comparison.
@@ -34,8 +34,8 @@ impl Task {
     /// # Errors
     /// `EXDEV`: it is of another `Vfs`. `ENOMEM` when there are no pins left; then it acts as
     /// before.
-    pub fn brief(&self, stand_in: &Self) -> Result<(), Errno> {
-        let (mine, its) = (&self.core, &stand_in.core);
+    pub fn update_proxy(&self, proxy: &Self) -> Result<(), Errno> {
+        let (mine, its) = (&self.core, &proxy.core);
         if !Arc::ptr_eq(&mine.vfs, &its.vfs) {
             return Err(Errno::EXDEV);
         }
@@ -73,7 +73,7 @@ impl Task {
             its.set_namespace(mine.namespace());
         }
         if !Arc::ptr_eq(mine.tenant().tenant(), its.tenant().tenant()) {
-            stand_in.set_tenant(&self.tenant())?;
+            proxy.set_tenant(&self.tenant())?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@
 use super::{SLOTS, SLOTS_MIN};
 use crate::config::Limits;
 use crate::cred::Cred;
-use crate::lock_order::PipeBooks;
+use crate::lock_order::PipePages;
 use openpath_abi::{Errno, caps};
 use openpath_sync::Mutex;
 use std::collections::HashMap;
@@ -28,11 +28,11 @@ struct Pages {
 
 /// The capacities of all pipes of a `Vfs`.
 #[derive(Default)]
-pub(crate) struct Books(Mutex<Pages, PipeBooks>);
+pub(crate) struct PipeAccounting(Mutex<Pages, PipePages>);
 
 /// A pipe's capacity in slots, counted for a user until it is dropped.
-pub(crate) struct Share {
-    books: Arc<Books>,
+pub(crate) struct PipeCharge {
+    accounting: Arc<PipeAccounting>,
     user: u32,
     slots: u32,
 }
@@ -74,12 +74,16 @@ impl Pages {
     }
 }
 
-impl Books {
+impl PipeAccounting {
     /// The capacity of a new pipe (`alloc_pipe_info`).
     ///
     /// # Errors
     /// `ENOMEM`: the user or the `Vfs` has as much as allowed.
-    pub(crate) fn share(self: &Arc<Self>, cred: &Cred, limits: &Limits) -> Result<Share, Errno> {
+    pub(crate) fn share(
+        self: &Arc<Self>,
+        cred: &Cred,
+        limits: &Limits,
+    ) -> Result<PipeCharge, Errno> {
         let bound = cred.capable(caps::CAP_SYS_RESOURCE);
         let most = (limits.pipe_max_size >> 12).max(1);
         let mut slots = if bound { SLOTS } else { SLOTS.min(most) };
@@ -95,15 +99,15 @@ impl Books {
             return Err(Errno::ENOMEM);
         }
         drop(pages);
-        Ok(Share {
-            books: Arc::clone(self),
+        Ok(PipeCharge {
+            accounting: Arc::clone(self),
             user,
             slots,
         })
     }
 }
 
-impl Share {
+impl PipeCharge {
     /// How many slots.
     pub(super) fn slots(&self) -> u32 {
         self.slots
@@ -115,7 +119,7 @@ impl Share {
     /// `EPERM`: more than before, and more than the user may have. `ENOMEM`: more than the `Vfs`
     /// may have.
     pub(super) fn resize(&mut self, slots: u32, cred: &Cred, limits: &Limits) -> Result<(), Errno> {
-        let mut pages = self.books.0.lock();
+        let mut pages = self.accounting.0.lock();
         let has = pages.change(self.user, self.slots, slots, limits)?;
         let over =
             is_over(limits.pipe_user_pages_hard, has) || is_over(limits.pipe_user_pages_soft, has);
@@ -128,9 +132,9 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for PipeCharge {
     fn drop(&mut self) {
-        self.books.0.lock().end(self.user, self.slots);
+        self.accounting.0.lock().end(self.user, self.slots);
     }
 }
 
@@ -140,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_user_gets_small_pipes_then_none_and_what_is_dropped_is_free_again() {
-        let books = Arc::new(Books::default());
+        let accounting = Arc::new(PipeAccounting::default());
         let limits = Limits {
             pipe_user_pages_soft: 20,
             pipe_user_pages_hard: 21,
@@ -148,13 +152,13 @@ mod tests {
             ..Limits::default()
         };
         let user = Cred::user(7, 7, &[]);
-        let mut first = books.share(&user, &limits).expect("a share");
-        let second = books.share(&user, &limits).expect("a share");
-        let third = books.share(&user, &limits).expect("a share");
+        let mut first = accounting.share(&user, &limits).expect("a share");
+        let second = accounting.share(&user, &limits).expect("a share");
+        let third = accounting.share(&user, &limits).expect("a share");
         assert_eq!([first.slots(), second.slots(), third.slots()], [16, 2, 2]);
         assert_eq!(first.resize(32, &user, &limits), Err(Errno::EPERM));
         assert_eq!(first.slots(), 16);
-        let fourth = books.share(&user, &limits).map(drop);
+        let fourth = accounting.share(&user, &limits).map(drop);
         assert_eq!(fourth, Err(Errno::ENOMEM), "the hard limit");
         let root = Cred::root();
         assert_eq!(first.resize(32, &root, &limits), Ok(()));
@@ -165,7 +169,7 @@ mod tests {
             "less is always right"
         );
         drop((first, second, third));
-        let pages = books.0.lock();
+        let pages = accounting.0.lock();
         assert_eq!((pages.all, pages.users.len()), (0, 0));
     }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Origin {
 }
 
 /// The layer inodes of a name.
-pub(crate) struct LookupResult {
+pub(crate) struct MergedLookup {
     pub(crate) upper: Option<Arc<Inode>>,
     pub(crate) lowers: Vec<Lower>,
     pub(crate) origin: Origin,
@@ -44,7 +44,7 @@ pub(crate) struct LookupResult {
     pub(crate) impure: bool,
 }
 
-impl LookupResult {
+impl MergedLookup {
     /// An inode that is in the upper tree alone.
     pub(crate) fn of_upper(upper: Arc<Inode>) -> Self {
         Self {

@@ -13,16 +13,16 @@ use openpath_vfs::{AsyncIo, Inode, IoKind};
 use std::sync::Arc;
 
 impl Node {
-    /// As `InodeOps::carrier`.
-    pub(crate) fn carrier(&self, inode: &Inode, way: IoKind) -> Option<Box<dyn AsyncIo>> {
+    /// As `InodeOps::async_io`.
+    pub(crate) fn async_io(&self, inode: &Inode, kind: IoKind) -> Option<Box<dyn AsyncIo>> {
         self.check_regular(inode).ok()?;
         let ring = self.tree.kernel_ring.get(self.tree.options.kernel_ring)?;
-        ring.carrier(self.carrier_handle(way)?)
+        ring.reserve(self.io_handle(kind)?)
     }
 
     /// The handle that is used for this (R1).
-    fn carrier_handle(&self, way: IoKind) -> Option<Arc<Handle>> {
-        match way {
+    fn io_handle(&self, kind: IoKind) -> Option<Arc<Handle>> {
+        match kind {
             IoKind::Read => self.held_handle(HandleKind::Read),
             IoKind::Write => self.held_handle(HandleKind::Write),
             // As `Node::fsync_file`.

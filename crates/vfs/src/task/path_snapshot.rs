@@ -6,10 +6,10 @@
 
 use super::Core;
 use crate::object::dflag;
-use crate::path::Spot;
+use crate::path::PathIds;
 
 /// The path of a place at one moment.
-pub(crate) struct Place {
+pub(crate) struct PathSnapshot {
     pub(crate) path: Vec<u8>,
     /// The task's root leads there.
     pub(crate) reachable: bool,
@@ -17,13 +17,13 @@ pub(crate) struct Place {
     pub(crate) deleted: bool,
 }
 
-impl Place {
-    /// The path of `spot`, which the caller holds, from the root of `core`'s task.
-    pub(crate) fn of(core: &Core, spot: Spot) -> Self {
+impl PathSnapshot {
+    /// The path of `path_ids`, which the caller holds, from the root of `core`'s task.
+    pub(crate) fn of(core: &Core, path_ids: PathIds) -> Self {
         let (moves, mounts) = (&core.vfs.renames, &core.vfs.mounts.changes);
         loop {
             let seen = (moves.sample_steady(), mounts.sample_steady());
-            if let Some(place) = Self::look(core, spot)
+            if let Some(place) = Self::look(core, path_ids)
                 && moves.is_unchanged(seen.0)
                 && mounts.is_unchanged(seen.1)
             {
@@ -34,21 +34,21 @@ impl Place {
     }
 
     /// One attempt; `None` if an entry changed meanwhile.
-    fn look(core: &Core, spot: Spot) -> Option<Self> {
+    fn look(core: &Core, path_ids: PathIds) -> Option<Self> {
         let (dcache, mounts) = (&core.vfs.dcache, &core.vfs.mounts);
         let root = core.root.get();
         let flags = |dentry: u32| dcache.at(dentry).word().sample();
-        let own = flags(spot.dentry);
+        let own = flags(path_ids.dentry);
         // From the place up, so the last name comes first.
         let mut names: Vec<Vec<u8>> = Vec::new();
-        let mut at = spot;
+        let mut at = path_ids;
         let reachable = loop {
             if at == root {
                 break true;
             }
             if at.dentry == mounts.at(at.mount).root.get() {
                 match mounts.below(at.mount) {
-                    Some((mount, dentry)) => at = Spot { mount, dentry },
+                    Some((mount, dentry)) => at = PathIds { mount, dentry },
                     None => break false,
                 }
                 continue;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The book of a tenant: the account of its cached names, their limits, and their order by age.
+//! The LRU list of a tenant: the account of its cached names, their limits, and their order by age.
 //!
-//! This is data: `dcache::book` enters and strikes names, and `dcache::queue` moves the hand.
+//! This is data: `dcache::lru` enters and strikes names, and `dcache::queue` moves the hand.
 //!
-//! A book has a queue of each kind for every group of threads: tasks side by side write different
-//! lines.
+//! An LRU list has a queue of each kind for every group of threads: tasks side by side write
+//! different lines.
 
 use crate::lock_order::{Eviction, Queues};
 use openpath_sync::{BoundedCounter, Mutex, Shards, Word, Word32};
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// Entries of one kind and one book, oldest to newest; 0 is none.
+/// Entries of one kind and one LRU list, oldest to newest; 0 is none.
 #[derive(Default)]
 pub(crate) struct Queue {
     pub(crate) newest: u32,
@@ -43,13 +43,13 @@ pub(crate) struct Queue {
 }
 
 /// The entries of one tenant.
-pub(crate) struct Book {
+pub(crate) struct TenantLru {
     pub(crate) number: u32,
     /// Bytes that an entry takes, but for its name.
     entry_bytes: u64,
     /// How many entries are on it and may be, by [`Kind`].
     pub(crate) entries: BoundedCounter<2>,
-    pub(crate) parts: Shards<Part>,
+    pub(crate) parts: Shards<LruShard>,
     /// The part in which the next sweep begins.
     pub(crate) next: Word32,
     /// How many went to make room, by kind.
@@ -62,22 +62,22 @@ pub(crate) struct Book {
 
 /// The entries of the threads of one group.
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct LruShard {
     pub(crate) queues: Mutex<[Queue; 2], Queues>,
     /// Bytes of blocks with long names: added here, less what was taken off here. May wrap.
     name_bytes: Word,
 }
 
-/// The figures of a book.
+/// The figures of an LRU list.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Account {
+pub(crate) struct LruUsage {
     pub(crate) entries: [u32; 2],
     pub(crate) evicted: [u64; 2],
     pub(crate) name_bytes: u64,
     entry_bytes: u64,
 }
 
-impl Account {
+impl LruUsage {
     /// Bytes of the entries and their names, without the table's share and the path cache.
     pub(crate) fn bytes(&self) -> u64 {
         let entries: u64 = self.entries.iter().map(|&n| u64::from(n)).sum();
@@ -85,7 +85,7 @@ impl Account {
     }
 }
 
-impl Book {
+impl TenantLru {
     pub(crate) fn new(number: u32, limits: [u32; 2], entry_bytes: u64) -> Self {
         Self {
             number,
@@ -142,8 +142,8 @@ impl Book {
     }
 
     /// What is on it now.
-    pub(crate) fn account(&self) -> Account {
-        Account {
+    pub(crate) fn account(&self) -> LruUsage {
+        LruUsage {
             entries: Kind::ALL.map(|kind| self.len(kind)),
             evicted: [0, 1].map(|kind: usize| self.evicted[kind].get()),
             name_bytes: self.name_bytes(),

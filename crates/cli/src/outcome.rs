@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The end of a verb that did not fail.
+
+use std::process::ExitCode;
+
+/// How a verb ended, unless it failed.
+pub(crate) enum Outcome {
+    /// It did all that was asked.
+    Done,
+    /// It found a problem: exit status 1.
+    Shortfall,
+    /// It ended with this exit status.
+    Status(ExitCode),
+}

@@ -386,7 +386,7 @@ pub fn lock_view(dir: &Path) -> Result<ViewLock, Refusal> {
 /// The same of a directory that is held.
 ///
 /// # Errors
-/// As [`take`], but for a directory that does not exist.
+/// As [`lock_view`], but for a directory that does not exist.
 pub fn lock_view_dir(dir: &ViewDir) -> Result<ViewLock, Refusal> {
     let held = lock::lock(dir)?;
     let name = dir.path().display().to_string();

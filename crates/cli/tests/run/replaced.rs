@@ -164,7 +164,7 @@ fn group_and_list_give_no_more_than_the_replaced_file() {
         "for f in *; do echo new > tmp; chown 1000:1000 tmp; chmod 670 tmp; mv tmp $f; done",
         "for f in *; do echo new > tmp; chown 1000:1000 tmp; chmod 2755 tmp; mv tmp $f; done",
         "for f in *; do echo new > tmp; chown 1000:1000 tmp; chmod 4750 tmp; mv tmp $f; done",
-        "for f in private-*; do echo new > tmp; chown 1000:1000 tmp; chmod 660 tmp; mv tmp $f; done",
+        "for f in p*; do echo new > tmp; chown 1000:1000 tmp; chmod 660 tmp; mv tmp $f; done",
         // Wider later.
         "for f in *; do m=$(stat -c %a $f); rm $f; echo new > $f; chmod $m $f; chmod 2775 $f; done",
     ] {

@@ -153,3 +153,46 @@ fn copied_mode_grants_no_more_than_the_replaced_file() {
         like.split_once(' ').unwrap().1
     );
 }
+
+#[test]
+fn group_and_list_give_no_more_than_the_replaced_file() {
+    let Some(place) = Place::new("replaced-wider", Who::Ordinary) else {
+        return;
+    };
+    for line in [
+        // Wider than the old file, set-group-ID, or set-user-ID.
+        "for f in *; do echo new > tmp; chown 1000:1000 tmp; chmod 670 tmp; mv tmp $f; done",
+        "for f in *; do echo new > tmp; chown 1000:1000 tmp; chmod 2755 tmp; mv tmp $f; done",
+        "for f in *; do echo new > tmp; chown 1000:1000 tmp; chmod 4750 tmp; mv tmp $f; done",
+        "for f in p*; do echo new > tmp; chown 1000:1000 tmp; chmod 660 tmp; mv tmp $f; done",
+        // Wider later.
+        "for f in *; do m=$(stat -c %a $f); rm $f; echo new > $f; chmod $m $f; chmod 2775 $f; done",
+    ] {
+        let (tree, beside) = both(&place, line);
+        // There, chown(2) natively takes away the group that the directory gave.
+        let own = |fact: &&String| !fact.starts_with("shared/");
+        let of = |all: &[String]| all.iter().filter(own).cloned().collect::<Vec<_>>();
+        assert_eq!(of(&tree), of(&beside), "{line}");
+    }
+}
+
+#[test]
+fn group_and_list_do_not_go_to_another_name() {
+    let Some(place) = Place::new("replaced-name", Who::Ordinary) else {
+        return;
+    };
+    let made = "m=$(stat -c %a $f); rm $f; echo new > $f";
+    for work in [
+        format!("{made}; mv $f other; chmod $m other"),
+        format!("{made}; chmod $m $f; mv $f other"),
+        format!("{made}; ln $f other; rm $f; chmod $m other"),
+        format!("{made}; chmod $m $f; ln $f other; rm $f"),
+        "m=$(stat -c %a $f); echo new > tmp; ln tmp other; chmod $m tmp; mv tmp $f".to_owned(),
+    ] {
+        let (tree, beside) = both(
+            &place,
+            &format!("for f in *-*; do {work}; mv other other-$f; done"),
+        );
+        assert_eq!(tree, beside, "{work}");
+    }
+}

@@ -261,6 +261,7 @@ impl FuseFs {
         }
         if let Some(mode) = change.mode {
             let mode = mode & S_IALLUGO;
+            self.mode_to_change(w, (number, path_fd), mode)?;
             w.task.fchmodat2(path_fd, b"", mode, AT_EMPTY_PATH)?;
         }
         w.task
@@ -386,6 +387,7 @@ impl FuseFs {
     ) -> Result<Entry, Errno> {
         let (path_fd, dir) = (self.nodes.path_fd(number)?, self.nodes.path_fd(parent)?);
         self.events.track_name(parent, name);
+        self.name_to_change(w, (number, path_fd))?;
         w.task.linkat(path_fd, b"", dir, name, AT_EMPTY_PATH)?;
         self.find(w, dir, name)
     }
@@ -441,14 +443,16 @@ impl FuseFs {
         // The kernel moves its dentry to the new name.
         self.events.track_name(to, new);
         let rename = || w.task.renameat2(from, name, path_fd, new, flags);
-        if flags.is_empty() || flags == RENAME_NOREPLACE {
-            self.give_of_replaced(w, (from, name), (path_fd, (to, new)))?;
-            self.remember_name(w, old);
+        if !(flags.is_empty() || flags == RENAME_NOREPLACE) {
+            self.names_to_change(w, &[(from, name), (path_fd, new)])?;
+            return rename();
         }
-        if flags.is_empty() || flags == RENAME_NOREPLACE {
-            self.removing_name(old, rename)
-        } else {
-            rename()
+        let heir = self.give_of_replaced(w, (from, name), (path_fd, (to, new)))?;
+        self.remember_name(w, old);
+        let done = self.removing_name(old, rename);
+        match heir {
+            Some(number) if done.is_err() => self.take_back(w, number).and(done),
+            _ => done,
         }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that files left a short while ago, with what those files had.
+//! Names that files left a short while ago, with what those files had, and what a new file had
+//! before it got that.
 
 use openpath_vfs::Acl;
 use std::collections::VecDeque;
@@ -12,8 +13,19 @@ const MAX: usize = 64;
 pub(crate) struct HiddenAccess {
     pub(crate) gid: u32,
     pub(crate) acl: Option<Acl>,
-    /// The permission bits as presented.
+    /// The permission and set-id bits as presented.
     pub(crate) mode: u32,
+}
+
+/// Of a new file that got group or list of a replaced one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Inherited {
+    /// The group that it had before.
+    pub(crate) gid: u32,
+    /// The list that it had before.
+    pub(crate) acl: Option<Acl>,
+    /// The group and set-id bits that it may have.
+    pub(crate) allowed: u32,
 }
 
 struct LeftName {
@@ -60,8 +72,11 @@ impl LeftNames {
         left.map(|left| &left.was)
     }
 
+    /// A new file has no claim to its name any more, or a directory is gone: another one may get
+    /// its number.
     pub(crate) fn forget(&mut self, number: u64) {
-        self.0.retain(|left| left.by != Some(number));
+        self.0
+            .retain(|left| left.by != Some(number) && left.dir != number);
     }
 }
 
@@ -90,5 +105,7 @@ mod tests {
         assert_eq!(names.take((1, b"2")), None);
         assert_eq!(names.take((1, b"3")), Some(was(3)));
         assert_eq!(names.take((1, b"3")), None);
+        names.forget(1);
+        assert_eq!(names.take((1, b"4")), None);
     }
 }

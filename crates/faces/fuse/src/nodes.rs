@@ -32,7 +32,7 @@
 //! R5. The table of mounts is bounded by the nodes: beyond [`MOUNTS_KEPT`], a mount without nodes
 //!     is replaced by the next one.
 
-use crate::left_names::{HiddenAccess, LeftNames};
+use crate::left_names::{HiddenAccess, Inherited, LeftNames};
 use openpath_abi::{Errno, Statx};
 use openpath_sync::Mutex;
 use openpath_vfs::lock_order::FuseNodes;
@@ -115,6 +115,7 @@ struct State {
     /// With so many nodes the kernel is asked to give some back.
     prune_at: usize,
     left_names: LeftNames,
+    inherited: HashMap<u64, Inherited>,
 }
 
 impl State {
@@ -182,6 +183,7 @@ impl Nodes {
             allocated: 0,
             prune_at: prune_threshold(max),
             left_names: LeftNames::default(),
+            inherited: HashMap::new(),
         };
         Self {
             state: Mutex::new(state),
@@ -319,6 +321,24 @@ impl Nodes {
         self.state.lock().left_names.filled_by(number).cloned()
     }
 
+    /// A new file gets what a replaced one had; what is recorded from an earlier time stays.
+    pub(crate) fn inherit(&self, number: u64, before: Inherited) {
+        let mut state = self.state.lock();
+        state.inherited.entry(number).or_insert(before);
+    }
+
+    /// Whether and how a file got what a replaced one had.
+    pub(crate) fn inherited(&self, number: u64) -> Option<Inherited> {
+        self.state.lock().inherited.get(&number).cloned()
+    }
+
+    /// A new file has nothing of a replaced one, and does not get it by the name that it has.
+    pub(crate) fn disinherit(&self, number: u64) {
+        let mut state = self.state.lock();
+        state.inherited.remove(&number);
+        state.left_names.forget(number);
+    }
+
     /// One more, or one fewer, opening can be mapped and written to.
     pub(crate) fn count_writable_open(&self, number: u64, more: bool) {
         if let Some(node) = self.state.lock().nodes.get_mut(&number) {
@@ -444,15 +464,9 @@ impl Nodes {
         if node.lookups > 0 {
             return None;
         }
-        let Node {
-            path_fd,
-            file,
-            given,
-            ..
-        } = *node;
-        if given.is_some() {
-            state.left_names.forget(number);
-        }
+        let Node { path_fd, file, .. } = *node;
+        state.left_names.forget(number);
+        state.inherited.remove(&number);
         state.nodes.remove(&number);
         state.leave_mount(file.mount);
         if state.numbers.get(&file) == Some(&number) {

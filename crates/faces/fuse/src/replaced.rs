@@ -7,15 +7,24 @@
 //!
 //! # Rules
 //! R1. A new file that the program gave an owner, or the mode of the replaced file, gets the group
-//!     of the replaced file if the user is in it, and its list instead of an inherited one.
+//!     of the replaced file if the user is in it, and its list instead of one that it inherited
+//!     from the directory.
 //! R2. chown(2) to the one group that all files seem to have leaves the group as it is.
-//! R3. A list is given only if the new file's group bits grant no more than those that the replaced
-//!     file showed, so that it gives nobody more than before.
-//! R4. A name that a file left shortly before counts as replaced as well, with the condition of R3
-//!     for the group: some programs rename the old file to a backup before they make the new one.
+//! R3. Nobody gets more than before. Group and list are given only if the replaced file showed all
+//!     group and set-id bits of the new one. With a list, these group bits are the mask, so the
+//!     list is set before the group. A file with the set-group-ID bit gets no other group.
+//! R4. A name that a file left shortly before counts as replaced as well: some programs rename the
+//!     old file to a backup before they make the new one.
+//! R5. Group and list belong to the name. A file with several names gets neither. A file that gets
+//!     another name loses both, also if it would have got them later (R4).
+//! R6. Before a change of mode that adds bits against R3, both are taken back. The file then has
+//!     the group and the list that it was made with.
+//!
+//! The kernel holds the inode's lock during rename(2), link(2) and chmod(2), so that none of them
+//! changes a file between a check here and its effect.
 
 use crate::fs::{AttrChange, FuseFs, Name, attr_of};
-use crate::left_names::HiddenAccess;
+use crate::left_names::{HiddenAccess, Inherited};
 use crate::nodes::GivenAttrs;
 use crate::options::OnlyUser;
 use crate::worker::Worker;
@@ -24,8 +33,9 @@ use openpath_abi::mode::{S_IALLUGO, S_IRWXUGO, S_ISGID, S_ISUID, is_reg};
 use openpath_abi::{Errno, Statx, XattrFlags};
 use openpath_vfs::{Acl, AclEntry, AclKind, AclTag, Fd};
 
-/// The group bits of a mode.
-const GROUP: u32 = 0o070;
+/// The bits that a replaced file must have shown: they decide what its group and the users of its
+/// list may do.
+const DECIDING: u32 = 0o070 | S_ISUID | S_ISGID;
 
 impl OnlyUser {
     /// A change with the ids that it has an effect on (R2).
@@ -52,9 +62,9 @@ fn plain(mode: u32) -> Acl {
     ])
 }
 
-/// Whether group bits grant nothing that those of the replaced file did not.
-fn grants_no_more(mode: u32, was: &HiddenAccess) -> bool {
-    mode & GROUP & !was.mode == 0
+/// Whether a mode grants nothing that the bits of the replaced file did not.
+fn grants_no_more(mode: u32, was: u32) -> bool {
+    mode & DECIDING & !was == 0
 }
 
 impl FuseFs {
@@ -74,10 +84,12 @@ impl FuseFs {
             return Ok(None);
         }
         let shown = self.present(&w.task, path_fd, *attr);
+        // The set-user-ID bit of another user gave other rights.
+        let lost = if shown.uid == attr.uid { 0 } else { S_ISUID };
         Ok(Some(HiddenAccess {
             gid: attr.gid,
             acl: list_of(w, path_fd)?,
-            mode: u32::from(shown.mode) & S_IRWXUGO,
+            mode: u32::from(shown.mode) & S_IALLUGO & !lost,
         }))
     }
 
@@ -129,12 +141,106 @@ impl FuseFs {
             return Ok(());
         };
         match self.nodes.left_behind(number) {
-            Some(was) => self.succeed(w, path_fd, given, &was, false),
+            Some(was) => self.succeed(w, (number, path_fd), given, &was).map(drop),
             None => Ok(()),
         }
     }
 
-    /// A file is about to get a name that another file has, or had (R1).
+    /// A file is about to get this mode (R6).
+    ///
+    /// # Errors
+    /// Those of [`FuseFs::take_back`].
+    pub(crate) fn mode_to_change(
+        &self,
+        w: &Worker,
+        (number, path_fd): (u64, Fd),
+        mode: u32,
+    ) -> Result<(), Errno> {
+        match self.inherited(number) {
+            Some(before) if !grants_no_more(mode, before.allowed) => {
+                self.restore(w, (number, path_fd), &before)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A file is about to get another name (R5).
+    ///
+    /// # Errors
+    /// Those of [`FuseFs::take_back`].
+    pub(crate) fn name_to_change(
+        &self,
+        w: &Worker,
+        (number, path_fd): (u64, Fd),
+    ) -> Result<(), Errno> {
+        if self.only.is_none() || self.nodes.given(number).is_none() {
+            return Ok(());
+        }
+        match self.inherited(number) {
+            Some(before) => self.restore(w, (number, path_fd), &before),
+            None => {
+                self.nodes.disinherit(number);
+                Ok(())
+            }
+        }
+    }
+
+    /// The files with these names are about to get others; a name without a file is skipped (R5).
+    ///
+    /// # Errors
+    /// Those of [`FuseFs::take_back`].
+    pub(crate) fn names_to_change(&self, w: &Worker, names: &[(Fd, &[u8])]) -> Result<(), Errno> {
+        if self.only.is_none() {
+            return Ok(());
+        }
+        for name in names {
+            let change = |path_fd| {
+                let attr = attr_of(w, path_fd)?;
+                match self.nodes.number_of(&w.task, path_fd, &attr)? {
+                    Some(number) => self.name_to_change(w, (number, path_fd)),
+                    None => Ok(()),
+                }
+            };
+            match with_name(w, *name, change) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+
+    fn inherited(&self, number: u64) -> Option<Inherited> {
+        self.only
+            .as_ref()
+            .and_then(|_| self.nodes.inherited(number))
+    }
+
+    /// Takes back what a file got of a replaced one.
+    ///
+    /// # Errors
+    /// Those of the calls that give the file what it had before.
+    pub(crate) fn take_back(&self, w: &Worker, number: u64) -> Result<(), Errno> {
+        match self.inherited(number) {
+            Some(before) => self.restore(w, (number, self.nodes.path_fd(number)?), &before),
+            None => Ok(()),
+        }
+    }
+
+    fn restore(
+        &self,
+        w: &Worker,
+        (number, path_fd): (u64, Fd),
+        before: &Inherited,
+    ) -> Result<(), Errno> {
+        // Without its list the group of the replaced file would get the mask.
+        set_group(w, path_fd, before.gid)?;
+        set_list(w, path_fd, before.acl.as_ref())?;
+        self.nodes.disinherit(number);
+        Ok(())
+    }
+
+    /// A file is about to get a name that another file has, or had (R1). Returns its number if it
+    /// got something, which is to be taken back if it does not get the name.
     ///
     /// # Errors
     /// Those of the calls that give it what the other had.
@@ -143,9 +249,9 @@ impl FuseFs {
         w: &Worker,
         from: (Fd, &[u8]),
         (dir, (parent, name)): (Fd, Name<'_>),
-    ) -> Result<(), Errno> {
+    ) -> Result<Option<u64>, Errno> {
         if self.only.is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let left = self.nodes.take_left_name((parent, name));
         let target = |path_fd| {
@@ -155,59 +261,98 @@ impl FuseFs {
         with_name(w, from, |path_fd| {
             let attr = attr_of(w, path_fd)?;
             let number = self.nodes.number_of(&w.task, path_fd, &attr)?;
-            let given = number.and_then(|number| self.nodes.given(number));
+            let Some(number) = number else {
+                return Ok(None);
+            };
+            self.name_to_change(w, (number, path_fd))?;
+            let given = self.nodes.given(number);
             let Some(given) = given.filter(|given| *given != GivenAttrs::default()) else {
-                return Ok(());
+                return Ok(None);
             };
-            let (was, is_there) = match with_name(w, (dir, name), target) {
-                Ok(was) => (was, true),
-                Err(Errno::ENOENT) => (left, false),
-                Err(why) => return Err(why),
+            let was = match with_name(w, (dir, name), target) {
+                Err(Errno::ENOENT) => left,
+                was => was?,
             };
-            match was {
-                Some(was) => self.succeed(w, path_fd, given, &was, is_there),
-                None => Ok(()),
-            }
+            let Some(was) = was else {
+                return Ok(None);
+            };
+            let gets = self.succeed(w, (number, path_fd), given, &was)?;
+            Ok(gets.then_some(number))
         })
     }
 
-    /// Gives a new file what a replaced one had (R1, R3).
+    /// Gives a new file what a replaced one had (R1, R3, R5); whether it got something.
     fn succeed(
         &self,
         w: &Worker,
-        path_fd: Fd,
+        (number, path_fd): (u64, Fd),
         given: GivenAttrs,
         was: &HiddenAccess,
-        is_there: bool,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let Some(only) = &self.only else {
-            return Ok(());
+            return Ok(false);
         };
         let attr = attr_of(w, path_fd)?;
         let mode = u32::from(attr.mode) & S_IALLUGO;
-        let same_mode = given.mode && mode & S_IRWXUGO == was.mode;
-        let no_more = grants_no_more(mode, was);
-        if !(given.owner || same_mode) || !(is_there || no_more) {
-            return Ok(());
+        let same_mode = given.mode && (mode ^ was.mode) & S_IRWXUGO == 0;
+        let other_group = was.gid != attr.gid;
+        let allowed = was.mode & if other_group { !S_ISGID } else { !0 };
+        if !(given.owner || same_mode) || !grants_no_more(mode, allowed) || attr.nlink != 1 {
+            return Ok(false);
         }
         let member = was.gid == only.gid || only.groups.contains(&was.gid);
-        if was.gid != attr.gid && member {
-            let (uid, flags) = (u32::MAX, AT_EMPTY_PATH);
-            w.task.fchownat(path_fd, b"", uid, was.gid, flags)?;
-            if mode & (S_ISUID | S_ISGID) != 0 {
-                w.task.fchmodat2(path_fd, b"", mode, flags)?;
-            }
+        let (gid, acl) = (attr.gid, list_of(w, path_fd)?);
+        let (gets_group, gets_list) = (other_group && member, acl != was.acl);
+        if !(gets_group || gets_list) {
+            return Ok(false);
         }
-        if no_more && list_of(w, path_fd)? != was.acl {
-            let list = was.acl.as_ref().map(|acl| acl.after_chmod(mode));
-            let list = list.unwrap_or_else(|| plain(mode)).encode();
-            let name = AclKind::Access.name();
-            let flags = AT_EMPTY_PATH;
-            w.task
-                .setxattrat(path_fd, b"", flags, name, &list, XattrFlags::empty())?;
+        let before = Inherited { gid, acl, allowed };
+        self.nodes.inherit(number, before);
+        let mut done = Ok(());
+        if gets_list {
+            done = set_list(w, path_fd, was.acl.as_ref());
         }
-        Ok(())
+        if gets_group && done.is_ok() {
+            done = set_group(w, path_fd, was.gid);
+        }
+        match done {
+            Ok(()) => Ok(true),
+            Err(why) => self.take_back(w, number).and(Err(why)),
+        }
     }
+}
+
+/// Gives a file a group. The set-group-ID bit, which chown(2) clears, does not pass to it.
+///
+/// # Errors
+/// Those of the calls.
+fn set_group(w: &Worker, path_fd: Fd, gid: u32) -> Result<(), Errno> {
+    let (attr, flags) = (attr_of(w, path_fd)?, AT_EMPTY_PATH);
+    if attr.gid == gid {
+        return Ok(());
+    }
+    w.task.fchownat(path_fd, b"", u32::MAX, gid, flags)?;
+    let mode = u32::from(attr.mode) & S_IALLUGO & !S_ISGID;
+    if mode & S_ISUID == 0 {
+        return Ok(());
+    }
+    w.task.fchmodat2(path_fd, b"", mode, flags)
+}
+
+/// Gives a file an access control list, or none, with the bits of its mode.
+///
+/// # Errors
+/// Those of the calls.
+fn set_list(w: &Worker, path_fd: Fd, acl: Option<&Acl>) -> Result<(), Errno> {
+    if list_of(w, path_fd)?.as_ref() == acl {
+        return Ok(());
+    }
+    let mode = u32::from(attr_of(w, path_fd)?.mode);
+    let list = acl.map(|acl| acl.after_chmod(mode));
+    let list = list.unwrap_or_else(|| plain(mode)).encode();
+    let (name, flags) = (AclKind::Access.name(), AT_EMPTY_PATH);
+    w.task
+        .setxattrat(path_fd, b"", flags, name, &list, XattrFlags::empty())
 }
 
 /// The access control list of a file.
@@ -240,3 +385,6 @@ fn with_name<T>(
     closed?;
     Ok(done)
 }
+
+#[cfg(test)]
+mod tests;

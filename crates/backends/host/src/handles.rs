@@ -203,8 +203,10 @@ impl Node {
     /// never waits in the kernel, where nothing could interrupt it.
     ///
     /// # Errors
-    /// `EINTR`, those of the host.
+    /// `EAGAIN`: too many opens wait (`lease_waits`). `EINTR`, those of the host.
     fn reopen_past_lease(self: &Arc<Self>, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let waits = &self.tree.options.lease_waits;
+        let _waiting = waits.begin().ok_or(Errno::EAGAIN)?;
         let mut pause = LEASE_PAUSE;
         loop {
             if self.tree.options.interrupted.is_pending() {

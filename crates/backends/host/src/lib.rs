@@ -81,6 +81,7 @@ mod events;
 mod handles;
 #[cfg(feature = "io-uring")]
 mod kernel_ring;
+mod lease_waits;
 mod list;
 mod lookup;
 mod node;
@@ -102,5 +103,6 @@ mod watches;
 mod xattr;
 
 pub use enforced::{EnforcedFlags, HELD};
+pub use lease_waits::LeaseWaits;
 pub use options::{Crossing, HostOptions, Interruption, Ownership, Policy, Reach};
 pub use superblock::HostFs;

@@ -2,6 +2,7 @@
 //! The options of a tree.
 
 use crate::enforced::EnforcedFlags;
+use crate::lease_waits::LeaseWaits;
 use rustix::fd::OwnedFd;
 use std::fmt;
 use std::path::PathBuf;
@@ -148,6 +149,9 @@ pub struct HostOptions {
     /// Whether the call that the thread serves was interrupted. An open that waits until another
     /// process gives up its lease asks this, and ends with `EINTR`.
     pub interrupted: Interruption,
+    /// How many opens may wait at a time until other processes give up their leases; one beyond
+    /// them fails with `EAGAIN`.
+    pub lease_waits: LeaseWaits,
 }
 
 impl Default for HostOptions {
@@ -166,6 +170,7 @@ impl Default for HostOptions {
             held: None,
             read_only: false,
             interrupted: Interruption::default(),
+            lease_waits: LeaseWaits::default(),
         }
     }
 }
@@ -185,5 +190,6 @@ openpath_vfs::setters! {
         held: Option<Arc<EnforcedFlags>>,
         read_only: bool,
         interrupted: Interruption,
+        lease_waits: LeaseWaits,
     }
 }

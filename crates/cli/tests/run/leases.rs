@@ -70,3 +70,37 @@ fn open_goes_on_once_the_lease_is_given_up() {
         assert_eq!(out(&output), "data\n", "{}", err(&output));
     }
 }
+
+#[test]
+fn view_goes_on_while_many_opens_wait_for_leases() {
+    /// More than the server has threads.
+    const MANY: usize = 17;
+    for place in Place::all("leases-many") {
+        place.write("free", "data\n");
+        let names: Vec<_> = (0..MANY).map(|number| format!("leased{number}")).collect();
+        let _holders: Vec<_> = names
+            .iter()
+            .map(|name| {
+                place.write(name, "data\n");
+                Holder::new(&place, name, "ignore")
+            })
+            .collect();
+        // One of them, the shell, and what was not opened before.
+        let line = "for f in leased*; do timeout -s KILL 3 cat $f 2>>err & done; sleep 0.5; \
+                    timeout -s KILL 2 cat free; echo $?; wait; grep -c unavailable err";
+        let output = place
+            .openpath(["run", "-q", "--", "sh", "-c", line])
+            .output();
+        let output = output.expect("openpath");
+        let text = out(&output);
+        let mut lines = text.lines();
+        assert_eq!(
+            (lines.next(), lines.next()),
+            (Some("data"), Some("0")),
+            "{}",
+            err(&output)
+        );
+        let refused: usize = lines.next().expect("a count").parse().expect("a number");
+        assert!((1..MANY).contains(&refused), "{refused}");
+    }
+}

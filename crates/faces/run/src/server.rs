@@ -12,6 +12,7 @@ use crate::view_members;
 use crate::view_members::ViewMembers;
 use crate::wire::Wire;
 use openpath_commit::{ChangeList, PathBytes, Refusal};
+use openpath_host::LeaseWaits;
 use openpath_overlay::CopyUpObserver;
 use openpath_sync::asymmetric_fence;
 use rustix::fd::OwnedFd;
@@ -106,6 +107,8 @@ impl Server {
         let view_options = ViewOptions {
             observer,
             holds_flags: true,
+            // One thread goes on serving.
+            lease_waits: LeaseWaits::at_most(openpath_fuse::Options::default().threads - 1),
             ..ViewOptions::default()
         };
         let mut view = View::build(plan, &view_options)?;

@@ -17,7 +17,7 @@ use openpath_abi::Errno;
 use openpath_commit::{PathBytes, Refusal, RefusalKind, ViewDir, ViewLock};
 use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
 use openpath_host::{
-    Crossing, EnforcedFlags, HostFs, HostOptions, Interruption, Ownership, Policy,
+    Crossing, EnforcedFlags, HostFs, HostOptions, Interruption, LeaseWaits, Ownership, Policy,
 };
 use openpath_mem::{Charging, MemFs, MemOptions};
 use openpath_overlay::{CopyUpObserver, OverlayFs, OverlayOptions};
@@ -66,6 +66,8 @@ pub(crate) struct ViewOptions {
     pub(crate) crossing: Crossing,
     /// Set once all commands of the view have ended.
     pub(crate) ended: Arc<OnceLock<()>>,
+    /// How many requests may wait for leases of processes outside at a time.
+    pub(crate) lease_waits: LeaseWaits,
     /// Mount flags are enforced where the view is shown, as the plan says ([`Plan::held`]).
     pub(crate) holds_flags: bool,
 }
@@ -406,7 +408,8 @@ impl ViewOptions {
             .watches_max(WATCHES)
             .held(held)
             .read_only(read_only)
-            .interrupted(self.interruption());
+            .interrupted(self.interruption())
+            .lease_waits(self.lease_waits.clone());
         let failed = |why: &dyn std::fmt::Display| Refusal::step(&path.display().to_string(), why);
         let dir = crate::links::open(path).map_err(|why| failed(&why))?;
         let options = options.path(Some(path.to_owned()));

@@ -275,6 +275,7 @@ const ORDERS: &[Order] = &[
         modules: &[
             "sys",
             "enforced",
+            "lease_waits",
             "options",
             "pool",
             "watches",

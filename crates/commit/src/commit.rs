@@ -61,6 +61,7 @@ pub struct Commit<T> {
     journal: Journal,
     conflicts: Vec<Conflict>,
 }
+    resolved: Vec<(PathBytes, PathBytes)>,
 
 impl<T: ViewTrees> Commit<T> {
     /// Plans to bring the changes at these paths of a view, and below, to the real tree; without
@@ -68,7 +69,8 @@ impl<T: ViewTrees> Commit<T> {
     ///
     /// # Errors
     /// In this order: the view is in use, or another user's; a commit of it was interrupted; it
-    /// cannot be read; a path has no change, or cannot be committed without another. Then, with
+    /// cannot be read; a path has no change, leads through a link that another user controls, or
+    /// cannot be committed without another. Then, with
     /// force: the view never saw a name that would be removed. Last: a step would fail.
     pub fn plan(kept: &KeptView, only: &[PathBytes], force: bool) -> Result<Commit<T>, Refusal> {
         let (held, records) = enter(kept)?;
@@ -110,6 +112,7 @@ impl<T: ViewTrees> Commit<T> {
             journal,
             conflicts,
         })
+            resolved: selection.resolved,
     }
 
     /// The changes to commit, by path.
@@ -125,6 +128,12 @@ impl<T: ViewTrees> Commit<T> {
     }
 
     /// As [`ViewTrees::data`].
+    /// The paths that lead through symbolic links, as they were written, each with where it leads.
+    #[must_use]
+    pub fn resolved(&self) -> &[(PathBytes, PathBytes)] {
+        &self.resolved
+    }
+
     ///
     /// # Errors
     /// It cannot be read.

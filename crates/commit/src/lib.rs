@@ -37,6 +37,7 @@ mod interruption;
 mod journal;
 mod journal_builder;
 mod kept;
+mod linked_path;
 mod messages;
 mod name_pair;
 mod names;

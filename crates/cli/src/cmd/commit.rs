@@ -4,7 +4,7 @@
 mod bars;
 
 use crate::Outcome;
-use crate::cmd::diff::Text;
+use crate::cmd::diff::{Text, resolved_line};
 use crate::console;
 use crate::error::Error;
 use crate::summary::{change_json, list, sign, text_of};
@@ -168,6 +168,9 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
             what: match change.map(|change| sign(&change.kind).1) {
                 None => "deleted",
                 // A path that others removed existed when the view changed it.
+    for (written, real) in commit.resolved() {
+        console::warn(&resolved_line(written, real));
+    }
                 Some("added") if conflict.kind == ConflictKind::Removed => "changed",
                 // Both sides made the directory.
                 Some("modified")

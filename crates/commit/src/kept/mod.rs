@@ -38,6 +38,7 @@ pub use name::state_dir;
 pub use rules::update as update_rules;
 pub use rules::{KeptRules, rules_of};
 
+pub(crate) use safe_path::maps_every_user;
 use crate::committed::{self, Committed};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::ViewDir;

@@ -41,6 +41,7 @@ mod linked_path;
 mod messages;
 mod name_pair;
 mod names;
+mod not_undone;
 mod path_bytes;
 mod phase;
 mod preflight;
@@ -76,6 +77,7 @@ pub use kept::{
 };
 pub use names::is_below;
 pub use path_bytes::{PathBytes, path_of};
+pub use not_undone::{NotUndone, NotUndoneReason};
 pub use phase::{CommitObserver, Phase};
 pub use printable::{is_invisible, printable};
 pub use process::{parent_of, stat_field};

@@ -46,6 +46,7 @@ mod path_bytes;
 mod phase;
 mod preflight;
 mod printable;
+mod privileges;
 mod process;
 mod recheck;
 mod records;
@@ -76,8 +77,8 @@ pub use kept::{
     discard, lock_view, lock_view_dir, rules_of, state_dir, update_rules,
 };
 pub use names::is_below;
-pub use path_bytes::{PathBytes, path_of};
 pub use not_undone::{NotUndone, NotUndoneReason};
+pub use path_bytes::{PathBytes, path_of};
 pub use phase::{CommitObserver, Phase};
 pub use printable::{is_invisible, printable};
 pub use process::{parent_of, stat_field};

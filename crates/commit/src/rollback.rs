@@ -20,6 +20,7 @@ use crate::messages::{changed_meanwhile, failed, public_path};
 use crate::name_pair::NamePair;
 use crate::names::join;
 use crate::phase::Phase;
+use crate::privileges;
 use crate::refusal::Refusal;
 use crate::rename;
 use crate::transaction::{AroundMoves, Transaction, now, store_path};
@@ -79,11 +80,10 @@ impl Transaction<'_> {
             .map(|(_, replace)| replace);
         known.extend(journal.known(replacements.map(|replace| &replace.path), since, true));
         KnownSince::add(&self.commit_dir.records, known)?;
-        self.remove_commit_dir()
         self.keep_old_content()?;
+        self.remove_commit_dir()
     }
 
-    /// Makes directories writable for the undo of a finished commit. The commit counts as
     /// Whether backups are in the view that have to come back first.
     fn needs_backups(&self, state: State) -> Result<bool, Refusal> {
         match state {
@@ -101,6 +101,7 @@ impl Transaction<'_> {
         Ok(false)
     }
 
+    /// Makes directories writable for the undo of a finished commit. The commit counts as
     /// interrupted before the first one is writable, and as done again if one cannot be made so.
     fn begin_undo(&mut self) -> Result<(), Refusal> {
         self.commit_dir.enter(State::Recalling)?;
@@ -140,7 +141,6 @@ impl Transaction<'_> {
         KnownSince::add(&self.commit_dir.records, known)
     }
 
-    /// Removes all records of the commit.
     /// Whether a file has its place again: what others put there is not known.
     fn is_there(&self, path: &[u8], id: Option<InodeId>) -> bool {
         let there = self.base.id(path).ok().flatten();
@@ -155,6 +155,7 @@ impl Transaction<'_> {
         all.map(|restore| &restore.path)
     }
 
+    /// Removes all records of the commit.
     pub(crate) fn remove_commit_dir(&mut self) -> Result<(), Refusal> {
         let (records, name) = (&self.commit_dir.records, self.commit_dir.name);
         // The state first: without it there is no commit.
@@ -188,18 +189,35 @@ impl Transaction<'_> {
         let all = self.journal.replacements.len();
         for number in (0..all).rev() {
             self.step(Phase::Undoing, (2 * all - number) as u64, 2 * all as u64)?;
-            let replace = &self.journal.replacements[number];
             if self.out_of_reach.replacements.contains_key(&number) {
                 continue;
             }
-            let put_back = self.with_names(replace, |names| names.restore(replace))?;
-            let displaced = put_back.transpose();
-            let displaced = displaced.map_err(|why| rename::rename_failed(&replace.path, why))?;
-            let displaced = displaced.flatten();
+            let replace = &self.journal.replacements[number];
+            let restore = |names: &NamePair<'_>| {
+                let new = HeldFile::open(names.name.0, names.name.1)?;
+                let is_new =
+                    |held: &HeldFile| replace.new.is_some_and(|new| held.id().matches(&new));
+                let new = new.filter(is_new).filter(|_| replace.new != replace.old);
+                let displaced = names.restore(replace)?;
+                if names.has_new(replace)? {
+                    return Err(Errno::STALE);
+                }
+                // Another user may move the hidden name away.
+                new.iter().for_each(privileges::take);
+                Ok(displaced)
+            };
+            let displaced = match self.with_names(replace, restore)? {
+                Some(done) => done.map_err(|why| rename::rename_failed(&replace.path, why))?,
+                None if self.is_moved_back(&replace.path)? => None,
+                None => return Err(changed_meanwhile(&replace.path)),
+            };
             self.displaced.extend(displaced.map(|id| (number, id)));
         }
         for number in (0..self.journal.moves.len()).rev() {
             self.step(Phase::Undoing, all as u64, all as u64)?;
+            if self.out_of_reach.moves.contains_key(&number) {
+                continue;
+            }
             let moved = &self.journal.moves[number];
             let fail = |why| rename::rename_failed(&moved.from, why);
             let Some(stage) = self.parent_if_same(&moved.stage, AroundMoves::Before)? else {
@@ -215,9 +233,6 @@ impl Transaction<'_> {
         }
         for number in 0..all {
             self.step(Phase::Undoing, all as u64, all as u64)?;
-            if self.out_of_reach.moves.contains_key(&number) {
-                continue;
-            }
             let replace = &self.journal.replacements[number];
             let is_moved = replace.items.is_empty() && replace.new.is_some();
             if !is_moved && !self.out_of_reach.replacements.contains_key(&number) {

@@ -5,7 +5,8 @@
 //! R1. All new files are made under hidden names first, and synced. A step that can fail for want
 //!     of rights or room fails then, with nothing done.
 //! R2. After that there are only renames within one file system. A name that gets another file is
-//!     exchanged in one step, so it always exists.
+//!     exchanged in one step, so it always exists. It gets its privileges right before
+//!     (`privileges`).
 //! R3. Every step can be repeated after a crash: inodes show whether it is done (`R1` of the
 //!     journal).
 //! R4. Committed files are moved out of the view last, by a rename.
@@ -16,7 +17,9 @@ use crate::backups::Direction;
 use crate::held_file::HeldFile;
 use crate::journal::{KnownSince, State, UpperCleanup};
 use crate::messages::{changed_meanwhile, failed};
+use crate::name_pair::NamePair;
 use crate::phase::Phase;
+use crate::privileges;
 use crate::refusal::Refusal;
 use crate::rename::{self, rename_failed};
 use crate::transaction::{AroundMoves, Transaction, now, store_path};
@@ -98,7 +101,12 @@ impl Transaction<'_> {
             self.step(Phase::Exchanging, done, all)?;
             let replace = &self.journal.replacements[number];
             self.recheck(replace)?;
-            match self.with_names(replace, |names| names.install(replace))? {
+            let install = |names: &NamePair<'_>| {
+                let given = self.give_privileges(names, replace)?;
+                let done = names.install(replace);
+                done.inspect_err(|_| given.iter().for_each(privileges::take))
+            };
+            match self.with_names(replace, install)? {
                 Some(done) => done.map_err(|why| rename_failed(&replace.path, why))?,
                 // It was removed with its directory.
                 None if replace.new.is_none() => {}

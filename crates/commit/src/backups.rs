@@ -17,6 +17,7 @@ use crate::file_stat::InodeId;
 use crate::held_file::HeldFile;
 use crate::messages::{changed_meanwhile, failed};
 use crate::names::{join, names_in};
+use crate::not_undone::when_hidden;
 use crate::phase::Phase;
 use crate::refusal::Refusal;
 use crate::rename::{self, rename_failed};
@@ -64,7 +65,10 @@ impl Transaction<'_> {
         of: u64,
     ) -> Result<(), Refusal> {
         let replacements = self.journal.replacements.iter().enumerate();
-        let replacements = replacements.filter(|(_, replace)| replace.old.is_some());
+        let out_of_reach = &self.out_of_reach.replacements;
+        let replacements = replacements.filter(|(number, replace)| {
+            replace.old.is_some() && !out_of_reach.contains_key(number)
+        });
         let backups: Vec<Backup> = replacements
             .map(|(number, replace)| {
                 let (hidden, kept) = (replace.hidden.clone(), store_path("old", number));
@@ -129,6 +133,11 @@ impl Transaction<'_> {
     /// Renames or copies a backup; returns whether a source is left.
     fn move_one(&mut self, direction: Direction, backup: &Backup) -> Result<bool, Refusal> {
         let fail = |why| rename_failed(&backup.from, why);
+        if direction == Direction::Restore {
+            // No backup goes to another directory that has the path by now.
+            let when = when_hidden(&self.journal.replacements[backup.number]);
+            self.parent(&backup.to, when)?;
+        }
         let (from, to) = self.source_and_target(direction);
         // Left by a move in the other direction.
         let left = [&backup.to[..], b"-"].concat();

@@ -35,8 +35,9 @@ use crate::committed::{check_at, remedy};
 use crate::conflicts::Conflict;
 use crate::journal::{Journal, State};
 use crate::journal_builder::JournalBuilder;
-use crate::kept::{KeptView, ViewLock};
+use crate::kept::{KeptView, OLD_CONTENT, ViewLock};
 use crate::messages::shown;
+use crate::not_undone::NotUndone;
 use crate::path_bytes::PathBytes;
 use crate::phase::CommitObserver;
 use crate::preflight::Preflight;
@@ -60,6 +61,7 @@ pub struct Commit<T> {
     records: Records,
     journal: Journal,
     conflicts: Vec<Conflict>,
+    resolved: Vec<(PathBytes, PathBytes)>,
 }
 
 impl<T: ViewTrees> Commit<T> {
@@ -68,7 +70,8 @@ impl<T: ViewTrees> Commit<T> {
     ///
     /// # Errors
     /// In this order: the view is in use, or another user's; a commit of it was interrupted; it
-    /// cannot be read; a path has no change, or cannot be committed without another. Then, with
+    /// cannot be read; a path has no change, leads through a link that another user controls, or
+    /// cannot be committed without another. Then, with
     /// force: the view never saw a name that would be removed. Last: a step would fail.
     pub fn plan(kept: &KeptView, only: &[PathBytes], force: bool) -> Result<Commit<T>, Refusal> {
         let (held, records) = enter(kept)?;
@@ -109,6 +112,7 @@ impl<T: ViewTrees> Commit<T> {
             records,
             journal,
             conflicts,
+            resolved: selection.resolved,
         })
     }
 
@@ -122,6 +126,12 @@ impl<T: ViewTrees> Commit<T> {
     #[must_use]
     pub fn conflicts(&self) -> &[Conflict] {
         &self.conflicts
+    }
+
+    /// The paths that lead through symbolic links, as they were written, each with where it leads.
+    #[must_use]
+    pub fn resolved(&self) -> &[(PathBytes, PathBytes)] {
+        &self.resolved
     }
 
     /// As [`ViewTrees::data`].
@@ -229,6 +239,19 @@ pub fn resume(kept: &KeptView, observer: &mut dyn CommitObserver) -> Result<Resu
                     ),
                 ));
             }
+            transaction.find_out_of_reach(state)?;
+            if let Some(left) = transaction.not_undone()?.first() {
+                return Err(Refusal::new(
+                    RefusalKind::Conflict,
+                    format!(
+                        "{} cannot be put back, because it or its directory was moved, removed or \
+                     replaced: `openpath commit {} --abort` lists all such paths; move them back, \
+                     or `--abort --force` undoes the rest and keeps their old content",
+                        shown(left.path.bytes()),
+                        printable(kept.name.as_bytes())
+                    ),
+                ));
+            }
             transaction.roll_back(state)?;
         }
         state => {
@@ -258,14 +281,27 @@ pub fn abort(
     let mut transaction = Transaction::open(commit_dir, journal, observer, true)?;
     let conflicts = transaction.changes_since_interruption(state)?;
     refuse_unseen(&conflicts, force)?;
-    if force || conflicts.is_empty() {
-        transaction.roll_back(state)?;
-    }
+    let left = roll_back_within_reach(&mut transaction, state, (force, &conflicts))?;
     Ok(Undone {
         changes: transaction.journal.changes,
         conflicts,
+        left,
         of_undo: matches!(state, State::Recalling | State::Undoing),
     })
+}
+
+/// Rolls back what can be put back; without force, nothing unless that is all and there are no
+/// conflicts. Returns what cannot be.
+fn roll_back_within_reach(
+    transaction: &mut Transaction<'_>,
+    state: State,
+    (force, conflicts): (bool, &[Conflict]),
+) -> Result<Vec<NotUndone>, Refusal> {
+    transaction.find_out_of_reach(state)?;
+    if force || conflicts.is_empty() && transaction.out_of_reach.is_empty() {
+        transaction.roll_back(state)?;
+    }
+    transaction.not_undone()
 }
 
 /// G5, for a rollback.
@@ -303,6 +339,9 @@ pub struct Undone {
     /// Paths that changed since, by others or in the view. If there are any, and no force, nothing
     /// was done.
     pub conflicts: Vec<Conflict>,
+    /// What cannot be put back, because it or its directory was moved, removed or replaced. If
+    /// there is any, and no force, nothing was done; with force the rest was.
+    pub left: Vec<NotUndone>,
     /// It finished an interrupted undo.
     pub of_undo: bool,
 }
@@ -319,19 +358,23 @@ pub fn undo(
 ) -> Result<Undone, Refusal> {
     let (_held, records) = enter(kept)?;
     let Some((commit_dir, state)) = CommitDir::find(&records)? else {
-        let text = format!("the view {} has no commit to undo", kept.name);
+        let mut text = format!("the view {} has no commit to undo", kept.name);
+        if kept.view_dir().has(OLD_CONTENT).unwrap_or(false) {
+            let kept = kept.view_dir().path().join(OLD_CONTENT);
+            text += "; what an earlier undo could not put back is in ";
+            text += &kept.display().to_string();
+        }
         return Err(Refusal::new(RefusalKind::NoSuchCommit, text));
     };
     let journal = commit_dir.read()?;
     let mut transaction = Transaction::open(commit_dir, journal, observer, false)?;
     let conflicts = transaction.changes_since_commit()?;
     refuse_unseen(&conflicts, force)?;
-    if force || conflicts.is_empty() {
-        transaction.roll_back(state)?;
-    }
+    let left = roll_back_within_reach(&mut transaction, state, (force, &conflicts))?;
     Ok(Undone {
         changes: transaction.journal.changes,
         conflicts,
+        left,
         of_undo: false,
     })
 }

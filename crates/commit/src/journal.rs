@@ -236,6 +236,11 @@ impl Journal {
     /// Forgets devices, which have other numbers by now.
     pub(crate) fn forget_devices(&mut self) {
         let replacements = self.replacements.iter_mut();
+        let stamps = replacements.flat_map(|replace| replace.stamps.iter_mut().flatten());
+        for id in stamps.filter_map(|stamp| stamp.id.as_mut()) {
+            id.device = None;
+        }
+        let replacements = self.replacements.iter_mut();
         let replacements = replacements
             .flat_map(|replace| [&mut replace.new, &mut replace.old, &mut replace.copy]);
         let mtimes = self.mtimes.iter_mut().map(|restore| &mut restore.id);

@@ -37,13 +37,16 @@ mod interruption;
 mod journal;
 mod journal_builder;
 mod kept;
+mod linked_path;
 mod messages;
 mod name_pair;
 mod names;
+mod not_undone;
 mod path_bytes;
 mod phase;
 mod preflight;
 mod printable;
+mod privileges;
 mod process;
 mod recheck;
 mod records;
@@ -74,6 +77,7 @@ pub use kept::{
     discard, lock_view, lock_view_dir, rules_of, state_dir, update_rules,
 };
 pub use names::is_below;
+pub use not_undone::{NotUndone, NotUndoneReason};
 pub use path_bytes::{PathBytes, path_of};
 pub use phase::{CommitObserver, Phase};
 pub use printable::{is_invisible, printable};

@@ -97,6 +97,11 @@ impl NamePair<'_> {
         }
     }
 
+    /// Whether the name leads to the new file, which an undo must have taken from it.
+    pub(crate) fn has_new(&self, replace: &Replace) -> Result<bool> {
+        Ok(replace.new != replace.old && has_id(open(self.name)?.as_ref(), replace.new))
+    }
+
     /// Gives the name its old file again; returns the inode that it had, if it was exchanged now.
     ///
     /// # Errors

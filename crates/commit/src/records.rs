@@ -113,7 +113,7 @@ impl Records {
     }
 
     /// Writes all of a file or nothing, to the disk (R1, R3).
-    fn write<T: Serialize>(&self, path: &[u8], value: &T) -> Result<(), Refusal> {
+    pub(crate) fn write<T: Serialize>(&self, path: &[u8], value: &T) -> Result<(), Refusal> {
         let attempt = || -> io::Result<()> {
             let text = serde_json::to_vec(value)?;
             if text.len() as u64 > NOTE_MAX {

@@ -6,18 +6,21 @@
 //!     force the commit is undone over them in the real tree, and the view keeps its newer files.
 //! R2. As in `apply`: backups first come back under hidden names, then names are exchanged, the
 //!     last ones first. Each step can be repeated.
+//! R4. What is out of reach stays as it is, and its backup in the view (`not_undone`).
 //! R3. A directory of the view that was copied up since the commit has the committed attributes. It
 //!     gets the mark of the directory that was taken out, so its attributes count as its change
 //!     again.
 
 use crate::backups::Direction;
 use crate::conflicts::{Conflict, ConflictKind};
-use crate::file_stat::Time;
+use crate::file_stat::{InodeId, Time};
 use crate::held_file::HeldFile;
 use crate::journal::{Bytes, KnownSince, Replace, State, UpperCleanup, is_within};
-use crate::messages::{failed, public_path};
+use crate::messages::{changed_meanwhile, failed, public_path};
+use crate::name_pair::NamePair;
 use crate::names::join;
 use crate::phase::Phase;
+use crate::privileges;
 use crate::refusal::Refusal;
 use crate::rename;
 use crate::transaction::{AroundMoves, Transaction, now, store_path};
@@ -49,7 +52,7 @@ impl Transaction<'_> {
         if state == State::Settling {
             self.commit_dir.enter(State::Recalling)?;
         }
-        if matches!(state, State::Settling | State::Done | State::Recalling) {
+        if self.needs_backups(state)? {
             self.restore_backups()?;
             self.commit_dir.write(&self.journal)?;
             self.sync()?;
@@ -59,21 +62,43 @@ impl Transaction<'_> {
         self.restore_dir_modes(false)?;
         self.sync()?;
         let (journal, since) = (&self.journal, now());
-        let mtimes = journal.mtimes.iter().map(|restore| &restore.path);
-        let set_attrs = journal.set_attrs.iter().map(|attrs| &attrs.path);
+        let mtimes = self.restored_mtimes();
+        let set_attrs = journal.set_attrs.iter();
+        let set_attrs = set_attrs
+            .filter(|attrs| self.is_there(&attrs.place, Some(attrs.id)))
+            .map(|attrs| &attrs.path);
         let mut known = journal.known(mtimes.chain(set_attrs), since, false);
         let all = journal.contested();
         let contested = |replace: &&Replace| match &replace.snapshot {
             Some((place, _)) => is_within(&all, place, true),
             None => false,
         };
-        let replacements = journal
-            .replacements
-            .iter()
-            .filter(|replace| !contested(replace));
+        let out_of_reach = &self.out_of_reach.replacements;
+        let replacements = journal.replacements.iter().enumerate();
+        let replacements = replacements
+            .filter(|(number, replace)| !out_of_reach.contains_key(number) && !contested(replace))
+            .map(|(_, replace)| replace);
         known.extend(journal.known(replacements.map(|replace| &replace.path), since, true));
         KnownSince::add(&self.commit_dir.records, known)?;
+        self.keep_old_content()?;
         self.remove_commit_dir()
+    }
+
+    /// Whether backups are in the view that have to come back first.
+    fn needs_backups(&self, state: State) -> Result<bool, Refusal> {
+        match state {
+            State::Preparing | State::Applying => return Ok(false),
+            State::Settling | State::Done | State::Recalling => return Ok(true),
+            State::Undoing => {}
+        }
+        // Their directory was out of reach before an interruption.
+        for number in 0..self.journal.replacements.len() {
+            let is_left = self.out_of_reach.replacements.contains_key(&number);
+            if !is_left && self.has_backup(number)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Makes directories writable for the undo of a finished commit. The commit counts as
@@ -107,10 +132,27 @@ impl Transaction<'_> {
         }
         self.restore_dir_modes(false)?;
         // Further names came and went, and times were restored.
-        let mtimes = self.journal.mtimes.iter().map(|restore| &restore.path);
-        let links = self.journal.links.iter().map(|link| &link.path);
+        let mtimes = self.restored_mtimes();
+        let links = self.journal.links.iter();
+        let links = links
+            .filter(|link| self.is_there(&link.place, Some(link.id)))
+            .map(|link| &link.path);
         let known = self.journal.known(mtimes.chain(links), now(), false);
         KnownSince::add(&self.commit_dir.records, known)
+    }
+
+    /// Whether a file has its place again: what others put there is not known.
+    fn is_there(&self, path: &[u8], id: Option<InodeId>) -> bool {
+        let there = self.base.id(path).ok().flatten();
+        id.zip(there).is_some_and(|(id, there)| there.matches(&id))
+    }
+
+    /// The directories that have their times again.
+    fn restored_mtimes(&self) -> impl Iterator<Item = &Bytes> {
+        let all = self.journal.mtimes.iter();
+        let all =
+            all.filter(|restore| restore.is_new || self.is_there(&restore.path_before, restore.id));
+        all.map(|restore| &restore.path)
     }
 
     /// Removes all records of the commit.
@@ -147,15 +189,35 @@ impl Transaction<'_> {
         let all = self.journal.replacements.len();
         for number in (0..all).rev() {
             self.step(Phase::Undoing, (2 * all - number) as u64, 2 * all as u64)?;
+            if self.out_of_reach.replacements.contains_key(&number) {
+                continue;
+            }
             let replace = &self.journal.replacements[number];
-            let put_back = self.with_names(replace, |names| names.restore(replace))?;
-            let displaced = put_back.transpose();
-            let displaced = displaced.map_err(|why| rename::rename_failed(&replace.path, why))?;
-            let displaced = displaced.flatten();
+            let restore = |names: &NamePair<'_>| {
+                let new = HeldFile::open(names.name.0, names.name.1)?;
+                let is_new =
+                    |held: &HeldFile| replace.new.is_some_and(|new| held.id().matches(&new));
+                let new = new.filter(is_new).filter(|_| replace.new != replace.old);
+                let displaced = names.restore(replace)?;
+                if names.has_new(replace)? {
+                    return Err(Errno::STALE);
+                }
+                // Another user may move the hidden name away.
+                new.iter().for_each(privileges::take);
+                Ok(displaced)
+            };
+            let displaced = match self.with_names(replace, restore)? {
+                Some(done) => done.map_err(|why| rename::rename_failed(&replace.path, why))?,
+                None if self.is_moved_back(&replace.path)? => None,
+                None => return Err(changed_meanwhile(&replace.path)),
+            };
             self.displaced.extend(displaced.map(|id| (number, id)));
         }
         for number in (0..self.journal.moves.len()).rev() {
             self.step(Phase::Undoing, all as u64, all as u64)?;
+            if self.out_of_reach.moves.contains_key(&number) {
+                continue;
+            }
             let moved = &self.journal.moves[number];
             let fail = |why| rename::rename_failed(&moved.from, why);
             let Some(stage) = self.parent_if_same(&moved.stage, AroundMoves::Before)? else {
@@ -173,7 +235,7 @@ impl Transaction<'_> {
             self.step(Phase::Undoing, all as u64, all as u64)?;
             let replace = &self.journal.replacements[number];
             let is_moved = replace.items.is_empty() && replace.new.is_some();
-            if !is_moved {
+            if !is_moved && !self.out_of_reach.replacements.contains_key(&number) {
                 let displaced = self.displaced.get(&number).copied();
                 self.remove_staged(&replace.before, &[replace.new, displaced])?;
             }

@@ -7,19 +7,17 @@
 //! R2. Both halves of a rename go together, and so do all names of one file. A selection that
 //!     separates them is refused, with the missing one named.
 //! R3. A path is used as it is written. If the view has no change there, symbolic links of the real
-//!     tree in its directories are followed.
+//!     tree in its directories are followed, unless another user controls one (`linked_path`).
 
 use crate::change::ChangeKind;
+use crate::linked_path::LinkedPath;
 use crate::messages::shown;
-use crate::names::{is_below, split};
+use crate::names::is_below;
 use crate::path_bytes::{PathBytes, path_of};
 use crate::printable::printable;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::scan::{Entry, EntryKind, Scan};
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 
 /// The selected entries of a scan.
 pub(crate) struct Selection {
@@ -30,6 +28,8 @@ pub(crate) struct Selection {
     pub(crate) needed: Vec<bool>,
     /// Directories with all their entries selected.
     pub(crate) covered: Vec<bool>,
+    /// Paths as they were written, with where their links lead.
+    pub(crate) resolved: Vec<(PathBytes, PathBytes)>,
 }
 
 impl Selection {
@@ -39,8 +39,18 @@ impl Selection {
             let path = path.bytes();
             path.strip_suffix(b"/").unwrap_or(path).to_vec()
         };
+        let mut resolved = Vec::new();
+        let mut taken = Vec::new();
+        for only in only {
+            let path = resolve(scan, bare(only))?;
+            if path != bare(only) {
+                resolved.push((only.clone(), path_of(&path)));
+            }
+            taken.push(path);
+        }
         let mut selection = Selection {
-            only: only.iter().map(|path| resolve(scan, bare(path))).collect(),
+            only: taken,
+            resolved,
             chosen: Vec::new(),
             needed: vec![false; scan.entries.len()],
             covered: Vec::new(),
@@ -167,40 +177,34 @@ impl Selection {
 }
 
 /// A path as the view knows it (R3).
-fn resolve(scan: &Scan, only: Vec<u8>) -> Vec<u8> {
+fn resolve(scan: &Scan, only: Vec<u8>) -> Result<Vec<u8>, Refusal> {
     let known = |path: &[u8]| {
         let mut entries = scan.entries.iter();
         entries.any(|entry| is_below(&entry.path, path) && is_change(entry))
     };
-    match known(&only) {
-        true => only,
-        false => resolve_links(&only)
-            .filter(|real| known(real))
-            .unwrap_or(only),
+    if known(&only) {
+        return Ok(only);
+    }
+    match LinkedPath::follow(&only).filter(|linked| known(&linked.real)) {
+        Some(linked) => linked.trusted(&only),
+        None => Ok(only),
     }
 }
 
-/// A path of the real tree without symbolic links in its directories, as far as they exist. It
-/// applies if the view has no change at the path as it is written (R3).
-#[must_use]
-pub fn resolve_parent_links(path: &PathBytes) -> Option<PathBytes> {
+/// A path of the real tree without symbolic links in its directories, as far as they exist, if the
+/// view has a change there. It applies if the view has none at the path as it is written (R3).
+///
+/// # Errors
+/// Another user controls one of the links.
+pub fn resolve_parent_links(
+    path: &PathBytes,
+    is_known: impl Fn(&PathBytes) -> bool,
+) -> Result<Option<PathBytes>, Refusal> {
     let path = path.bytes();
-    resolve_links(path.strip_suffix(b"/").unwrap_or(path)).map(|real| path_of(&real))
-}
-
-fn resolve_links(path: &[u8]) -> Option<Vec<u8>> {
-    let mut dir = split(path).0;
-    loop {
-        let above = Path::new(OsStr::from_bytes(dir));
-        match std::fs::canonicalize(above) {
-            Ok(real) => {
-                let real = real.as_os_str().as_bytes();
-                let real = real.strip_suffix(b"/").unwrap_or(real);
-                return Some([real, &path[dir.len()..]].concat());
-            }
-            Err(_) if dir.is_empty() => return None,
-            Err(_) => dir = split(dir).0,
-        }
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    match LinkedPath::follow(path).filter(|linked| is_known(&path_of(&linked.real))) {
+        Some(linked) => linked.trusted(path).map(|real| Some(path_of(&real))),
+        None => Ok(None),
     }
 }
 

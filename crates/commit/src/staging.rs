@@ -17,6 +17,7 @@ use crate::journal::{Journal, Replace, WritableDir};
 use crate::messages::{changed_meanwhile, failed};
 use crate::names::{join, names_in, split};
 use crate::phase::Phase;
+use crate::privileges;
 use crate::records::is_own;
 use crate::refusal::Refusal;
 use crate::remove;
@@ -193,11 +194,15 @@ impl Transaction<'_> {
         let source = source.ok_or_else(|| failed(item, Errno::NOENT))?;
         let observer = &mut *self.observer;
         let (attributes, any) = (&upper_file.attributes, self.journal.any_owner);
-        let made = copy(&source, to, attributes, any, &mut |bytes| {
-            observer.copied(bytes)
-        });
+        let made = copy(
+            &source,
+            to,
+            &privileges::without(attributes),
+            any,
+            &mut |bytes| observer.copied(bytes),
+        );
         let (id, stamp) = made.map_err(|why| rename_failed(item, why))?;
-        let stamp = Some(stamp);
+        let stamp = Some(stamp.with_privileges(attributes));
         if upper_file.stat.nlink > 1 {
             first.insert(upper_file.stat.ino, (place.to_vec(), id, stamp.clone()));
         }
@@ -283,6 +288,7 @@ impl Transaction<'_> {
             }
         }
         let (dir, name) = self.base.locate(path).map_err(fail)?;
+        privileges::take(&held);
         let flags = match held.stat.is_dir() {
             true => AtFlags::REMOVEDIR,
             false => AtFlags::empty(),

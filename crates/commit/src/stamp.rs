@@ -10,8 +10,9 @@
 //! * A stamp does not detect a write that restores size and modification time. From the end of the
 //!   commit on, the time of change detects it.
 
-use crate::file_stat::Attributes;
+use crate::file_stat::{Attributes, InodeId};
 use crate::held_file::HeldFile;
+use crate::privileges;
 use openpath_abi::mode;
 use rustix::io::Result;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Stamp {
     size: u64,
     attributes: Attributes,
+    /// Its inode; none in a journal of an older version.
+    #[serde(default)]
+    pub(crate) id: Option<InodeId>,
 }
 
 impl Stamp {
@@ -32,7 +36,19 @@ impl Stamp {
         Ok(Stamp {
             size: held.stat.size,
             attributes: held.attributes()?,
+            id: Some(held.id()),
         })
+    }
+
+    /// What it will be once it has its privileges (`privileges`).
+    pub(crate) fn with_privileges(mut self, to: &Attributes) -> Stamp {
+        privileges::add(&mut self.attributes, to);
+        self
+    }
+
+    /// The attributes that the commit gave.
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.attributes
     }
 
     /// Whether a file is as it was made.

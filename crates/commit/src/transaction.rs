@@ -12,6 +12,7 @@ use crate::journal::{Bytes, Journal, Replace};
 use crate::messages::{changed_meanwhile, failed, shown};
 use crate::name_pair::NamePair;
 use crate::names::{join, split};
+use crate::not_undone::{OutOfReach, when_hidden};
 use crate::phase::{CommitObserver, Phase};
 use crate::records::CommitDir;
 use crate::refusal::{Refusal, RefusalKind};
@@ -50,6 +51,8 @@ pub(crate) struct Transaction<'a> {
     pub(crate) linked: OnceCell<HashSet<u64>>,
     /// The inode that an undo took from a name, by the number of its replacement.
     pub(crate) displaced: HashMap<usize, InodeId>,
+    /// What a rollback leaves as it is.
+    pub(crate) out_of_reach: OutOfReach,
 }
 
 /// The writable directories with an inode number.
@@ -87,6 +90,7 @@ impl<'a> Transaction<'a> {
             opened: RefCell::default(),
             linked: OnceCell::new(),
             displaced: HashMap::new(),
+            out_of_reach: OutOfReach::default(),
         })
     }
 
@@ -164,15 +168,11 @@ impl<'a> Transaction<'a> {
         replace: &Replace,
         run: impl FnOnce(&NamePair<'_>) -> R,
     ) -> Result<Option<R>, Refusal> {
-        // A moving directory waits elsewhere, in a directory that stays.
-        let when = match replace.hidden == replace.before && replace.items.is_empty() {
-            true => AroundMoves::Before,
-            false => AroundMoves::After,
-        };
         let Some((dir, name)) = self.parent_if_same(&replace.path, AroundMoves::After)? else {
             return Ok(None);
         };
-        let Some((beside, hidden)) = self.parent_if_same(&replace.hidden, when)? else {
+        let Some((beside, hidden)) = self.parent_if_same(&replace.hidden, when_hidden(replace))?
+        else {
             return Ok(None);
         };
         let aside = [&hidden[..], b"+"].concat();

@@ -3,7 +3,7 @@
 
 mod bars;
 
-use crate::cmd::diff::Text;
+use crate::cmd::diff::{Text, resolved_line};
 use crate::console;
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -11,20 +11,22 @@ use crate::summary::{change_json, list, sign, text_of};
 use anstyle::AnsiColor;
 use bars::Bars;
 use openpath_run::{
-    Change, Commit, Conflict, ConflictKind, FileType, KeptView, PathBytes, Refusal, Side, Undone,
-    spec,
+    Change, Commit, Conflict, ConflictKind, FileType, KeptView, NotUndone, NotUndoneReason,
+    PathBytes, Refusal, Side, Undone, spec,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Files that are longer are not compared line by line.
 const TEXT_MAX: usize = 4 << 20;
 
 /// The exit statuses.
 const STATUS: &str = "Exit status: 0 done, or there was nothing to do; 1 nothing was done, because \
-    others changed the same paths; 2 any other failure. A commit that is done ends with 0 even if \
+    others changed the same paths; 2 any other failure, also an undo that could not put back \
+    everything. A commit that is done ends with 0 even if \
     its list cannot be written; a line on standard error says so.";
 
 #[derive(Debug, clap::Args)]
@@ -45,7 +47,9 @@ pub(crate) struct Args {
     /// Overwrite what others changed too, and make files yours if their owner cannot be kept.
     #[arg(long)]
     force: bool,
-    /// Undo the last commit, but no commit before it; the view has its changes again.
+    /// Undo the last commit, but no commit before it; the view has its changes again. With --force
+    /// also over later changes. What cannot be put back, because its directory was moved or
+    /// removed, is then listed, and its old content stays in the view's directory.
     #[arg(long, conflicts_with_all = ["paths", "dry_run", "go_on", "abort"])]
     undo: bool,
     /// Finish an interrupted commit or an interrupted undo.
@@ -63,6 +67,8 @@ struct Told {
     conflicts: Vec<Both>,
     /// The result, in a word.
     done: &'static str,
+    /// What cannot be put back.
+    left: Vec<NotUndone>,
     /// The interrupted operation was an undo.
     of_undo: bool,
 }
@@ -91,9 +97,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         )),
         put => put?,
     }
-    Ok(match is_refused {
-        true => Outcome::Shortfall,
-        false => Outcome::Done,
+    Ok(match (is_refused, told.left.is_empty()) {
+        (true, _) => Outcome::Shortfall,
+        (false, true) => Outcome::Done,
+        (false, false) => Outcome::Status(ExitCode::from(2)),
     })
 }
 
@@ -109,6 +116,7 @@ fn attempt(args: &Args) -> Result<Told, Refusal> {
         changes,
         conflicts: Vec::new(),
         done,
+        left: Vec::new(),
         of_undo: false,
     };
     if args.undo {
@@ -132,7 +140,8 @@ fn attempt(args: &Args) -> Result<Told, Refusal> {
 
 /// The result of an undo or an abort: the first word if it was refused, else the second.
 fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told {
-    let is_refused = !force && !undone.conflicts.is_empty();
+    let left = undone.left;
+    let is_refused = !force && (!undone.conflicts.is_empty() || !left.is_empty());
     let of_undo = undone.of_undo;
     let conflicts = undone.conflicts.into_iter().map(|conflict| Both {
         conflict,
@@ -148,6 +157,7 @@ fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told
             (false, true) => "undone",
             (false, false) => done,
         },
+        left,
         of_undo,
     }
 }
@@ -158,6 +168,9 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
     let only = args.paths.iter().map(|path| spec::absolute(&cwd, path));
     let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
     let commit = Commit::plan(kept, &only, args.force)?;
+    for (written, real) in commit.resolved() {
+        console::warn(&resolved_line(written, real));
+    }
     let mut conflicts = Vec::new();
     let all = commit.changes().iter();
     let all: HashMap<&Path, &Change> = all.map(|one| (one.path.path(), one)).collect();
@@ -193,6 +206,7 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
         changes,
         conflicts,
         done,
+        left: Vec::new(),
         of_undo: false,
     })
 }
@@ -248,12 +262,57 @@ fn as_json(args: &Args, told: &Told) -> Value {
             "diff": both.diff.as_deref().map(plain),
         })
     });
+    let result = match (told.done, told.left.is_empty()) {
+        _ if is_refused(told) => "refused",
+        ("undone", false) => "undone in part",
+        ("aborted", false) => "aborted in part",
+        (done, _) => done,
+    };
+    let left = told.left.iter().map(|one| {
+        json!({
+            "path": text_of(one.path.path()),
+            "reason": reason(one),
+            "kept": one.kept.as_deref().map(text_of),
+            "hidden": one.hidden.as_ref().map(|path| text_of(path.path())),
+        })
+    });
     json!({
         "view": args.view,
-        "result": if is_refused(told) { "refused" } else { told.done },
+        "result": result,
         "changes": told.changes.iter().map(change_json).collect::<Vec<_>>(),
         "conflicts": conflicts.collect::<Vec<_>>(),
+        "left": left.collect::<Vec<_>>(),
     })
+}
+
+/// Why a change cannot be put back.
+fn reason(left: &NotUndone) -> &'static str {
+    match left.reason {
+        NotUndoneReason::Directory => "its directory was moved, removed or replaced",
+        NotUndoneReason::OldContent => "its old content is not where the commit left it",
+        _ => "it was moved, removed or replaced",
+    }
+}
+
+/// A line about a change that cannot be put back.
+fn left_line(left: &NotUndone, is_refused: bool) -> String {
+    let verb = match is_refused {
+        true => "cannot be put back",
+        false => "was not put back",
+    };
+    let place = match (&left.kept, &left.hidden) {
+        (Some(kept), _) => format!("; its old content is {}", text_of(kept)),
+        (None, Some(hidden)) => {
+            let name = hidden.path().file_name().unwrap_or_default();
+            let name = text_of(name.as_ref());
+            format!(
+                "; if the commit had replaced it, its old content is `{name}` in that directory"
+            )
+        }
+        (None, None) => String::new(),
+    };
+    let path = text_of(left.path.path());
+    format!("{path}: {verb}, because {}{place}", reason(left))
 }
 
 /// A diff without colours.
@@ -264,7 +323,13 @@ fn plain(text: &str) -> String {
 fn as_text(told: &Told) -> String {
     let mut text = String::new();
     let red = AnsiColor::Red.on_default();
-    for both in &told.conflicts {
+    for left in &told.left {
+        let line = left_line(left, is_refused(told));
+        writeln!(text, "  {red}!{red:#}  {line}").ok();
+    }
+    let is_left = |path: &PathBytes| told.left.iter().any(|left| left.path == *path);
+    let conflicts = told.conflicts.iter();
+    for both in conflicts.filter(|both| !is_left(&both.conflict.path)) {
         let (what, conflict) = (both.what, &both.conflict);
         let (path, did) = (text_of(conflict.path.path()), word(conflict.kind));
         if conflict.unseen {
@@ -324,18 +389,48 @@ fn line(told: &Told) -> String {
             };
             format!("nothing was done, because {paths} changed on both sides: {remedy}")
         }
+        ("not undone" | "not aborted", _) if !told.left.is_empty() => {
+            let (count, force) = (left_count(told), forced(told));
+            format!(
+                "nothing was done, because {count} cannot be put back: move back what was moved, \
+                 or `{force}` overwrites later changes, undoes the rest and keeps old content in the \
+                 view"
+            )
+        }
         ("not undone" | "not aborted", _) => {
             let remedy = remedy(told);
             format!("nothing was done, because {paths} changed since the commit: {remedy}")
         }
         ("committed" | "possible", true) => "nothing to commit".to_owned(),
         ("possible", _) => format!("{count} can be committed"),
+        ("undone" | "aborted", _) if !told.left.is_empty() => {
+            let count_left = left_count(told);
+            format!(
+                "the commit of {count} was taken back but for {count_left}, as listed; the view \
+                 has its changes again"
+            )
+        }
         ("undone", _) => {
             let them = if count == "1 change" { "it" } else { "them" };
             format!("{count} undone; the view has {them} again")
         }
         ("aborted", _) => format!("the commit of {count} was taken back"),
         _ => format!("{count} committed; `--undo` takes that back"),
+    }
+}
+
+fn left_count(told: &Told) -> String {
+    match told.left.len() {
+        1 => "1 path".to_owned(),
+        more => format!("{more} paths"),
+    }
+}
+
+/// The options that go on over what is listed.
+fn forced(told: &Told) -> &'static str {
+    match told.done {
+        "not aborted" => "--abort --force",
+        _ => "--undo --force",
     }
 }
 

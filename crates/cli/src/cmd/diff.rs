@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath diff`: prints the changes of a kept view as unified diffs to read, not as a patch.
 
-use crate::console::Pieces;
+use crate::console::{self, Pieces};
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::summary::{change_json, counted, differences, facts, noun, path_text, sign, text_of};
@@ -94,9 +94,13 @@ fn chosen(
     let is_known = |only: &PathBytes| changes.iter().any(|change| is_below(change, only));
     let mut known = Vec::new();
     for only in only {
-        let real = || openpath_run::resolve_parent_links(only).filter(is_known);
         // A link in the view is a name of the view, so it is tried first.
-        let Some(path) = Some(only.clone()).filter(is_known).or_else(real) else {
+        let path = match is_known(only) {
+            true => Some(only.clone()),
+            false => openpath_run::resolve_parent_links(only, is_known)?
+                .inspect(|real| console::warn(&resolved_line(only, real))),
+        };
+        let Some(path) = path else {
             return Err(Refusal::new(
                 RefusalKind::NoSuchChange,
                 format!(
@@ -112,6 +116,12 @@ fn chosen(
         changes.retain(|change| known.iter().any(|only| is_below(change, only)));
     }
     Ok(changes)
+}
+
+/// Says where a path leads that was written with symbolic links.
+pub(crate) fn resolved_line(written: &PathBytes, real: &PathBytes) -> String {
+    let (written, real) = (text_of(written.path()), text_of(real.path()));
+    format!("openpath: {written} is {real}")
 }
 
 /// Whether a file of this kind has data to be compared.

@@ -18,6 +18,7 @@ const STATUS: &str = "Exit status: that of the command, and if a signal killed t
 #[command(after_help = STATUS)]
 pub(crate) struct Args {
     /// A running view: its name, its directory, or its process ID, as `openpath list` shows it.
+    /// Root names another user's view with that user's number before it, as in `1000:build`.
     view: String,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]

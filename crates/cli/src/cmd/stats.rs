@@ -16,7 +16,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The name of a running view (see `openpath list`), the directory of a mount, or the process
-    /// ID of either; all of them if it is not given.
+    /// ID of either; all of them if it is not given. Root names another user's view or directory
+    /// with that user's number before it, as in `1000:build`.
     #[arg(value_name = "VIEW")]
     which: Option<String>,
     /// Print one line with a JSON object for each view or mount.

@@ -31,6 +31,8 @@ pub(crate) struct Discard {
 /// A line of the list: a view that is kept, running, or both.
 struct Row {
     name: Option<String>,
+    /// The user that it belongs to.
+    uid: u32,
     directory: Option<String>,
     made: u64,
     command: String,
@@ -47,6 +49,7 @@ fn rows() -> Result<Vec<Row>, Error> {
     let mut live = LiveServer::all();
     live.retain(|live| live.label().kind == ServedKind::Run);
     let mut rows = Vec::new();
+    let me = rustix::process::geteuid().as_raw();
     for found in all {
         let kept = match found {
             ListedView::Whole(kept) => kept,
@@ -59,7 +62,7 @@ fn rows() -> Result<Vec<Row>, Error> {
         let dir = text_of(dir.as_ref().unwrap_or(&kept.dir));
         let at = live
             .iter()
-            .position(|live| live.label().directory.as_ref() == Some(&dir));
+            .position(|live| live.uid() == me && live.label().directory.as_ref() == Some(&dir));
         let label = at.map(|at| live.remove(at).stats.label);
         let pid = label.as_ref().map(|label| label.pid);
         let commit = kept.committed();
@@ -68,20 +71,22 @@ fn rows() -> Result<Vec<Row>, Error> {
             commit: commit.unwrap_or(Committed::No),
             used: pid.is_some() || kept.is_in_use(),
             name: Some(kept.name),
+            uid: me,
             directory: Some(text_of(&kept.dir)),
             made: kept.info.made,
             command: label.map_or(kept.info.command, |label| label.command),
             pid,
         });
     }
-    let others = live.into_iter().map(|live| live.stats.label);
-    rows.extend(others.map(|label| Row {
-        name: label.name,
-        directory: label.directory,
-        made: label.begun,
-        command: label.command,
+    // Any user can give a view any name.
+    rows.extend(live.into_iter().map(|live| Row {
+        name: live.name(),
+        uid: live.uid(),
+        directory: live.stats.label.directory,
+        made: live.stats.label.begun,
+        command: live.stats.label.command,
         used: true,
-        pid: Some(label.pid),
+        pid: Some(live.stats.label.pid),
         commit: Committed::No,
         damaged: None,
     }));
@@ -91,6 +96,7 @@ fn rows() -> Result<Vec<Row>, Error> {
 fn damaged(name: String, dir: &Path, why: String) -> Row {
     Row {
         name: Some(name),
+        uid: rustix::process::geteuid().as_raw(),
         directory: Some(text_of(dir)),
         made: 0,
         command: String::new(),
@@ -107,6 +113,7 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
         let list = rows.iter().map(|row| {
             json!({
                 "name": row.name,
+                "user": row.uid,
                 "directory": row.directory,
                 "made": row.made,
                 "command": row.command,

@@ -560,3 +560,68 @@ fn unreadable_file_does_not_keep_others_from_diff() {
         assert!(said.contains("foreign") && said.contains("other"), "{said}");
     }
 }
+
+#[test]
+fn forced_undo_lists_what_it_cannot_put_back_and_ends_with_status_2() {
+    for place in Place::all("out-of-reach") {
+        place.plain("mkdir -p state d e; echo old > d/a; echo old > e/b; echo x > e/del");
+        run(&place, "echo new > d/a; echo new > e/b; rm e/del");
+        assert!(verb(&place, "commit", &[]).status.success());
+        place.plain("rm -r e; mkdir e");
+        let refused = verb(&place, "commit", &["--undo"]);
+        assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
+        let said = out(&refused);
+        assert!(said.contains("e/b: cannot be put back") && said.contains("commit/old/"));
+        assert_eq!(place.read("d/a"), "new\n");
+        let undone = verb(&place, "commit", &["--undo", "--force"]);
+        assert_eq!(undone.status.code(), Some(2), "{}", err(&undone));
+        let said = out(&undone);
+        assert!(said.contains("e/del: was not put back"), "{said}");
+        assert!(said.contains("taken back but for 2 paths"), "{said}");
+        assert_eq!(
+            (place.read("d/a"), place.read("e/b")),
+            ("old\n".into(), String::new())
+        );
+        let kept = "cat state/openpath/views/view/old-content/*/* | sort";
+        assert_eq!(out(&place.plain(kept)), "old\nx\n");
+        run(&place, "cat d/a");
+        assert!(verb(&place, "discard", &[]).status.success());
+    }
+}
+
+#[test]
+fn path_through_a_link_of_another_user_is_refused_with_where_it_leads() {
+    let Some(place) = Place::new("led", Who::Caller) else {
+        return;
+    };
+    place.plain("mkdir -p state ok/cfg; ln -s ok mine; ln -s ok proj");
+    run(&place, "echo view > ok/cfg/a");
+    let mine = verb(&place, "diff", &["mine/cfg", "--stat"]);
+    assert!(mine.status.success(), "{}", err(&mine));
+    let real = place.path("ok/cfg");
+    assert!(
+        err(&mine).contains(&format!("mine/cfg is {real}")),
+        "{}",
+        err(&mine)
+    );
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    std::os::unix::fs::lchown(place.dir.join("proj"), Some(1000), None).unwrap();
+    for (name, options) in [
+        ("diff", &["proj/cfg", "--stat"][..]),
+        ("commit", &["proj/cfg"]),
+    ] {
+        let refused = verb(&place, name, options);
+        assert_eq!(refused.status.code(), Some(2), "{}", out(&refused));
+        let said = err(&refused);
+        assert!(
+            said.contains("another user can change") && said.contains(&real),
+            "{said}"
+        );
+    }
+    assert_eq!(place.read("ok/cfg/a"), "");
+    let named = verb(&place, "commit", &["ok/cfg"]);
+    assert!(named.status.success(), "{}", err(&named));
+    assert_eq!(place.read("ok/cfg/a"), "view\n");
+}

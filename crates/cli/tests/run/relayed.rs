@@ -98,3 +98,30 @@ fn environment_and_open_files_of_root_stay_outside() {
     }
     running.end();
 }
+
+#[test]
+fn name_of_another_users_view_needs_the_user() {
+    let (Some(theirs), Some(mine)) = (place("theirs-named"), Place::new("mine-named", Who::Caller))
+    else {
+        return;
+    };
+    let name = format!("named-{}", std::process::id());
+    let running = Running::start(&theirs, &["--name", &name], "true");
+    let exec = |which: &str| {
+        let mut command = mine.openpath(["exec", which, "--", "id", "-u"]);
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let refused = exec(&name);
+    assert_eq!(refused.status.code(), Some(125), "{}", out(&refused));
+    let explicit = format!("1000:{name}");
+    assert!(err(&refused).contains(&explicit), "{}", err(&refused));
+    let listed = out(&mine.openpath(["list"]).output().unwrap());
+    assert!(listed.contains(&explicit), "{listed}");
+    assert_eq!(out(&exec(&explicit)), "1000\n");
+    // The own one of the same name is not one of several.
+    let own = Running::start(&mine, &["--name", &name], "true");
+    assert_eq!(out(&exec(&name)), "0\n");
+    assert_eq!(out(&exec(&explicit)), "1000\n");
+    own.end();
+    running.end();
+}

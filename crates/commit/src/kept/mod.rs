@@ -9,6 +9,7 @@
 //! | `view.toml` | when it was made, and the command of its last run |
 //! | `rules.toml` | the rules of its runs, see `rules` |
 //! | `commit`, `next`, `known`, `taken` | what was committed of it, see `commit` |
+//! | `old-content` | old content that an undo could not put back, see `not_undone` |
 //! | `.openpath-discarded` | what is left of a view that is being removed, see `discard` |
 //!
 //! # Modules
@@ -37,6 +38,7 @@ pub use lock::ViewLock;
 pub use name::state_dir;
 pub use rules::update as update_rules;
 pub use rules::{KeptRules, rules_of};
+pub(crate) use safe_path::maps_every_user;
 
 use crate::committed::{self, Committed};
 use crate::refusal::{Refusal, RefusalKind};
@@ -56,9 +58,19 @@ const LOCK: &str = "lock";
 /// What is left of a view that is being removed.
 const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
-const CHANGES: [&str; 6] = ["upper", "work", "commit", "next", "known", "taken"];
+const CHANGES: [&str; 7] = [
+    "upper",
+    "work",
+    "commit",
+    "next",
+    "known",
+    "taken",
+    OLD_CONTENT,
+];
+/// What an undo could not put back.
+pub(crate) const OLD_CONTENT: &str = "old-content";
 /// All names of ours.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     INFO,
     rules::RULES,
     "upper",
@@ -67,6 +79,7 @@ const OURS: [&str; 10] = [
     "next",
     "known",
     "taken",
+    OLD_CONTENT,
     DISCARDED,
     LOCK,
 ];

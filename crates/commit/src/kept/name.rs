@@ -60,7 +60,7 @@ pub(super) fn open(name: &str, if_missing: IfMissing) -> Result<Option<ViewDir>,
 /// The directory with all named views.
 pub(super) fn views(if_missing: IfMissing) -> Result<Option<ViewDir>, Refusal> {
     let state = state_home()?;
-    let Some(dir) = safe_path::open(&state, if_missing)? else {
+    let Some(dir) = safe_path::open_trusted(&state, if_missing)? else {
         return Ok(None);
     };
     let mut dir = ViewDir::from_fd(dir, state);

@@ -35,10 +35,23 @@ pub(super) enum IfMissing {
 /// # Errors
 /// R2; those of openat(2) and mkdirat(2).
 pub(super) fn open(path: &Path, if_missing: IfMissing) -> Result<Option<OwnedFd>, Refusal> {
+    walk(path, if_missing, false)
+}
+
+/// The same for a directory of which the owner is not checked otherwise: R2 holds for it as well.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn open_trusted(path: &Path, if_missing: IfMissing) -> Result<Option<OwnedFd>, Refusal> {
+    walk(path, if_missing, true)
+}
+
+fn walk(path: &Path, if_missing: IfMissing, with_last: bool) -> Result<Option<OwnedFd>, Refusal> {
     let walk = Walk {
         whole: path,
         if_missing,
         careful: is_careful(),
+        with_last,
     };
     match walk.go() {
         Err(Stop::Errno(Errno::NOENT)) if if_missing == IfMissing::ReturnNone => Ok(None),
@@ -65,6 +78,8 @@ struct Walk<'a> {
     if_missing: IfMissing,
     /// R2 holds.
     careful: bool,
+    /// For the last directory too.
+    with_last: bool,
 }
 
 impl Walk<'_> {
@@ -76,7 +91,7 @@ impl Walk<'_> {
         // For messages.
         let mut at = PathBuf::from("/");
         while let Some(name) = todo.pop() {
-            // Not of the last directory: the caller asks for its owner.
+            // Not of the last directory, unless `with_last`: the caller asks for its owner.
             self.trust_directory(&dir, &at)?;
             match rustix::fs::openat(&dir, &name, HOLD, Mode::empty()) {
                 Ok(next) => dir = next,
@@ -98,6 +113,9 @@ impl Walk<'_> {
                 Err(why) => return Err(why.into()),
             }
             at.push(&name);
+        }
+        if self.with_last {
+            self.trust_directory(&dir, &at)?;
         }
         Ok(dir)
     }
@@ -184,14 +202,18 @@ fn names(path: &Path) -> Vec<OsString> {
 
 /// R2, R3
 fn is_careful() -> bool {
+    rustix::process::geteuid().is_root() && maps_every_user()
+}
+
+/// Whether the user namespace of this process maps all users (R3).
+pub(crate) fn maps_every_user() -> bool {
     let every_user = |map: String| map.split_whitespace().nth(2) == Some("4294967295");
-    rustix::process::geteuid().is_root()
-        && std::fs::read_to_string("/proc/self/uid_map").map_or(true, every_user)
+    std::fs::read_to_string("/proc/self/uid_map").map_or(true, every_user)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{IfMissing, open};
+    use super::{IfMissing, open, open_trusted};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
     use std::path::PathBuf;
 
@@ -246,6 +268,9 @@ mod tests {
         std::fs::create_dir_all(theirs.join("view")).unwrap();
         chown(&theirs, Some(1000), Some(1000)).unwrap();
         let why = open(&theirs.join("view"), IfMissing::ReturnNone).unwrap_err();
+        assert!(why.to_string().contains("user 1000"), "{why}");
+        assert!(open(&theirs, IfMissing::ReturnNone).is_ok());
+        let why = open_trusted(&theirs, IfMissing::ReturnNone).unwrap_err();
         assert!(why.to_string().contains("user 1000"), "{why}");
         let open_to_all = s.0.join("open");
         std::fs::create_dir_all(open_to_all.join("view")).unwrap();

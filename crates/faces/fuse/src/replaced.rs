@@ -7,7 +7,7 @@
 //!
 //! # Rules
 //! R1. A new file that the program gave an owner, or the mode of the replaced file, gets the group
-//!     of the replaced file if the user is in it, and its list instead of one that it inherited
+//!     of that file if the user is in it. It gets that file's list instead of one that it inherited
 //!     from the directory.
 //! R2. chown(2) to the one group that all files seem to have leaves the group as it is.
 //! R3. Nobody gets more than before. Group and list are given only if the replaced file showed all

@@ -37,7 +37,8 @@ use rustix::thread::CapabilitySet;
 use std::ffi::OsString;
 use std::io;
 
-/// Runs `command` in the view that `which` names, by its name, directory or process. Dies by the
+/// Runs `command` in the view that `which` names, by its name, directory or process (see
+/// [`LiveServer::find`]). Dies by the
 /// signal that killed the command, or returns its exit status. This process must have one thread.
 ///
 /// # Errors
@@ -52,7 +53,9 @@ pub fn exec(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
     }
     let uid = entry.server.uid;
     drop(entry);
-    let words = [JOIN, which, "--"].map(OsString::from);
+    // Nothing else that runs by then has this name.
+    let which = live.unique_name();
+    let words = [JOIN, &which, "--"].map(OsString::from);
     relay::run(&[&words, command].concat(), uid)
 }
 

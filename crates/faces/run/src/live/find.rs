@@ -86,26 +86,30 @@ impl LiveServer {
         all
     }
 
-    /// The server that `text` names, by its process, its name or its directory.
+    /// The server that `text` names, by its process, its name or its directory. Those of this user
+    /// come first: any user can give a view any name. A server of another user is named with the
+    /// number of that user and a colon before it (`1000:build`), or by its process.
     ///
     /// # Errors
     /// There is none, or several.
     pub fn find(text: &str) -> Result<LiveServer, Refusal> {
-        let mut all = Self::all();
-        all.retain(|live| live.label().is(text));
-        let found = all.pop();
-        match (found, all.pop()) {
-            (Some(live), None) => Ok(live),
-            (Some(a), Some(b)) => Err(Refusal::usage(format!(
-                "{text} is the name of several: say the process, {} or {}",
-                b.label().pid,
-                a.label().pid
-            ))),
-            (None, _) => Err(Refusal::new(
-                RefusalKind::NoSuchView,
-                format!("nothing runs that is called {text}: see `openpath list`"),
-            )),
-        }
+        choose(Self::all(), text, rustix::process::geteuid().as_raw())
+    }
+
+    /// By which name its user, or root, finds it: that of another user has the user's number before
+    /// it. None without a name.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        let name = self.label().name.as_ref()?;
+        Some(match self.uid == rustix::process::geteuid().as_raw() {
+            true => name.clone(),
+            false => format!("{}:{name}", self.uid),
+        })
+    }
+
+    /// Text that [`LiveServer::find`] finds this server by, whoever else runs one.
+    pub(crate) fn unique_name(&self) -> String {
+        format!("{}:{}", self.uid, self.label().pid)
     }
 
     /// What identifies it.
@@ -205,6 +209,47 @@ impl LiveServer {
     }
 }
 
+/// The server that `text` names to the user `me`.
+fn choose(mut all: Vec<LiveServer>, text: &str, me: u32) -> Result<LiveServer, Refusal> {
+    let user = text.split_once(':');
+    let user = user.and_then(|(uid, name)| Some((uid.parse::<u32>().ok()?, name)));
+    match user {
+        Some((uid, name)) => all.retain(|live| live.uid == uid && live.label().is(name)),
+        None => {
+            all.retain(|live| live.label().is(text));
+            let is_own = |live: &LiveServer| live.uid == me;
+            if all.iter().any(is_own) {
+                all.retain(is_own);
+            }
+        }
+    }
+    let is_process = |live: &LiveServer| text.parse() == Ok(live.label().pid);
+    // Another user chose that name.
+    let foreign = all
+        .iter()
+        .find(|live| user.is_none() && live.uid != me && !is_process(live));
+    if let Some(foreign) = foreign {
+        let uid = foreign.uid;
+        return Err(Refusal::new(
+            RefusalKind::NoSuchView,
+            format!("nothing of yours runs that is called {text}: user {uid}'s is `{uid}:{text}`"),
+        ));
+    }
+    let found = all.pop();
+    match (found, all.pop()) {
+        (Some(live), None) => Ok(live),
+        (Some(a), Some(b)) => Err(Refusal::usage(format!(
+            "{text} is the name of several: say the process, {} or {}",
+            b.unique_name(),
+            a.unique_name()
+        ))),
+        (None, _) => Err(Refusal::new(
+            RefusalKind::NoSuchView,
+            format!("nothing runs that is called {text}: see `openpath list`"),
+        )),
+    }
+}
+
 /// Connects to a server, and checks that it belongs to the user of the directory.
 fn connect(dir: &SocketDir, id: u32) -> io::Result<(Wire, UCred)> {
     let stream = dir.connect(id)?;
@@ -243,8 +288,59 @@ impl LiveServer {
 
 #[cfg(test)]
 mod tests {
-    use super::WaitBudget;
+    use super::{LiveServer, WaitBudget, choose};
+    use crate::live::{Cached, CopiedUp, Label, ServedKind, ServerStats, VERSION};
+    use std::collections::BTreeMap;
     use std::time::Duration;
+
+    fn server(uid: u32, pid: u32, name: &str) -> LiveServer {
+        let mut label = Label::new(ServedKind::Run, pid, "true".to_owned());
+        label.name = Some(name.to_owned());
+        let stats = ServerStats {
+            version: VERSION,
+            label,
+            requests: BTreeMap::new(),
+            by_rings: 0,
+            way: String::new(),
+            nodes: 0,
+            cached: Cached::default(),
+            copied_up: CopiedUp::default(),
+            tenants: Vec::new(),
+        };
+        LiveServer { stats, uid }
+    }
+
+    #[test]
+    fn own_view_is_preferred_and_that_of_another_user_needs_the_user() {
+        let all = vec![
+            server(1000, 17, "prod"),
+            server(0, 18, "prod"),
+            server(1001, 19, "prod"),
+            server(1000, 20, "theirs"),
+            server(1000, 21, "22"),
+            server(1000, 23, "twice"),
+            server(1001, 23, "twice"),
+        ];
+        let find = |text: &str| {
+            let found = choose(all.clone(), text, 0);
+            found
+                .map(|live| (live.uid, live.label().pid))
+                .map_err(|why| why.to_string())
+        };
+        assert_eq!(find("prod"), Ok((0, 18)));
+        assert_eq!(find("1000:prod"), Ok((1000, 17)));
+        assert_eq!(find("1001:19"), Ok((1001, 19)));
+        assert_eq!(find("20"), Ok((1000, 20)));
+        let why = find("theirs").unwrap_err();
+        assert!(why.contains("`1000:theirs`"), "{why}");
+        // A name can be that of a process.
+        assert!(find("22").is_err());
+        assert!(find("1002:prod").is_err());
+        // Two users claim one process.
+        let why = find("23").unwrap_err();
+        assert!(why.contains("1001:23"), "{why}");
+        assert_eq!(find("1001:23"), Ok((1001, 23)));
+    }
 
     #[test]
     fn waits_are_bounded_for_each_user_and_for_all_but_the_superuser() {

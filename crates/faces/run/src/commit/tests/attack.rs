@@ -285,3 +285,83 @@ fn file_system_without_flags_of_rename_and_without_links_is_refused_and_unchange
     lack_hard_links(false);
     assert_eq!(scene.real(), before);
 }
+
+/// All files below a directory with a set-user-ID or set-group-ID bit.
+fn privileged(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = vec![dir.to_owned()];
+    while let Some(dir) = todo.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let stat = std::fs::symlink_metadata(&path).unwrap();
+            match stat.is_dir() {
+                true => todo.push(path),
+                false if stat.mode() & 0o6000 != 0 => found.push(path),
+                false => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// No hidden name has a file with privileges; at the last step before the exchanges, their owner
+/// moves the hidden names away if told so.
+struct Watch {
+    dir: PathBuf,
+    moves_away: bool,
+}
+
+impl openpath_commit::CommitObserver for Watch {
+    fn step(&mut self, phase: Phase, done: u64, of: u64) -> bool {
+        let hidden = |path: &Path| path.to_string_lossy().contains("/.openpath-");
+        let mut all = privileged(&self.dir);
+        all.retain(|path| hidden(path));
+        assert_eq!(all, [] as [PathBuf; 0], "{phase:?} {done}");
+        if self.moves_away && phase == Phase::Copying && done == of {
+            for entry in std::fs::read_dir(&self.dir).unwrap() {
+                let path = entry.unwrap().path();
+                if hidden(&path) {
+                    std::fs::rename(&path, path.with_extension("away")).unwrap();
+                }
+            }
+        }
+        true
+    }
+}
+
+#[test]
+fn staged_copy_gets_set_id_bits_right_before_the_exchange() {
+    for moves_away in [false, true] {
+        let Some(scene) = directory_of_another_user("privileged") else {
+            return;
+        };
+        scene.write("d/f", "plain");
+        scene.view(|task| {
+            task.mkdir(&scene.at("d/new"), 0o755).unwrap();
+            task.chown(&scene.at("d/new"), USER, USER).unwrap();
+            for path in ["d/f", "d/new/tool"] {
+                put(task, &scene.at(path), "tool").unwrap();
+                task.chmod(&scene.at(path), 0o6755).unwrap();
+            }
+        });
+        let dir = scene.base("d");
+        let mut watch = Watch {
+            dir: dir.clone(),
+            moves_away,
+        };
+        let done = scene.plan(&[]).unwrap().carry_out(&mut watch);
+        if moves_away {
+            done.unwrap_err();
+            end(&scene.kept());
+            assert_eq!(privileged(&dir), [] as [PathBuf; 0]);
+            continue;
+        }
+        done.unwrap();
+        assert_eq!(privileged(&dir), [dir.join("f"), dir.join("new/tool")]);
+        // Nobody changed it since.
+        let undone = undo(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
+        assert_eq!(undone.conflicts, []);
+        assert_eq!(privileged(&dir), [] as [PathBuf; 0]);
+    }
+}

@@ -8,6 +8,7 @@ mod deep;
 mod foreign_names;
 mod interruption;
 mod kinds;
+mod out_of_reach;
 mod random;
 mod records;
 mod sync_failure;

@@ -55,8 +55,7 @@ impl Transaction<'_> {
             let there = there.ok_or_else(|| changed_meanwhile(place))?;
             let mut now = there.attributes().map_err(fail)?;
             self.with_closed_mode(&attrs.id, &mut now, before.mode);
-            let written = !there.stat.is_dir() && now.mtime != before.mtime;
-            if written || !now.same(before) {
+            if self.is_touched(&there, attrs) || !now.same(before) {
                 return Err(changed_meanwhile(place));
             }
         }

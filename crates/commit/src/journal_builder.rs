@@ -440,8 +440,9 @@ impl<'a> JournalBuilder<'a> {
                 }
                 continue;
             };
-            let whole =
-                self.selection.covered[at] && !self.baseline.changed_after(entry, stat.mtime);
+            let whole = self.selection.covered[at]
+                && entry.is_replaced() != Some(true)
+                && !self.baseline.changed_after(entry, stat.mtime);
             let differs = whole && shown != stat.mtime;
             if differs || touched.contains(&real[..]) || touched.contains(&entry.path[..]) {
                 mtimes.push(RestoreMtime {

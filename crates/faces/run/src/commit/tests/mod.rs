@@ -10,6 +10,7 @@ mod interruption;
 mod kinds;
 mod random;
 mod records;
+mod replaced_dirs;
 mod sync_failure;
 
 use crate::commit::Commit;

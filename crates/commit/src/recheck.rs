@@ -42,7 +42,7 @@ impl Transaction<'_> {
         let leaves = |path: &[u8]| moves.contains(path);
         for replace in &self.journal.replacements {
             if let Some((place, snapshot)) = &replace.snapshot
-                && Snapshot::take(&self.base, place, &leaves)? != *snapshot
+                && !Snapshot::take(&self.base, place, &leaves)?.is_as(snapshot)
             {
                 return Err(changed_meanwhile(place));
             }

@@ -2,8 +2,8 @@
 //! Directories that others replace by other ones, whatever times these have: what the view never saw
 //! is neither changed nor removed.
 
-use super::{Scene, put};
-use openpath_commit::ConflictKind;
+use super::{ActAt, Scene, StopAfter, StopBefore, put};
+use openpath_commit::{ConflictKind, Phase, abort, resume};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -213,6 +213,34 @@ fn directory_moved_to_the_place_of_a_removed_one_stays() {
     let before = scene.real();
     assert_eq!(found(&scene), [(scene.base("gone"), ConflictKind::Changed)]);
     assert_eq!(scene.real(), before);
+}
+
+#[test]
+fn directory_moved_into_a_removed_one_during_a_commit_stays() {
+    for (phase, killed) in [
+        (Phase::Copying, false),
+        (Phase::Copying, true),
+        (Phase::Exchanging, false),
+        (Phase::Exchanging, true),
+    ] {
+        let scene = removed_tree("moved-meanwhile");
+        let commit = scene.plan(&[]).unwrap();
+        assert_eq!(commit.conflicts(), []);
+        let refused = if killed {
+            commit.carry_out(&mut StopBefore(phase)).unwrap_err();
+            replace_sub(&scene);
+            resume(&scene.kept(), &mut StopAfter(u64::MAX)).map(drop)
+        } else {
+            commit.carry_out(&mut ActAt(phase, Some(|| replace_sub(&scene))))
+        };
+        let refused = refused.expect_err("a commit of a changed tree").to_string();
+        assert!(refused.contains("was changed"), "{refused}");
+        if phase == Phase::Exchanging {
+            abort(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
+        }
+        let kept = std::fs::read(scene.base("gone/sub/p")).unwrap();
+        assert_eq!(kept, b"never seen", "{phase:?} {killed}");
+    }
 }
 
 #[test]

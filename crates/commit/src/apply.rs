@@ -139,7 +139,10 @@ impl Transaction<'_> {
                     }
                 }
                 UpperCleanup::MakeOpaque(path) => self.set_opaque(path, true)?,
-                UpperCleanup::ClearOpaque(path) => self.set_opaque(path, false)?,
+                UpperCleanup::ClearOpaque(path) => {
+                    self.record_lower(path)?;
+                    self.set_opaque(path, false)?;
+                }
             }
         }
         self.step(Phase::Settling, all, all)?;

@@ -8,6 +8,13 @@
 //! R3. The calls pass through modes of their own: chown(2) clears the set-user-ID and set-group-ID
 //!     bits, an ordinary user needs `u+rw` to set extended attributes, and a list has the owner's
 //!     permissions of the mode.
+//! R4. A file whose time of change is not that of the plan was changed by others. No call sets that
+//!     time, unlike the modification time.
+//!
+//! # Limits
+//! * After an interruption between the calls, and for a file that the commit gave further names, the
+//!   modification time decides: the commit itself has moved the time of change. Such a file gains no
+//!   rights (R2 of `journal_builder`).
 
 use crate::acl::{is_acl, with_owner};
 use crate::file_stat::{Attributes, InodeId, is_ours};
@@ -73,9 +80,20 @@ impl Transaction<'_> {
             true => (&attrs.before, &attrs.after),
             false => (&attrs.after, &attrs.before),
         };
-        if forward && self.was_changed_by_others(&held, attrs)? {
+        // The journal of an older version may set such attributes in place.
+        let rights = attrs.before.gains_rights(&attrs.after);
+        if forward
+            && (rights && held.stat.ctime != attrs.ctime
+                || self.was_changed_by_others(&held, attrs)?)
+        {
             return Err(changed_meanwhile(&attrs.path));
         }
+        let unchanged = self
+            .journal
+            .done
+            .is_some_and(|done| held.stat.ctime <= done);
+        let safe = (!forward && rights && !unchanged).then(|| to.without_rights(&held.stat));
+        let to = safe.as_ref().unwrap_or(to);
         let done = held.apply_metadata(to, Some(had), self.journal.any_owner);
         done.map_err(|why| {
             // R1. An attribute that cannot be restored is one of both (R2).
@@ -84,15 +102,24 @@ impl Transaction<'_> {
         })
     }
 
-    /// Whether others changed a file before its turn. A name that this commit added or removed has
-    /// changed the time of change.
+    /// Whether others changed a file before its turn.
     fn was_changed_by_others(&self, held: &HeldFile, attrs: &SetAttrs) -> Result<bool, Refusal> {
         if self.resumed {
             return self.is_foreign(held, attrs);
         }
         let now = self.attributes_of(held, attrs)?;
-        let written = !held.stat.is_dir() && now.mtime != attrs.before.mtime;
-        Ok(written || !now.same(&attrs.before))
+        Ok(self.is_touched(held, attrs) || !now.same(&attrs.before))
+    }
+
+    /// Whether a file that is no directory was changed since the plan (R4).
+    pub(crate) fn is_touched(&self, held: &HeldFile, attrs: &SetAttrs) -> bool {
+        let stat = &held.stat;
+        !stat.is_dir()
+            && match self.is_link(&attrs.id) {
+                // A name that this commit added has changed the time of change.
+                true => stat.mtime != attrs.before.mtime,
+                false => stat.ctime != attrs.ctime,
+            }
     }
 
     /// Whether a file has attributes that it had neither before the commit nor has after it.

@@ -15,6 +15,11 @@
 //! R5. Attributes of a directory are a conflict if they changed on both sides since its copy-up, as
 //!     its copy records. If it records nothing, as in a view of an older version, any later change
 //!     of the directory counts if the attributes differ.
+//! R6. A directory that a commit moves, gives attributes to, or changes names in must be the inode
+//!     that the view saw, and so must all directories above. A view records it at copy-up. Where it
+//!     is not recorded, as in a view of an older version, a time of change after the view took the
+//!     directory is a conflict, unless the commit only makes new names there. No rule trusts a
+//!     modification time, which others can set.
 //! R3. Equal changes on both sides are no conflict. A directory may gain and lose other names.
 //!
 //! # Limits
@@ -22,6 +27,10 @@
 //!   a change by others, counts as taken when it was made.
 //! * Changes within one tick of the kernel's clock (4 ms at most) count as one.
 //! * A file that others removed goes unnoticed in a directory into which the view moved some.
+//! * Where a file system changes inode numbers of files that nobody uses, as FAT does, each
+//!   directory counts as replaced.
+//! * A removed directory leaves no record of its inode. If others changed its attributes since, or
+//!   moved another one there, that is a conflict of the directory, which force solves.
 
 use crate::file_stat::{FileStat, Time};
 use crate::journal::{KnownSince, TakenAt};

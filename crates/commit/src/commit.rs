@@ -26,7 +26,8 @@
 //! * A directory that was renamed to another file system is refused.
 //! * If backups are on another file system, an undo restores the names of one file as separate
 //!   files.
-//! * An attribute of a file with one name is changed in place.
+//! * An attribute of a file with one name is changed in place, unless it gains rights (R2 of
+//!   `journal_builder`).
 //! * Only root can commit extended attributes that only the host's root may set.
 
 use crate::baseline::Baseline;

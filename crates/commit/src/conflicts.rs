@@ -10,7 +10,7 @@ use crate::names::join;
 use crate::path_bytes::PathBytes;
 use crate::refusal::Refusal;
 use crate::scan::{Entry, EntryKind, Scan};
-use crate::selection::Selection;
+use crate::selection::{Selection, alters_real_tree};
 use crate::tree::Tree;
 
 /// What others did to a path.
@@ -23,6 +23,8 @@ pub enum ConflictKind {
     Made,
     /// They removed it.
     Removed,
+    /// They put another directory in its place.
+    Replaced,
 }
 
 /// A path that the view changed and others as well.
@@ -43,6 +45,50 @@ pub struct Conflict {
     pub in_view: bool,
 }
 
+/// What a commit does in a directory, or to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Use {
+    Nothing,
+    /// It makes names there.
+    Adds,
+    /// It changes or removes what is there.
+    Takes,
+}
+
+impl Use {
+    /// The same of a directory that is moved or gets attributes, if `gives`.
+    fn with(self, gives: bool) -> Use {
+        if gives { Use::Takes } else { self }
+    }
+}
+
+/// How the selected entries use the directories above them.
+fn used_dirs(scan: &Scan, selection: &Selection) -> Vec<Use> {
+    let mut used = vec![Use::Nothing; scan.entries.len()];
+    for (at, entry) in scan.entries.iter().enumerate() {
+        if !selection.includes(at) || !alters_real_tree(entry) {
+            continue;
+        }
+        let what = Use::Adds.with(entry.here.is_some() || entry.is_moved());
+        let mut above = entry.parent;
+        while used[above] < what {
+            used[above] = what;
+            above = scan.entries[above].parent;
+        }
+    }
+    used
+}
+
+fn conflict((path, place): (&[u8], &[u8]), kind: ConflictKind, unseen: bool) -> Conflict {
+    Conflict {
+        path: public_path(path),
+        place: public_path(place),
+        kind,
+        unseen,
+        in_view: false,
+    }
+}
+
 impl Baseline {
     /// Whether a time is later than the view took an entry.
     pub(crate) fn changed_after(&self, entry: &Entry, time: Time) -> bool {
@@ -57,12 +103,25 @@ impl Baseline {
         selection: &Selection,
     ) -> Result<Vec<Conflict>, Refusal> {
         let mut found = Vec::new();
+        let used = used_dirs(scan, selection);
+        let mut replaced = vec![false; scan.entries.len()];
         for (at, entry) in scan.entries.iter().enumerate() {
-            if selection.includes(at) {
-                self.note_entry(base, scan, entry, &mut found)?;
+            replaced[at] = replaced[entry.parent] || entry.is_replaced() == Some(true);
+            let included = selection.includes(at);
+            if let Some((real, stat)) = &entry.beneath {
+                let gives = included
+                    && (entry.is_moved()
+                        || entry.sides.is_none_or(|sides| sides.upper)
+                            && !is_alike(base, entry, real, stat)?);
+                if let Some(kind) = self.is_unseen_dir(entry, stat, used[at].with(gives)) {
+                    found.push(conflict((&entry.path, real), kind, false));
+                }
+            }
+            if included {
+                self.note_entry(base, scan, (entry, replaced[at]), &mut found)?;
             }
         }
-        found.sort_by(|a, b| a.path.cmp(&b.path));
+        found.sort_by(|a, b| (&a.path, !a.unseen).cmp(&(&b.path, !b.unseen)));
         found.dedup_by(|a, b| a.path == b.path);
         Ok(found)
     }
@@ -71,18 +130,20 @@ impl Baseline {
         &self,
         base: &Tree,
         scan: &Scan,
-        entry: &Entry,
+        (entry, in_replaced): (&Entry, bool),
         found: &mut Vec<Conflict>,
     ) -> Result<(), Refusal> {
         let mut note = |path: &[u8], place: &[u8], kind, unseen| {
-            found.push(Conflict {
-                path: public_path(path),
-                place: public_path(place),
-                kind,
-                unseen,
-                in_view: false,
-            });
+            found.push(conflict((path, place), kind, unseen));
         };
+        if let (Some(here), Some(place), None) = (&entry.here, &entry.place, &entry.beneath)
+            && in_replaced
+            && here.is_dir()
+            && !scan.sources.contains(place)
+        {
+            // The view saw neither the directory nor what is in it.
+            note(&entry.path, place, ConflictKind::Replaced, true);
+        }
         if let (EntryKind::File | EntryKind::Lost, Some(here), Some(place)) =
             (entry.entry_kind, &entry.here, &entry.place)
             && here.is_dir()
@@ -183,6 +244,19 @@ impl Baseline {
         Ok(())
     }
 
+    /// Whether a lower directory that the commit uses may be another one than the view saw (R6).
+    fn is_unseen_dir(&self, entry: &Entry, stat: &FileStat, used: Use) -> Option<ConflictKind> {
+        let (found, kind) = match entry.is_replaced() {
+            Some(replaced) => (replaced && used >= Use::Adds, ConflictKind::Replaced),
+            None => {
+                let merges = entry.entry_kind == EntryKind::Both;
+                let doubt = !merges && self.changed_after(entry, stat.ctime);
+                (doubt && used == Use::Takes, ConflictKind::Changed)
+            }
+        };
+        found.then_some(kind)
+    }
+
     /// Whether a file was made since, or changed.
     fn what_happened(&self, entry: &Entry, here: &FileStat) -> ConflictKind {
         match here.btime {
@@ -207,8 +281,12 @@ impl Baseline {
         {
             note(dir, dir, ConflictKind::Made, false);
         }
-        let mut dirs = vec![(dir.to_vec(), self.changed_after(entry, here.mtime))];
-        // `came`: names came or went in the directory since.
+        let mut found = false;
+        // `came`: names may have come or gone in the directory since. Others can set its
+        // modification time, but not its time of change, which a rename into it moves, and which a
+        // rename gives to what it moves.
+        let since = self.changed_after(entry, here.ctime);
+        let mut dirs = vec![(dir.to_vec(), since)];
         while let Some((dir, came)) = dirs.pop() {
             for name in base.names(&dir).map_err(|why| failed(&dir, why))? {
                 let path = join(&dir, &name);
@@ -222,11 +300,16 @@ impl Baseline {
                 let changed = self.changed_after(entry, stat.ctime);
                 let unseen = changed && (came || born);
                 if stat.is_dir() && !unseen {
-                    dirs.push((path, self.changed_after(entry, stat.mtime)));
+                    dirs.push((path, changed));
                 } else if changed {
+                    found = true;
                     note(&path, &path, self.what_happened(entry, &stat), unseen);
                 }
             }
+        }
+        if since && !found {
+            // Another directory may have been moved here, with all that is in it.
+            note(dir, dir, ConflictKind::Changed, false);
         }
         Ok(())
     }

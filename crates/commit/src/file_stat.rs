@@ -2,8 +2,9 @@
 //! The attributes and the identity of a file, from statx(2).
 
 use crate::acl;
-use openpath_abi::mode;
+use openpath_abi::mode::{self, S_ISGID, S_ISUID};
 use openpath_abi::stat::makedev;
+use openpath_abi::xattr::CAPABILITY_NAME;
 use rustix::fs::{Statx, StatxAttributes, StatxFlags, StatxTimestamp};
 use rustix::io::{Errno, Result};
 use serde::{Deserialize, Serialize};
@@ -160,6 +161,28 @@ impl Attributes {
         };
         (self.mode, self.uid, self.gid) == (other.mode, other.uid, other.gid)
             && mine(&self.xattrs) == mine(&other.xattrs)
+    }
+}
+
+impl Attributes {
+    /// Whether a change from these attributes to others gives the content of a regular file another
+    /// owner, or rights to a process that executes it.
+    pub(crate) fn gains_rights(&self, after: &Attributes) -> bool {
+        let capabilities = |side: &Attributes| side.xattrs.get(CAPABILITY_NAME).cloned();
+        mode::is_reg(after.mode)
+            && (self.uid != after.uid
+                || (self.mode | after.mode) & (S_ISUID | S_ISGID) != 0
+                || capabilities(self) != capabilities(after))
+    }
+
+    /// These without another owner than that of `now`, and without rights for a process that
+    /// executes the file.
+    pub(crate) fn without_rights(&self, now: &FileStat) -> Attributes {
+        let mut safe = self.clone();
+        (safe.uid, safe.gid) = (now.uid, now.gid);
+        safe.mode &= !(S_ISUID | S_ISGID);
+        safe.xattrs.remove(CAPABILITY_NAME);
+        safe
     }
 }
 

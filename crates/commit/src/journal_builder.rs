@@ -6,7 +6,9 @@
 //!     those deepest in the tree first. All replacements follow by path, so that a directory is in
 //!     its place before its entries are.
 //! R2. If only the attributes of a file change, it is changed in place, unless the real tree has
-//!     further names for it, which the view shows unchanged.
+//!     further names for it, which the view shows unchanged. A file that gets another owner, or has
+//!     or gets set-id bits or capabilities, is replaced by a copy of the view's: the owner of the
+//!     old one may write it at any time, also through a descriptor that was opened before.
 //! R3. A directory gets the time that the view shows if all of it was committed and no one else
 //!     changed it since.
 //! R4. A directory gets attributes only if the view changed them: differences to the real tree
@@ -124,8 +126,9 @@ impl<'a> JournalBuilder<'a> {
         let stat = &entry.upper_file.stat;
         let here = entry.here.as_ref();
         let alone = here.filter(|here| here.nlink == 1);
+        let in_place = self.hold_in_place(entry, alone)?;
         if let (true, Some(here), Some(place)) = (stat.nlink > 1, alone, &entry.place)
-            && matches!(entry.kind, None | Some(ChangeKind::Attributes))
+            && (entry.kind.is_none() || in_place.is_some())
         {
             // Further names are names of the existing file.
             if mode::file_type(here.mode) == mode::file_type(stat.mode) {
@@ -137,10 +140,9 @@ impl<'a> JournalBuilder<'a> {
                 });
             }
         }
-        match (&entry.kind, alone, &entry.place) {
+        match (&entry.kind, in_place, &entry.place) {
             (None, ..) => Ok(()),
-            (Some(ChangeKind::Attributes), Some(here), Some(place)) => {
-                let held = self.hold(&entry.path, place, here)?;
+            (_, Some(held), Some(place)) => {
                 self.add_attrs(&entry.path, place, &held, &entry.upper_file.attributes)
             }
             // R2
@@ -163,6 +165,23 @@ impl<'a> JournalBuilder<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Holds the file of the real tree if an entry changes it in place (R2).
+    fn hold_in_place(
+        &self,
+        entry: &Entry,
+        alone: Option<&FileStat>,
+    ) -> Result<Option<HeldFile>, Refusal> {
+        let (Some(ChangeKind::Attributes), Some(here), Some(place)) =
+            (&entry.kind, alone, &entry.place)
+        else {
+            return Ok(None);
+        };
+        let held = self.hold(&entry.path, place, here)?;
+        let before = held.attributes().map_err(|why| failed(&entry.path, why))?;
+        let rights = before.gains_rights(&entry.upper_file.attributes);
+        Ok(Some(held).filter(|_| !rights))
     }
 
     /// A directory with nothing beneath it.
@@ -422,8 +441,9 @@ impl<'a> JournalBuilder<'a> {
                 }
                 continue;
             };
-            let whole =
-                self.selection.covered[at] && !self.baseline.changed_after(entry, stat.mtime);
+            let whole = self.selection.covered[at]
+                && entry.is_replaced() != Some(true)
+                && !self.baseline.changed_after(entry, stat.mtime);
             let differs = whole && shown != stat.mtime;
             if differs || touched.contains(&real[..]) || touched.contains(&entry.path[..]) {
                 mtimes.push(RestoreMtime {

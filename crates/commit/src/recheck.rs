@@ -42,7 +42,7 @@ impl Transaction<'_> {
         let leaves = |path: &[u8]| moves.contains(path);
         for replace in &self.journal.replacements {
             if let Some((place, snapshot)) = &replace.snapshot
-                && Snapshot::take(&self.base, place, &leaves)? != *snapshot
+                && !Snapshot::take(&self.base, place, &leaves)?.is_as(snapshot)
             {
                 return Err(changed_meanwhile(place));
             }
@@ -55,8 +55,7 @@ impl Transaction<'_> {
             let there = there.ok_or_else(|| changed_meanwhile(place))?;
             let mut now = there.attributes().map_err(fail)?;
             self.with_closed_mode(&attrs.id, &mut now, before.mode);
-            let written = !there.stat.is_dir() && now.mtime != before.mtime;
-            if written || !now.same(before) {
+            if self.is_touched(&there, attrs) || !now.same(before) {
                 return Err(changed_meanwhile(place));
             }
         }

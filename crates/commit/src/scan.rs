@@ -8,6 +8,8 @@
 //!     remove names that it never saw.
 //! R2. A new directory in one that shows a lower directory is always `opaque`. One that is not, and
 //!     has nothing beneath, has lost its lower directory.
+//! R4. The mark `lower` has the number and the time of birth of the lower directory, from copy-up.
+//!     Another directory under the name is not what the view saw, whatever its times are.
 
 use crate::baseline::Baseline;
 use crate::change::ChangeKind;
@@ -69,6 +71,13 @@ impl Entry {
         beneath.is_some() && beneath != self.place.as_ref()
     }
 
+    /// Whether others replaced the lower directory that the view saw (R4); `None`: the view did not
+    /// record which one that is.
+    pub(crate) fn is_replaced(&self) -> Option<bool> {
+        let (_, stat) = self.beneath.as_ref()?;
+        is_of(self.upper_file.mark("lower")?, stat).map(|same| !same)
+    }
+
     /// When the view took it from the real tree.
     pub(crate) fn taken(&self) -> Option<Time> {
         let stat = &self.upper_file.stat;
@@ -80,6 +89,26 @@ impl Entry {
         stat.btime
             .map(|born| upper_file.map_or(born, |upper_file| upper_file.min(born)))
     }
+}
+
+/// The bits of an inode number that a view keeps; it adds the device in the others.
+const NUMBER_BITS: u64 = (1 << 48) - 1;
+
+/// Whether a mark `lower` is of this directory; `None`: it cannot be read. Where times of birth do
+/// not stay, the number decides.
+fn is_of(mark: &[u8], stat: &FileStat) -> Option<bool> {
+    let (number, born) = std::str::from_utf8(mark).ok()?.split_once(' ')?;
+    let number = u64::from_str_radix(number, 16).ok()?;
+    let born = parse(born.as_bytes())?;
+    let same = (number ^ stat.ino) & NUMBER_BITS == 0;
+    let now = stat.id().born.filter(|_| born != (0, 0));
+    Some(same && now.is_none_or(|now| now == born))
+}
+
+/// The value of the mark `lower` for a directory of the real tree.
+pub(crate) fn mark_of(stat: &FileStat) -> String {
+    let (sec, nsec) = stat.btime.unwrap_or_default();
+    format!("{:x} {sec}.{nsec:09}", stat.ino)
 }
 
 /// The time in the mark `taken`.

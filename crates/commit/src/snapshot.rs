@@ -4,8 +4,11 @@
 //! for days.
 //!
 //! # Rules
-//! R1. Files are compared by number and time of change (`ctime`), a directory by its entries.
-//!     Directories that move out of it do not count, nor do its own times, which that changes.
+//! R1. Files are compared by number, time of birth and time of change (`ctime`), a directory by its
+//!     own number and birth and by its entries. Directories that move out of it do not count, nor do
+//!     its own times, which that changes.
+//! R2. All of it is in one digest, so that a directory that others moved here counts, with the files
+//!     in it, whatever their times are. A journal of an older version has none.
 //!
 //! # Limits
 //! * A file with several names changes when one of them is exchanged, so its time does not count
@@ -17,6 +20,7 @@ use crate::names::join;
 use crate::refusal::Refusal;
 use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// The files under a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -29,6 +33,9 @@ pub(crate) struct Snapshot {
     last: Option<Time>,
     /// The same for files with several names.
     last_shared: Option<Time>,
+    /// Of the path, inode and time of change of each file and directory (R2).
+    #[serde(default)]
+    digest: Option<[u8; 32]>,
 }
 
 impl Snapshot {
@@ -39,10 +46,16 @@ impl Snapshot {
         leaves: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Snapshot, Refusal> {
         let mut seen = Snapshot::default();
+        let mut digest = Sha256::new();
+        let top = path.len();
         let mut todo = vec![path.to_vec()];
         while let Some(path) = todo.pop() {
             let fail = |why| failed(&path, why);
-            match base.stat(&path).map_err(fail)? {
+            let stat = base.stat(&path).map_err(fail)?;
+            if let Some(stat) = &stat {
+                add_to(&mut digest, &path[top..], stat);
+            }
+            match stat {
                 Some(stat) if stat.is_dir() => {
                     seen.dirs += 1;
                     let names = base.names(&path).map_err(fail)?;
@@ -53,16 +66,20 @@ impl Snapshot {
                 None => {}
             }
         }
+        seen.digest = Some(digest.finalize().into());
         Ok(seen)
     }
 
+    /// Whether the files are as they were in `before`.
+    pub(crate) fn is_as(&self, before: &Snapshot) -> bool {
+        self.is_same_but_for_shared(before) && self.last_shared == before.last_shared
+    }
+
     /// Whether both are the same, whatever became of files with several names.
-    pub(crate) fn is_same_but_for_shared(&self, other: &Snapshot) -> bool {
-        let last_shared = other.last_shared;
-        Snapshot {
-            last_shared,
-            ..*self
-        } == *other
+    pub(crate) fn is_same_but_for_shared(&self, before: &Snapshot) -> bool {
+        let numbers = |one: &Snapshot| (one.files, one.dirs, one.last);
+        numbers(self) == numbers(before)
+            && (before.digest.is_none() || self.digest == before.digest)
     }
 
     fn add(&mut self, stat: &FileStat) {
@@ -72,5 +89,20 @@ impl Snapshot {
             _ => &mut self.last_shared,
         };
         *last = (*last).max(Some(stat.ctime));
+    }
+}
+
+/// Adds a file at this path below the name.
+fn add_to(digest: &mut Sha256, path: &[u8], stat: &FileStat) {
+    let id = stat.id();
+    // A path has no zero byte, and the rest has one length.
+    digest.update(path);
+    digest.update([0]);
+    digest.update(id.number.to_le_bytes());
+    let changed = (!stat.is_dir() && stat.nlink <= 1).then_some(stat.ctime);
+    for time in [id.born, changed] {
+        let (sec, nsec) = time.unwrap_or((i64::MIN, 0));
+        digest.update(sec.to_le_bytes());
+        digest.update(nsec.to_le_bytes());
     }
 }

@@ -16,6 +16,7 @@ use crate::not_undone::{OutOfReach, when_hidden};
 use crate::phase::{CommitObserver, Phase};
 use crate::records::CommitDir;
 use crate::refusal::{Refusal, RefusalKind};
+use crate::scan::mark_of;
 use crate::tree::Tree;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::XattrFlags;
@@ -28,6 +29,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The mark of a directory that hides what is beneath it.
 const OPAQUE: &str = "user.overlay.opaque";
+
+/// The mark of a directory that shows one of the real tree.
+const LOWER: &str = "user.overlay.lower";
 
 /// A held directory, and a name in it.
 type ParentAndName = (Rc<OwnedFd>, Vec<u8>);
@@ -186,20 +190,35 @@ impl<'a> Transaction<'a> {
         Ok(Some(done))
     }
 
-    /// Makes a directory of the view opaque, or clears its mark.
+    /// Makes a directory of the view opaque, so that it shows none of the real tree, or clears its
+    /// mark.
     pub(crate) fn set_opaque(&self, path: &[u8], hides: bool) -> Result<(), Refusal> {
         let fail = |why| failed(path, why);
         let Some(held) = self.upper.hold(path).map_err(fail)? else {
             return Ok(());
         };
-        let done = match hides {
-            true => rustix::fs::setxattr(held.path(), OPAQUE, b"y", XattrFlags::empty()),
-            false => rustix::fs::removexattr(held.path(), OPAQUE),
-        };
-        match done {
+        if hides {
+            rustix::fs::setxattr(held.path(), OPAQUE, b"y", XattrFlags::empty()).map_err(fail)?;
+        }
+        let mark = if hides { LOWER } else { OPAQUE };
+        match rustix::fs::removexattr(held.path(), mark) {
             Err(Errno::NODATA) => Ok(()),
             done => done.map_err(fail),
         }
+    }
+
+    /// Records in a directory of the view which directory of the real tree it shows from now on.
+    pub(crate) fn record_lower(&self, path: &[u8]) -> Result<(), Refusal> {
+        let fail = |why| failed(path, why);
+        let Some(real) = self.base.stat(path).map_err(fail)? else {
+            return Ok(());
+        };
+        let Some(held) = self.upper.hold(path).map_err(fail)? else {
+            return Ok(());
+        };
+        let value = mark_of(&real);
+        let flags = XattrFlags::empty();
+        rustix::fs::setxattr(held.path(), LOWER, value.as_bytes(), flags).map_err(fail)
     }
 
     /// Sets the times of a directory, which may not be this user's to set.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which attributes a directory had when it was copied up, for what compares the upper tree with
-//! the lower ones later.
+//! Which lower directory was copied up, and which attributes it had, for what compares the upper
+//! tree with the lower ones later.
 //!
 //! # Fields
 //! The mark `attrs` has two digests: of the copy, and of the directory that was copied. They differ
-//! where the upper tree cannot keep an extended attribute.
+//! where the upper tree cannot keep an extended attribute. The mark `lower` has the inode number of
+//! the directory that was copied, and its time of birth (zero: there is none).
 //!
 //! # Rules
 //! R1. A digest covers owner, mode, access control lists and extended attributes, marks aside.
@@ -19,7 +20,7 @@
 //! [`OverlayOptions::records_taken`]: crate::OverlayOptions::records_taken
 
 use crate::fs::Fs;
-use crate::marks::ATTRS;
+use crate::marks::{ATTRS, LOWER};
 use crate::options::Marks;
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, Timespec};
@@ -65,23 +66,29 @@ pub(crate) fn values(inode: &Inode, marks: Marks) -> Result<Values, Errno> {
     Ok(all)
 }
 
-/// Notes with a new copy of a directory what it has, and what was copied.
+/// Notes with a new copy of a directory what it has, and which directory was copied with what.
 ///
 /// # Errors
 /// What the upper tree meets, but for keeping no marks.
 pub(crate) fn note(
     made: &Inode,
+    lower: &Inode,
     (attr, acls, copied): (&Attr, &Acls, &Values),
     marks: Marks,
     now: Timespec,
 ) -> Result<(), Errno> {
     let copy = digest_of(made, marks)?;
     let source = digest(attr.mode, (attr.uid, attr.gid), acls, copied);
-    let value = format!("{copy:016x} {source:016x}");
-    match marks.set(made, ATTRS, value.as_bytes(), now) {
-        Err(Errno::EPERM | Errno::EOPNOTSUPP) => Ok(()),
-        done => done,
+    let born = lower.btime();
+    let identity = format!("{:x} {}.{:09}", lower.ino(), born.sec, born.nsec);
+    let digests = format!("{copy:016x} {source:016x}");
+    for (mark, value) in [(LOWER, identity), (ATTRS, digests)] {
+        match marks.set(made, mark, value.as_bytes(), now) {
+            Err(Errno::EPERM | Errno::EOPNOTSUPP) => {}
+            done => done?,
+        }
     }
+    Ok(())
 }
 
 impl Fs {

@@ -182,7 +182,7 @@ impl Node {
         }
         if mode::is_dir(attr.mode) && self.fs.options.records_taken {
             let source = (attr, acls, &copied);
-            crate::attrs::note(made, source, self.fs.options.marks, now)?;
+            crate::attrs::note(made, lower, source, self.fs.options.marks, now)?;
         }
         set_attr(
             made,

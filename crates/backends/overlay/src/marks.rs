@@ -11,6 +11,7 @@
 //! | `ino` | a copied-up file | a number | the number it shows; Linux ignores the mark |
 //! | `taken` | an entry that replaced another | seconds | when its name was taken; as `ino` |
 //! | `attrs` | a copied-up directory | digests | the attributes it had; as `ino` |
+//! | `lower` | a copied-up directory | number, birth | which lower directory it shows; as `ino` |
 //!
 //! # Rules
 //! R1. A guest's attribute with the prefix of marks is stored with `overlay.` after that prefix, so
@@ -33,6 +34,8 @@ pub(crate) const NUMBER: &[u8] = b"ino";
 pub(crate) const TAKEN: &[u8] = b"taken";
 /// The mark of a copied-up directory that records its attributes.
 pub(crate) const ATTRS: &[u8] = b"attrs";
+/// The mark of a copied-up directory that records the identity of the lower one.
+pub(crate) const LOWER: &[u8] = b"lower";
 /// Flags to set an attribute, whether or not it exists.
 const ANY: XattrFlags = XattrFlags::empty();
 /// Separates the prefix from a guest's own name.

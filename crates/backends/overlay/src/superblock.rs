@@ -132,7 +132,7 @@ fn upper_root(
     if is_new {
         let values = crate::attrs::values(below, options.marks)?;
         let source = (&attr, &acls, &values);
-        crate::attrs::note(&dir, source, options.marks, now)?;
+        crate::attrs::note(&dir, below, source, options.marks, now)?;
         set_attr(&dir, &times_of(&attr))?;
     }
     Ok(dir)

@@ -179,6 +179,7 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
         conflicts.push(Both {
             conflict: conflict.clone(),
             what: match change.map(|change| sign(&change.kind).1) {
+                None if conflict.kind == ConflictKind::Replaced => "changed",
                 None => "deleted",
                 // A path that others removed existed when the view changed it.
                 Some("added") if conflict.kind == ConflictKind::Removed => "changed",
@@ -239,6 +240,7 @@ fn word(did: ConflictKind) -> &'static str {
     match did {
         ConflictKind::Made => "made",
         ConflictKind::Removed => "removed",
+        ConflictKind::Replaced => "replaced",
         _ => "changed",
     }
 }

@@ -160,3 +160,22 @@ fn view_without_records_does_not_overwrite_directory_attributes() {
         }
     }
 }
+
+#[test]
+fn directory_replaced_by_others_is_reported_as_replaced() {
+    for place in Place::all("dirs-replaced") {
+        done(&place.plain("mkdir state d e; echo 1 | tee d/f > e/f"));
+        run(&place, "echo n > d/f");
+        done(&place.plain("mv d d.old; mv e d"));
+        let refused = verb(&place, "commit", &[]);
+        assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
+        let words = "d: changed in the view, replaced by others since";
+        assert!(out(&refused).contains(words), "{}", out(&refused));
+        assert_eq!(place.read("d/f"), "1\n");
+        done(&verb(&place, "commit", &["--force"]));
+        assert_eq!(
+            (place.read("d/f"), place.read("d.old/f")),
+            ("n\n".into(), "1\n".into())
+        );
+    }
+}

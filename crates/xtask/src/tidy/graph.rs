@@ -107,7 +107,7 @@ const GRAPH: &[Node] = &[
     Node {
         name: COMMIT,
         own: &[ABI, VFS, OVERLAY],
-        outside: &["rustix", "serde", "serde_json", "toml"],
+        outside: &["rustix", "serde", "serde_json", "sha2", "toml"],
     },
     Node {
         name: RUN,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commits by root into a directory of another user, while that user swaps names.
 
-use super::{Scene, StopAfter, put};
+use super::{ActAt, Scene, StopAfter, StopBefore, put};
 use openpath_commit::fault_injection::{after_each_copy, lack_hard_links, lack_rename_flags};
 use openpath_commit::{Committed, KeptView, Phase, abort, resume, undo};
 use std::ffi::OsString;
@@ -134,11 +134,91 @@ fn attributes_are_not_given_to_a_file_that_was_swapped_in() {
     scene.view(|task| task.chmod(&scene.at("d/mode"), 0o666).unwrap());
     let commit = scene.plan(&[]).unwrap();
     let swap = || std::fs::rename(scene.base("d/secret"), scene.base("d/mode")).unwrap();
-    let mut swap = super::ActAt(Phase::Exchanging, Some(swap));
+    let mut swap = ActAt(Phase::Exchanging, Some(swap));
     let refused = commit.carry_out(&mut swap).unwrap_err().to_string();
     assert!(refused.contains("was changed"), "{refused}");
     end(&scene.kept());
     assert!(secret_is_closed(&scene.base("d")));
+}
+
+/// A file of another user that root's view makes a set-user-ID file of root.
+fn file_that_becomes_setuid_root(name: &str) -> Option<Scene> {
+    let scene = directory_of_another_user(name)?;
+    let tool = scene.base("d/tool");
+    std::fs::write(&tool, "good").unwrap();
+    chown(&tool, Some(USER), Some(USER)).unwrap();
+    std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o755)).unwrap();
+    set_old(&tool);
+    scene.view(|task| {
+        task.chown(&scene.at("d/tool"), 0, 0).unwrap();
+        task.chmod(&scene.at("d/tool"), 0o4755).unwrap();
+        put(task, &scene.at("d/new"), "data").unwrap();
+    });
+    Some(scene)
+}
+
+/// Sets a modification time of long ago.
+fn set_old(path: &Path) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+}
+
+fn owner_and_mode(path: &Path) -> (u32, u32) {
+    let found = std::fs::metadata(path).unwrap();
+    (found.uid(), found.mode() & 0o7777)
+}
+
+#[test]
+fn file_rewritten_by_its_owner_during_a_commit_gains_no_rights() {
+    for (phase, killed) in [
+        (Phase::Copying, false),
+        (Phase::Copying, true),
+        (Phase::Exchanging, false),
+        (Phase::Exchanging, true),
+    ] {
+        let Some(scene) = file_that_becomes_setuid_root("rewritten") else {
+            return;
+        };
+        let tool = scene.base("d/tool");
+        let rewrite = || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::fs::write(&tool, "evil").unwrap();
+            set_old(&tool);
+        };
+        let commit = scene.plan(&[]).unwrap();
+        assert_eq!(commit.conflicts(), []);
+        let refused = if killed {
+            commit.carry_out(&mut StopBefore(phase)).unwrap_err();
+            rewrite();
+            resume(&scene.kept(), &mut StopAfter(u64::MAX)).map(drop)
+        } else {
+            commit.carry_out(&mut ActAt(phase, Some(rewrite)))
+        };
+        let refused = refused
+            .expect_err("a commit of a rewritten file")
+            .to_string();
+        assert!(refused.contains("was changed"), "{refused}");
+        end(&scene.kept());
+        assert_eq!(owner_and_mode(&tool), (USER, 0o755), "{phase:?} {killed}");
+        assert_eq!(std::fs::read(&tool).unwrap(), b"evil");
+    }
+}
+
+#[test]
+fn file_held_open_by_its_owner_is_not_the_one_that_gains_rights() {
+    use std::io::Write as _;
+    let Some(scene) = file_that_becomes_setuid_root("held-open") else {
+        return;
+    };
+    let tool = scene.base("d/tool");
+    let mut held = std::fs::File::options().append(true).open(&tool).unwrap();
+    assert_eq!(scene.commit(&[]), []);
+    held.write_all(b" evil").unwrap();
+    assert_eq!(owner_and_mode(&tool), (0, 0o4755));
+    assert_eq!(std::fs::read(&tool).unwrap(), b"good");
+    let undone = undo(&scene.kept(), false, &mut StopAfter(u64::MAX)).unwrap();
+    assert_eq!(undone.conflicts, []);
+    assert_eq!(owner_and_mode(&tool), (USER, 0o755));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod kinds;
 mod out_of_reach;
 mod random;
 mod records;
+mod replaced_dirs;
 mod sync_failure;
 
 use crate::commit::Commit;

@@ -12,9 +12,9 @@
 //!     time, unlike the modification time.
 //!
 //! # Limits
-//! * After an interruption between the calls, and for a file that the commit gave further names, the
-//!   modification time decides: the commit itself has moved the time of change. Such a file gains no
-//!   rights (R2 of `journal_builder`).
+//! * The modification time decides after an interruption between the calls, and for a file that the
+//!   commit gave further names: the commit itself has moved the time of change. Such a file gains
+//!   no rights (R2 of `journal_builder`).
 
 use crate::acl::{is_acl, with_owner};
 use crate::file_stat::{Attributes, InodeId, is_ours};

@@ -7,7 +7,7 @@
 //!     its place before its entries are.
 //! R2. If only the attributes of a file change, it is changed in place, unless the real tree has
 //!     further names for it, which the view shows unchanged. A file that gets another owner, or has
-//!     or gets set-id bits or capabilities, is replaced by a copy of the view's: the owner of the
+//!     or gets set-id bits or capabilities, is replaced by a copy of the view's. The owner of the
 //!     old one may write it at any time, also through a descriptor that was opened before.
 //! R3. A directory gets the time that the view shows if all of it was committed and no one else
 //!     changed it since.

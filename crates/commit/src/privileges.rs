@@ -12,12 +12,8 @@
 
 use crate::file_stat::Attributes;
 use crate::held_file::HeldFile;
-use crate::journal::Replace;
-use crate::name_pair::NamePair;
-use crate::transaction::Transaction;
-use crate::tree::Tree;
 use openpath_abi::mode::{self, S_ISGID, S_ISUID};
-use rustix::fs::{Mode, OFlags, XattrFlags};
+use rustix::fs::XattrFlags;
 use rustix::io::{Errno, Result};
 
 /// The bits of a mode that give privileges.
@@ -41,7 +37,7 @@ pub(crate) fn without(attributes: &Attributes) -> Attributes {
     plain
 }
 
-/// Adds the privileges that `from` has, as [`Transaction::give_privileges`] will.
+/// Adds the privileges that `from` has, as [`give`] will.
 pub(crate) fn add(to: &mut Attributes, from: &Attributes) {
     if !has(from) {
         return;
@@ -62,7 +58,8 @@ fn is_in_group(gid: u32) -> bool {
     rustix::process::getegid().as_raw() == gid || groups.iter().any(|one| one.as_raw() == gid)
 }
 
-fn give(held: &HeldFile, attributes: &Attributes) -> Result<()> {
+/// Gives a file the privileges among these attributes.
+pub(crate) fn give(held: &HeldFile, attributes: &Attributes) -> Result<()> {
     if let Some(value) = attributes.xattrs.get(CAPABILITY) {
         match rustix::fs::setxattr(held.path(), CAPABILITY, value, XattrFlags::empty()) {
             Err(Errno::PERM | Errno::OPNOTSUPP) if !rustix::process::geteuid().is_root() => {}
@@ -81,56 +78,5 @@ pub(crate) fn take(held: &HeldFile) {
         {
             let _if_it_may = held.chmod(now.st_mode & !BITS);
         }
-    }
-}
-
-impl Transaction<'_> {
-    /// Gives the new files under a hidden name their privileges (R1, R2); returns which got some.
-    pub(crate) fn give_privileges(
-        &self,
-        names: &NamePair<'_>,
-        replace: &Replace,
-    ) -> Result<Vec<HeldFile>> {
-        let items = replace.items.iter().zip(&replace.stamps);
-        let items = items.filter_map(|(item, stamp)| Some((item, stamp.as_ref()?)));
-        let mut items = items
-            .filter(|(_, stamp)| has(stamp.attributes()))
-            .peekable();
-        let mut given = Vec::new();
-        if items.peek().is_none() {
-            return Ok(given);
-        }
-        let top = HeldFile::open(names.hidden.0, names.hidden.1)?;
-        let is_new = |held: &HeldFile| replace.new.is_some_and(|new| held.id().matches(&new));
-        let Some(top) = top.filter(is_new) else {
-            // It was exchanged before an interruption.
-            return Ok(given);
-        };
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let within = match top.stat.is_dir() {
-            true => Some(Tree::at(rustix::fs::openat(
-                top.fd(),
-                ".",
-                flags,
-                Mode::empty(),
-            )?)),
-            false => None,
-        };
-        let mut top = Some(top);
-        for (item, stamp) in items {
-            let held = match &within {
-                Some(within) => within.hold(&item[replace.path.len()..])?,
-                None => top.take(),
-            };
-            let held = held.filter(|held| stamp.id.is_none_or(|id| held.id().matches(&id)));
-            let held = match held {
-                // A journal of an older version has staged it with its privileges.
-                Some(_) if stamp.id.is_none() => continue,
-                held => held.ok_or(Errno::STALE)?,
-            };
-            give(&held, stamp.attributes())?;
-            given.push(held);
-        }
-        Ok(given)
     }
 }

@@ -181,6 +181,27 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// Gives a name its old file again; returns the inode that it had, if it was exchanged now.
+    fn restore_name(&self, replace: &Replace) -> Result<Option<InodeId>, Refusal> {
+        let restore = |names: &NamePair<'_>| {
+            let new = HeldFile::open(names.name.0, names.name.1)?;
+            let is_new = |held: &HeldFile| replace.new.is_some_and(|new| held.id().matches(&new));
+            let new = new.filter(is_new).filter(|_| replace.new != replace.old);
+            let displaced = names.restore(replace)?;
+            if names.has_new(replace)? {
+                return Err(Errno::STALE);
+            }
+            // Another user may move the hidden name away.
+            new.iter().for_each(privileges::take);
+            Ok(displaced)
+        };
+        match self.with_names(replace, restore)? {
+            Some(done) => done.map_err(|why| rename::rename_failed(&replace.path, why)),
+            None if self.is_moved_back(&replace.path)? => Ok(None),
+            None => Err(changed_meanwhile(&replace.path)),
+        }
+    }
+
     fn restore_names(&mut self) -> Result<(), Refusal> {
         for attrs in self.journal.set_attrs.iter().rev() {
             self.set_attrs(attrs, false)?;
@@ -193,24 +214,7 @@ impl Transaction<'_> {
                 continue;
             }
             let replace = &self.journal.replacements[number];
-            let restore = |names: &NamePair<'_>| {
-                let new = HeldFile::open(names.name.0, names.name.1)?;
-                let is_new =
-                    |held: &HeldFile| replace.new.is_some_and(|new| held.id().matches(&new));
-                let new = new.filter(is_new).filter(|_| replace.new != replace.old);
-                let displaced = names.restore(replace)?;
-                if names.has_new(replace)? {
-                    return Err(Errno::STALE);
-                }
-                // Another user may move the hidden name away.
-                new.iter().for_each(privileges::take);
-                Ok(displaced)
-            };
-            let displaced = match self.with_names(replace, restore)? {
-                Some(done) => done.map_err(|why| rename::rename_failed(&replace.path, why))?,
-                None if self.is_moved_back(&replace.path)? => None,
-                None => return Err(changed_meanwhile(&replace.path)),
-            };
+            let displaced = self.restore_name(replace)?;
             self.displaced.extend(displaced.map(|id| (number, id)));
         }
         for number in (0..self.journal.moves.len()).rev() {

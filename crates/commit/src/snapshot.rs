@@ -5,9 +5,9 @@
 //!
 //! # Rules
 //! R1. Files are compared by number, time of birth and time of change (`ctime`), a directory by its
-//!     own number and birth and by its entries. Directories that move out of it do not count, nor do
-//!     its own times, which that changes.
-//! R2. All of it is in one digest, so that a directory that others moved here counts, with the files
+//!     own number and birth and by its entries. Directories that move out of it do not count. Its
+//!     own times, which that changes, do not either.
+//! R2. All of it is in one digest, so that a directory that others moved here counts with the files
 //!     in it, whatever their times are. A journal of an older version has none.
 //!
 //! # Limits

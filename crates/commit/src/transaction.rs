@@ -12,7 +12,7 @@ use crate::journal::{Bytes, Journal, Replace};
 use crate::messages::{changed_meanwhile, failed, shown};
 use crate::name_pair::NamePair;
 use crate::names::{join, split};
-use crate::not_undone::{OutOfReach, when_hidden};
+use crate::not_undone::OutOfReach;
 use crate::phase::{CommitObserver, Phase};
 use crate::records::CommitDir;
 use crate::refusal::{Refusal, RefusalKind};
@@ -72,6 +72,15 @@ pub(crate) struct WritableByInode {
 pub(crate) enum AroundMoves {
     Before,
     After,
+}
+
+/// Before or after directories move, for the hidden name of a replacement: a moving directory waits
+/// elsewhere, in a directory that stays.
+pub(crate) fn when_hidden(replace: &Replace) -> AroundMoves {
+    match replace.hidden == replace.before && replace.items.is_empty() {
+        true => AroundMoves::Before,
+        false => AroundMoves::After,
+    }
 }
 
 impl<'a> Transaction<'a> {

@@ -395,8 +395,8 @@ fn line(told: &Told) -> String {
             let (count, force) = (left_count(told), forced(told));
             format!(
                 "nothing was done, because {count} cannot be put back: move back what was moved, \
-                 or `{force}` overwrites later changes, undoes the rest and keeps old content in the \
-                 view"
+                 or `{force}` overwrites later changes, undoes the rest and keeps old content in \
+                 the view"
             )
         }
         ("not undone" | "not aborted", _) => {

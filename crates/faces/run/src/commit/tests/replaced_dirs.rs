@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories that others replace by other ones, whatever times these have: what the view never saw
-//! is neither changed nor removed.
+//! Directories that others replace by other ones, whatever times these have: what the view never
+//! saw is neither changed nor removed.
 
 use super::{ActAt, Scene, StopAfter, StopBefore, put};
 use openpath_commit::{ConflictKind, Phase, abort, resume};
@@ -110,7 +110,7 @@ fn files_in_a_replaced_directory_are_neither_changed_nor_removed() {
         assert_eq!(scene.real(), before);
         // Force removes no directory that the view never saw.
         let forced = crate::commit::Commit::plan(&scene.kept(), &[], true);
-        let refused = forced.err().expect("a refusal").to_string();
+        let refused = forced.expect_err("a refusal").to_string();
         assert!(refused.contains("app/sub"), "{refused}");
         // What is elsewhere is no conflict.
         assert_eq!(scene.commit(&["beside"]), []);

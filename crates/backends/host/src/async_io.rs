@@ -29,6 +29,8 @@ impl Node {
             IoKind::Sync => self
                 .held_handle(HandleKind::Write)
                 .or_else(|| self.held_handle(HandleKind::Read)),
+            // A thread makes the calls of other kinds.
+            _ => None,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::model;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use openpath_sync::{CHAIN_MAX, Chain, HashKey, Miss, Relief, Table, Word, Word32};
+use openpath_sync::{CHAIN_MAX, Chain, ChainRelief, HashKey, Miss, Table, Word, Word32};
 
 /// Entries 1, 2, ... with these hashes; here a table starts with two buckets.
 struct Entries {
@@ -113,7 +113,7 @@ impl Fixture {
         self.changing.store(true, Ordering::SeqCst);
         assert_eq!(
             self.table.relieve(&self.entries, || [5, 6]),
-            Relief::Changed
+            ChainRelief::Changed
         );
     }
     /// A stable entry is found unless something moved, and under the lock in any case.

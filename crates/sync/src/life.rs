@@ -21,9 +21,9 @@
 //!     [`crate::Word::set`] only.
 //!
 //! # Guarantees
-//! G1. If `still(s)` returns true after reads, every word read belongs to the state that `s` named.
-//!     PAIR(life.change): the writer makes the word busy before any release-store of data. A reader
-//!     that acquire-loaded that data therefore sees the word busy or newer in `still`.
+//! G1. If `is_unchanged(s)` returns true after reads, every word read belongs to the state that `s`
+//!     named. PAIR(life.change): the writer makes the word busy before any release-store of data. A
+//!     reader that acquire-loaded that data therefore sees the word busy or newer there.
 
 use crate::primitive::{AtomicU64, Ordering, no_fault_injection, relax};
 use crate::zero_valid::ZeroValid;

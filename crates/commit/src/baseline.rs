@@ -9,6 +9,7 @@
 //!     time of the replaced one, and the times are recorded before each run as well (`taken`). The
 //!     earliest one counts.
 //! R2. A path that a commit or its undo wrote is unchanged if it has not changed since then.
+//! R3. Equal changes on both sides are no conflict. A directory may gain and lose other names.
 //! R4. A name that the view never saw is never removed, even with force. A directory that is to be
 //!     removed and holds a newer name is a conflict that force does not solve. A changed file in a
 //!     directory whose names are unchanged was seen.
@@ -20,7 +21,6 @@
 //!     is not recorded, as in a view of an older version, a time of change after the view took the
 //!     directory is a conflict, unless the commit only makes new names there. No rule trusts a
 //!     modification time, which others can set.
-//! R3. Equal changes on both sides are no conflict. A directory may gain and lose other names.
 //!
 //! # Limits
 //! * Under an ordinary user, a symbolic link, device or FIFO that replaced a file in one run, after

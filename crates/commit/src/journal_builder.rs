@@ -146,25 +146,21 @@ impl<'a> JournalBuilder<'a> {
                 self.add_attrs(&entry.path, place, &held, &entry.upper_file.attributes)
             }
             // R2
-            _ => {
-                let at = entry.parent;
-                match self.roots.get(&at) {
-                    Some(root) => self.journal.replacements[*root]
-                        .items
-                        .push(entry.path.clone()),
-                    None => {
-                        let old = self.replaced(entry).map(FileStat::id);
-                        self.add_replace(
-                            entry,
-                            Some(InodeId::default()),
-                            old,
-                            vec![entry.path.clone()],
-                        )?;
-                    }
-                }
-                Ok(())
-            }
+            _ => self.add_item(entry).map(drop),
         }
+    }
+
+    /// Adds a new file or directory to the replacement that its directory is part of, or as one of
+    /// its own; gives the replacement.
+    fn add_item(&mut self, entry: &Entry) -> Result<usize, Refusal> {
+        if let Some(root) = self.roots.get(&entry.parent) {
+            let replacement = &mut self.journal.replacements[*root];
+            replacement.items.push(entry.path.clone());
+            return Ok(*root);
+        }
+        let old = self.replaced(entry).map(FileStat::id);
+        let items = vec![entry.path.clone()];
+        self.add_replace(entry, Some(InodeId::default()), old, items)
     }
 
     /// Holds the file of the real tree if an entry changes it in place (R2).
@@ -186,23 +182,7 @@ impl<'a> JournalBuilder<'a> {
 
     /// A directory with nothing beneath it.
     fn add_new_dir(&mut self, at: usize, entry: &Entry) -> Result<(), Refusal> {
-        let root = match self.roots.get(&entry.parent) {
-            Some(root) => {
-                self.journal.replacements[*root]
-                    .items
-                    .push(entry.path.clone());
-                *root
-            }
-            None => {
-                let old = self.replaced(entry).map(FileStat::id);
-                self.add_replace(
-                    entry,
-                    Some(InodeId::default()),
-                    old,
-                    vec![entry.path.clone()],
-                )?
-            }
-        };
+        let root = self.add_item(entry)?;
         self.roots.insert(at, root);
         Ok(())
     }

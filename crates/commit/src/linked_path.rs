@@ -8,16 +8,13 @@
 //! R2. In a user namespace that does not map all users, owners cannot be distinguished: R1 does not
 //!     apply there (`kept/safe_path` R3).
 
-use crate::kept::maps_every_user;
+use crate::kept::{LINKS_MAX, maps_every_user, others_can_change_names};
 use crate::messages::shown;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::HOLD;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
-
-/// As many links as the kernel follows.
-const LINKS_MAX: usize = 40;
 
 /// A path without symbolic links in its directories.
 #[derive(Debug)]
@@ -161,8 +158,7 @@ impl Walk {
 
     /// R1
     fn look(&mut self, stat: &Stat) {
-        let is_open = stat.st_mode & 0o022 != 0 && stat.st_mode & 0o1000 == 0;
-        self.is_untrusted |= is_open || !is_trusted(stat.st_uid);
+        self.is_untrusted |= others_can_change_names(stat) || !is_trusted(stat.st_uid);
     }
 }
 

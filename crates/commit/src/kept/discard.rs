@@ -12,7 +12,7 @@
 //! R2. The lock is held throughout; its file is removed last.
 
 use super::lock::ViewLock;
-use super::{DISCARDED, INFO, LOCK, OURS};
+use super::{DISCARDED, INFO, LOCK, own_names};
 use crate::view_dir::ViewDir;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -48,12 +48,12 @@ pub(super) fn finish(held: &ViewLock, step: Step<'_>) -> io::Result<()> {
     let Some(going) = dir.subdir(DISCARDED)? else {
         return Ok(());
     };
-    for name in OURS.iter().filter(|name| ![LOCK, DISCARDED].contains(name)) {
+    for name in own_names().filter(|name| ![LOCK, DISCARDED].contains(name)) {
         step()?;
         follow(dir, &going, name)?;
         dir.remove_file(&format!("{name}.new"))?;
     }
-    for name in OURS {
+    for name in own_names() {
         step()?;
         remove_tree(&going, name)?;
     }

@@ -9,7 +9,7 @@
 //!     to be private.
 //! R3. The lock counts if the locked file still has the name `lock` in the directory.
 
-use super::{LOCK, OURS, SERVE};
+use super::{LOCK, SERVE, own_names};
 use crate::printable::printable;
 use crate::process::parent_of;
 use crate::refusal::{Refusal, RefusalKind};
@@ -144,7 +144,7 @@ fn private(dir: &ViewDir) -> Result<(), Refusal> {
 
 fn is_ours(name: &[u8]) -> bool {
     let name = name.strip_suffix(b".new").unwrap_or(name);
-    OURS.iter().any(|ours| ours.as_bytes() == name)
+    own_names().any(|ours| ours.as_bytes() == name)
 }
 
 /// Whether this file still has the name of the lock. Its links do not tell: it may have others.

@@ -38,7 +38,7 @@ pub use lock::ViewLock;
 pub use name::state_dir;
 pub use rules::update as update_rules;
 pub use rules::{KeptRules, rules_of};
-pub(crate) use safe_path::maps_every_user;
+pub(crate) use safe_path::{LINKS_MAX, maps_every_user, others_can_change_names};
 
 use crate::committed::{self, Committed};
 use crate::refusal::{Refusal, RefusalKind};
@@ -69,24 +69,16 @@ const CHANGES: [&str; 7] = [
 ];
 /// What an undo could not put back.
 pub(crate) const OLD_CONTENT: &str = "old-content";
-/// All names of ours.
-const OURS: [&str; 11] = [
-    INFO,
-    rules::RULES,
-    "upper",
-    "work",
-    "commit",
-    "next",
-    "known",
-    "taken",
-    OLD_CONTENT,
-    DISCARDED,
-    LOCK,
-];
 /// The verb by which a process is known that serves a view, and so has its lock.
 pub const SERVE: &str = "run-serve";
 /// How often a directory that goes away is made again.
 const TRIES: u32 = 16;
+
+/// All names of ours.
+fn own_names() -> impl Iterator<Item = &'static str> {
+    let first = [INFO, rules::RULES].into_iter();
+    first.chain(CHANGES).chain([DISCARDED, LOCK])
+}
 
 /// A view that is kept.
 #[derive(Debug)]

@@ -12,14 +12,14 @@
 use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::HOLD;
 use rustix::fd::{AsRawFd as _, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode};
+use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// As many links as the kernel follows.
-const LINKS_MAX: usize = 40;
+pub(crate) const LINKS_MAX: usize = 40;
 
 /// What is done where a directory is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,7 +142,7 @@ impl Walk<'_> {
         if stat.st_uid != 0 {
             return Err(self.refuse(at, stat.st_uid));
         }
-        if stat.st_mode & 0o022 != 0 && stat.st_mode & 0o1000 == 0 {
+        if others_can_change_names(&stat) {
             return Err(Stop::Refused(Refusal::new(
                 RefusalKind::Untrusted,
                 format!(
@@ -198,6 +198,11 @@ fn names(path: &Path) -> Vec<OsString> {
     let mut names: Vec<_> = names.collect();
     names.reverse();
     names
+}
+
+/// Whether others than its owner can change names in a directory with this mode.
+pub(crate) fn others_can_change_names(stat: &Stat) -> bool {
+    stat.st_mode & 0o022 != 0 && stat.st_mode & 0o1000 == 0
 }
 
 /// R2, R3

@@ -72,6 +72,10 @@ struct Outcome {
 /// Builds the tests, runs them, and reports each failure.
 pub(crate) fn run(options: &Options) -> Done {
     let mut binaries = build(&options.cargo)?;
+    if options.slow == Slow::Only {
+        // Its usual tests have run, and its ignored ones do not run here.
+        binaries.retain(|binary| binary.package != CONFORMANCE);
+    }
     // The longest first, as far as the last run tells: nothing waits for one that began late.
     let last = times()?;
     binaries.sort_by_key(|binary| std::cmp::Reverse(last.get(&binary.name).copied()));

@@ -5,8 +5,10 @@
 //! Names are tracked only where a tree reports changes ([`crate::Server::subscribe`]).
 //!
 //! # Rules
-//! R1. Every name that the kernel may have cached is in here. A name that is evicted from here is
-//!     invalidated in the kernel.
+//! R1. Every name that the kernel may have cached is in here. The name that was looked up longest
+//!     ago is evicted first, and invalidated in the kernel.
+//! R2. Each name has the node that the latest reply gave for it. A change of the tree that finds
+//!     the same node there need not be told to the kernel.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,10 +16,20 @@ use std::sync::Arc;
 /// A name in a directory, by the directory's node.
 pub(crate) type Name = (u64, Arc<[u8]>);
 
-/// The names, in the order in which they were added.
+/// When a name was tracked last: a position in the order of lookups.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TrackedAt(u64);
+
+#[derive(Clone, Copy)]
+struct Tracked {
+    at: u64,
+    /// The node of the latest reply; `None` if no reply had one.
+    node: Option<u64>,
+}
+
+/// The names, in the order in which they were looked up.
 pub(crate) struct CachedNames {
-    /// Each with its position in the order.
-    known: HashMap<Name, u64>,
+    known: HashMap<Name, Tracked>,
     order: BTreeMap<u64, Name>,
     next: u64,
     max: usize,
@@ -34,15 +46,21 @@ impl CachedNames {
         }
     }
 
-    /// Adds a name; returns the name that was evicted for it.
-    pub(crate) fn insert(&mut self, parent: u64, name: &[u8]) -> Option<Name> {
+    /// Adds a name, or makes it the one that is evicted last; returns the name that was evicted for
+    /// it.
+    pub(crate) fn track(&mut self, parent: u64, name: &[u8]) -> Option<Name> {
         let name: Name = (parent, Arc::from(name));
-        if self.known.contains_key(&name) {
+        let at = self.next;
+        self.next += 1;
+        if let Some(tracked) = self.known.get_mut(&name) {
+            let before = std::mem::replace(&mut tracked.at, at);
+            if let Some(name) = self.order.remove(&before) {
+                self.order.insert(at, name);
+            }
             return None;
         }
-        self.known.insert(name.clone(), self.next);
-        self.order.insert(self.next, name);
-        self.next += 1;
+        self.known.insert(name.clone(), Tracked { at, node: None });
+        self.order.insert(at, name);
         if self.order.len() <= self.max {
             return None;
         }
@@ -51,10 +69,29 @@ impl CachedNames {
         Some(oldest)
     }
 
-    /// Removes a name that the kernel no longer has cached.
-    pub(crate) fn remove(&mut self, parent: u64, name: &[u8]) {
-        if let Some(at) = self.known.remove(&(parent, Arc::from(name))) {
-            self.order.remove(&at);
+    /// A reply gives this node for a name; returns whether the name is tracked.
+    pub(crate) fn set_node(&mut self, parent: u64, name: &[u8], node: u64) -> bool {
+        let tracked = self.known.get_mut(&(parent, Arc::from(name)));
+        tracked.map(|it| it.node = Some(node)).is_some()
+    }
+
+    /// The node that the latest reply gave for a name.
+    pub(crate) fn node(&self, parent: u64, name: &[u8]) -> Option<u64> {
+        self.known.get(&(parent, Arc::from(name)))?.node
+    }
+
+    /// When a name was tracked last, if it is in here.
+    pub(crate) fn tracked_at(&self, parent: u64, name: &[u8]) -> Option<TrackedAt> {
+        let tracked = self.known.get(&(parent, Arc::from(name)))?;
+        Some(TrackedAt(tracked.at))
+    }
+
+    /// Removes a name that the kernel no longer has cached, unless it was tracked again since.
+    pub(crate) fn remove(&mut self, parent: u64, name: &[u8], since: TrackedAt) {
+        let name = (parent, Arc::from(name));
+        if self.known.get(&name).is_some_and(|it| it.at == since.0) {
+            self.known.remove(&name);
+            self.order.remove(&since.0);
         }
     }
 
@@ -77,19 +114,47 @@ impl CachedNames {
 mod tests {
     use super::*;
 
+    fn name(parent: u64, name: &[u8]) -> Name {
+        (parent, Arc::from(name))
+    }
+
     #[test]
-    fn insert_beyond_the_bound_evicts_and_returns_the_oldest() {
+    fn track_beyond_the_bound_evicts_the_name_that_was_tracked_longest_ago() {
         let mut names = CachedNames::new(2);
-        assert_eq!(names.insert(1, b"a"), None);
-        assert_eq!(names.insert(1, b"b"), None);
-        assert_eq!(names.insert(1, b"a"), None);
-        assert_eq!(names.insert(2, b"a"), Some((1, Arc::from(&b"a"[..]))));
+        assert_eq!(names.track(1, b"a"), None);
+        assert_eq!(names.track(1, b"b"), None);
+        assert_eq!(names.track(1, b"a"), None);
+        assert_eq!(names.track(2, b"a"), Some(name(1, b"b")));
         assert_eq!(names.within(&[1]).len(), 1);
         assert_eq!(names.within(&[3]).len(), 0);
-        assert_eq!(names.all().len(), 2);
-        names.remove(1, b"b");
-        names.remove(3, b"b");
-        assert_eq!(names.all(), [(2, Arc::from(&b"a"[..]))]);
-        assert_eq!((names.known.len(), names.order.len()), (1, 1));
+        assert_eq!(names.all(), [name(1, b"a"), name(2, b"a")]);
+        assert_eq!((names.known.len(), names.order.len()), (2, 2));
+    }
+
+    #[test]
+    fn a_name_that_is_tracked_again_is_not_removed() {
+        let mut names = CachedNames::new(2);
+        names.track(1, b"a");
+        let before = names.tracked_at(1, b"a").expect("tracked");
+        names.track(1, b"a");
+        names.remove(1, b"a", before);
+        assert_eq!(names.all(), [name(1, b"a")]);
+        let since = names.tracked_at(1, b"a").expect("tracked");
+        names.remove(1, b"a", since);
+        assert!(names.tracked_at(1, b"a").is_none());
+        assert_eq!((names.known.len(), names.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_name_has_the_node_of_the_latest_reply() {
+        let mut names = CachedNames::new(1);
+        assert!(!names.set_node(1, b"a", 7));
+        names.track(1, b"a");
+        assert_eq!(names.node(1, b"a"), None);
+        assert!(names.set_node(1, b"a", 7));
+        names.track(1, b"a");
+        assert_eq!(names.node(1, b"a"), Some(7));
+        names.track(1, b"b");
+        assert_eq!(names.node(1, b"a"), None);
     }
 }

@@ -103,17 +103,39 @@ impl Events {
             return;
         }
         let Some(queue) = self.queue() else { return };
-        let evicted = self.names.lock().insert(parent, name);
+        let evicted = self.names.lock().track(parent, name);
         if let Some(evicted) = evicted {
             queue.push(Event::Evicted(evicted));
         }
     }
 
-    /// Has a name invalidated that is no longer tracked.
-    pub(crate) fn invalidate_name(&self, parent: u64, name: &[u8]) {
-        if let Some(queue) = self.queue() {
-            queue.push(Event::Evicted((parent, Arc::from(name))));
+    /// A reply gives this node for a name, if it has one; returns whether the kernel may cache the
+    /// reply: no event came since `count`, and later ones find the name.
+    pub(crate) fn set_reply(&self, count: u64, name: Option<(u64, &[u8])>, node: u64) -> bool {
+        let Some((parent, name)) = name.filter(|_| self.tracks_names) else {
+            return self.count.get() == count;
+        };
+        let mut names = self.names.lock();
+        // With the lock held: an event that is counted from now on sees this node.
+        self.count.get() == count && names.set_node(parent, name, node)
+    }
+
+    /// Removes a name by `change`, and stops tracking it: the kernel drops it as well. A name that
+    /// is looked up meanwhile stays tracked.
+    pub(crate) fn removing_name<E>(
+        &self,
+        (parent, name): (u64, &[u8]),
+        change: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.tracks_names {
+            return change();
         }
+        let before = self.names.lock().tracked_at(parent, name);
+        change()?;
+        if let Some(before) = before {
+            self.names.lock().remove(parent, name, before);
+        }
+        Ok(())
     }
 
     /// Has the kernel learn the size of a file that it knows by these nodes.

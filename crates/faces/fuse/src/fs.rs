@@ -31,11 +31,11 @@ use openpath_vfs::{Fd, Task};
 use std::sync::Arc;
 
 /// The attributes that a node is made of.
-const WANTED: StatxMask = STATX_BASIC_STATS
+pub(crate) const WANTED: StatxMask = STATX_BASIC_STATS
     .union(STATX_BTIME)
     .union(STATX_MNT_ID_UNIQUE);
 /// Flags of a node's descriptor.
-const PATH_ONLY: OFlags = O_PATH.union(O_NOFOLLOW).union(O_CLOEXEC);
+pub(crate) const PATH_ONLY: OFlags = O_PATH.union(O_NOFOLLOW).union(O_CLOEXEC);
 
 /// A name in a directory, by the directory's node.
 pub(crate) type Name<'a> = (u64, &'a [u8]);
@@ -141,8 +141,13 @@ impl FuseFs {
 
     /// Makes a node of the file of an `O_PATH` descriptor, or counts a lookup of the node that it
     /// has. Afterwards the descriptor belongs to the node, or is closed.
-    fn enter_node(&self, task: &Task, path_fd: Fd) -> Result<Entry, Errno> {
-        let count = self.events.count.get();
+    /// `count` is that of the events before the file was looked up.
+    fn enter_node(
+        &self,
+        task: &Task,
+        path_fd: Fd,
+        (count, name): (u64, Option<Name<'_>>),
+    ) -> Result<Entry, Errno> {
         let attr = task.statx(path_fd, b"", AT_EMPTY_PATH, WANTED);
         let entered = attr.and_then(|attr| {
             let is_file = is_reg(u32::from(attr.mode));
@@ -155,7 +160,7 @@ impl FuseFs {
             }
             let attr = self.reply_attr(task, (number, path_fd), attr);
             // An event from now on finds the node.
-            let is_current = self.events.count.get() == count;
+            let is_current = self.events.set_reply(count, name, number);
             let entry = Entry {
                 number,
                 attr,
@@ -184,10 +189,11 @@ impl FuseFs {
         }
     }
 
-    /// The file that a name leads to, counted as a lookup.
-    pub(crate) fn find(&self, worker: &Worker, dir: Fd, name: &[u8]) -> Result<Entry, Errno> {
-        let path_fd = worker.task.openat(dir, name, PATH_ONLY, 0)?;
-        self.enter_node(&worker.task, path_fd)
+    /// The file that a name leads to, counted as a lookup. The name's directory is open at `dir`.
+    pub(crate) fn find(&self, worker: &Worker, dir: Fd, name: Name<'_>) -> Result<Entry, Errno> {
+        let count = self.events.count.get();
+        let path_fd = worker.task.openat(dir, name.1, PATH_ONLY, 0)?;
+        self.enter_node(&worker.task, path_fd, (count, Some(name)))
     }
 
     /// `LOOKUP`.
@@ -195,7 +201,7 @@ impl FuseFs {
         let dir = self.nodes.path_fd(parent)?;
         // Before the lookup: an event of a later change finds the name.
         self.events.track_name(parent, name);
-        self.find(w, dir, name)
+        self.find(w, dir, (parent, name))
     }
 
     /// `FORGET`.
@@ -293,7 +299,7 @@ impl FuseFs {
         } else {
             w.task.mknodat(dir, name, mode, dev)?;
         }
-        let entry = self.find(w, dir, name)?;
+        let entry = self.find(w, dir, (parent, name))?;
         if is_reg(u32::from(entry.attr.mode)) {
             self.file_made(entry.number, Some((parent, name)));
         }
@@ -312,7 +318,7 @@ impl FuseFs {
         self.events.track_name(parent, name);
         w.act_as(actor);
         w.task.symlinkat(target, dir, name)?;
-        self.find(w, dir, name)
+        self.find(w, dir, (parent, name))
     }
 
     /// `CREATE`: the entry, and its open descriptor with [`Opens::Each`].
@@ -328,7 +334,8 @@ impl FuseFs {
         let how = O_CREAT | O_NOFOLLOW | flags & (O_EXCL | O_TRUNC);
         self.events.track_name(parent, name);
         w.act_as(actor);
-        let created = self.create_open(w, (dir, name), how, mode, flags)?;
+        let target = (dir, name, Some((parent, name)));
+        let created = self.create_open(w, target, how, mode, flags)?;
         self.file_made(created.0.number, Some((parent, name)));
         Ok(created)
     }
@@ -345,16 +352,17 @@ impl FuseFs {
         let dir = self.nodes.path_fd(parent)?;
         w.act_as(actor);
         let how = O_TMPFILE | flags & O_EXCL;
-        let created = self.create_open(w, (dir, b"."), how, mode, flags)?;
+        let created = self.create_open(w, (dir, b".", None), how, mode, flags)?;
         self.file_made(created.0.number, None);
         Ok(created)
     }
 
-    /// Creates a file by opening it with `how`, and with the access of the caller's `flags`.
+    /// Creates a file by opening `path` with `how`, and with the access of the caller's `flags`; it
+    /// gets this name, if any.
     fn create_open(
         &self,
         w: &Worker,
-        (dir, name): (Fd, &[u8]),
+        (dir, path, name): (Fd, &[u8], Option<Name<'_>>),
         how: OFlags,
         mode: u32,
         flags: OFlags,
@@ -365,9 +373,10 @@ impl FuseFs {
         } else {
             O_RDWR
         };
-        let fd = w.task.openat(dir, name, access | how, mode)?;
+        let count = self.events.count.get();
+        let fd = w.task.openat(dir, path, access | how, mode)?;
         let entry = w.task.reopen(fd, O_PATH | O_CLOEXEC);
-        let entry = entry.and_then(|path_fd| self.enter_node(&w.task, path_fd));
+        let entry = entry.and_then(|fd| self.enter_node(&w.task, fd, (count, name)));
         if keeps_open && let Ok(entry) = entry {
             if access & O_ACCMODE == O_RDWR {
                 self.nodes.count_writable_open(entry.number, true);
@@ -389,7 +398,7 @@ impl FuseFs {
         self.events.track_name(parent, name);
         self.name_to_change(w, (number, path_fd))?;
         w.task.linkat(path_fd, b"", dir, name, AT_EMPTY_PATH)?;
-        self.find(w, dir, name)
+        self.find(w, dir, (parent, name))
     }
 
     /// `UNLINK` and `RMDIR`.
@@ -405,25 +414,8 @@ impl FuseFs {
         if !is_dir {
             self.remember_name(w, (parent, name));
         }
-        self.removing_name((parent, name), || w.task.unlinkat(dir, name, flags))
-    }
-
-    /// Removes a name by `change`, and stops tracking it: the kernel drops it as well. If a lookup
-    /// comes meanwhile, that tracks the name again.
-    fn removing_name(
-        &self,
-        (parent, name): Name<'_>,
-        change: impl FnOnce() -> Result<(), Errno>,
-    ) -> Result<(), Errno> {
-        if !self.events.tracks_names {
-            return change();
-        }
-        self.events.names.lock().remove(parent, name);
-        let done = change();
-        if done.is_err() {
-            self.events.invalidate_name(parent, name);
-        }
-        done
+        self.events
+            .removing_name((parent, name), || w.task.unlinkat(dir, name, flags))
     }
 
     /// `RENAME2`.
@@ -449,7 +441,7 @@ impl FuseFs {
         }
         let heir = self.give_of_replaced(w, (from, name), (path_fd, (to, new)))?;
         self.remember_name(w, old);
-        let done = self.removing_name(old, rename);
+        let done = self.events.removing_name(old, rename);
         match heir {
             Some(number) if done.is_err() => self.take_back(w, number).and(done),
             _ => done,

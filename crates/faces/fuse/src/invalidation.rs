@@ -8,8 +8,10 @@
 //!     caller that waits for a reply of this server may hold.
 //! R2. A change that does not fit into the queue is not lost: everything is invalidated instead.
 //!     Sizes are compared at the next lookup (R4); a file that did not change keeps its node.
-//! R3. A name is expired, not dropped: if it still means the same, its users keep their dentry and
-//!     the mounts on it.
+//! R3. A name that still leads to the node that the kernel was given is expired: its users keep
+//!     their dentry and the mounts on it. Any other name is dropped. The kernel may apply a reply
+//!     that was sent before the event after it: it trusts an expired name again by such a reply,
+//!     but not a dropped one.
 //! R4. With the writeback cache the kernel trusts no size but its own. If others made a file
 //!     longer, the kernel is given the last byte, and believes that size. If others made it
 //!     shorter, the file gets another node at the next lookup. Open files keep the size they had.
@@ -22,8 +24,9 @@
 //!     does not know is invalidated once more a moment later.
 
 use crate::events::{Event, EventQueue};
-use crate::fs::FuseFs;
-use openpath_vfs::{Inode, InvalidationListener};
+use crate::fs::{FuseFs, PATH_ONLY, WANTED};
+use openpath_abi::fcntl::AT_EMPTY_PATH;
+use openpath_vfs::{Cred, Inode, InvalidationListener, Task};
 use rustix::io::Errno;
 use std::cmp::Ordering;
 use std::sync::mpsc::Receiver;
@@ -71,13 +74,14 @@ impl InvalidationListener for TreeListener {
     }
 }
 
-/// Starts the thread that tells the kernel; returns the listener for the trees. The thread ends
-/// when the listener and the file system are gone.
+/// Starts the thread that tells the kernel, which looks names up as `task`; returns the listener
+/// for the trees. The thread ends when the listener and the file system are gone.
 ///
 /// # Errors
 /// `EAGAIN`: no thread.
 pub(crate) fn start(
     fs: &Arc<FuseFs>,
+    task: Task,
 ) -> std::io::Result<(Arc<dyn InvalidationListener>, JoinHandle<()>)> {
     let (queue, received) = EventQueue::new();
     let queue = Arc::new(queue);
@@ -85,23 +89,28 @@ pub(crate) fn start(
     let (weak, its_queue) = (Arc::downgrade(fs), Arc::downgrade(&queue));
     let thread = std::thread::Builder::new()
         .name("openpath-fuse-told".to_owned())
-        .spawn(move || apply_events(&weak, &its_queue, received))?;
+        .spawn(move || apply_events((&weak, &task), &its_queue, received))?;
     let fs = Arc::downgrade(fs);
     Ok((Arc::new(TreeListener { fs, queue }), thread))
 }
 
-fn apply_events(fs: &Weak<FuseFs>, queue: &Weak<EventQueue>, received: Receiver<Event>) {
+fn apply_events(
+    (fs, task): (&Weak<FuseFs>, &Task),
+    queue: &Weak<EventQueue>,
+    received: Receiver<Event>,
+) {
+    task.set_cred(Cred::root());
     for event in received {
         let Some(fs) = fs.upgrade() else { return };
-        fs.apply_event(event);
+        fs.apply_event(task, event);
         if queue.upgrade().is_some_and(|queue| queue.take_lost()) {
-            fs.apply_event(Event::All);
+            fs.apply_event(task, Event::All);
         }
     }
 }
 
 impl FuseFs {
-    fn apply_event(&self, event: Event) {
+    fn apply_event(&self, task: &Task, event: Event) {
         match event {
             Event::Prune => self.prune(),
             Event::Evicted((parent, name)) => self.expire_name(parent, &name),
@@ -110,7 +119,7 @@ impl FuseFs {
             Event::Name(parents, name) => {
                 for parent in parents {
                     self.invalidate_inode(parent);
-                    self.expire_name(parent, &name);
+                    self.invalidate_name(task, parent, &name);
                 }
             }
             Event::Names(parents) => {
@@ -119,7 +128,7 @@ impl FuseFs {
                     self.invalidate_inode(parent);
                 }
                 for (parent, name) in names {
-                    self.expire_name(parent, &name);
+                    self.invalidate_name(task, parent, &name);
                 }
             }
             Event::Inode(nodes, size) => {
@@ -140,7 +149,7 @@ impl FuseFs {
                     self.invalidate_inode(node);
                 }
                 for (parent, name) in names {
-                    self.expire_name(parent, &name);
+                    self.invalidate_name(task, parent, &name);
                 }
             }
         }
@@ -195,6 +204,28 @@ impl FuseFs {
         notifier.is_some_and(|notifier| notifier.invalidate_inode(node, 0, 0) != Err(Errno::NOENT))
     }
 
+    /// Invalidates a name (R3).
+    fn invalidate_name(&self, task: &Task, parent: u64, name: &[u8]) {
+        let replied = self.events.names.lock().node(parent, name);
+        if replied.is_some() && self.present_node(task, parent, name) == replied {
+            self.expire_name(parent, name);
+        } else if let Some(notifier) = self.notifier.get() {
+            // A name that the kernel does not have need not be dropped.
+            let _dropped = notifier.drop_entry(parent, name);
+        }
+    }
+
+    /// The node of the file that a name leads to, if it has one.
+    fn present_node(&self, task: &Task, parent: u64, name: &[u8]) -> Option<u64> {
+        let dir = self.nodes.path_fd(parent).ok()?;
+        let path_fd = task.openat(dir, name, PATH_ONLY, 0).ok()?;
+        let attr = task.statx(path_fd, b"", AT_EMPTY_PATH, WANTED);
+        let number = attr.and_then(|attr| self.nodes.number_of(task, path_fd, &attr));
+        // The error of this close concerns no caller: only this thread has the descriptor.
+        let _closed = task.close(path_fd);
+        number.ok().flatten()
+    }
+
     /// Has the kernel look a name up again.
     fn expire_name(&self, parent: u64, name: &[u8]) {
         if let Some(notifier) = self.notifier.get() {
@@ -207,15 +238,82 @@ impl FuseFs {
 #[cfg(test)]
 mod tests {
     use super::start;
+    use crate::events::{Event, EventQueue};
     use crate::fs::FuseFs;
     use crate::nodes::ROOT;
     use crate::options::Options;
+    use crate::wire::numbers::notice;
+    use crate::wire::{Device, Notifier};
     use crate::worker::ActingAs;
     use openpath_abi::Errno;
     use openpath_abi::fcntl::O_RDWR;
     use openpath_mem::{MemFs, MemOptions};
     use openpath_vfs::{Cred, Vfs};
+    use std::os::unix::net::UnixDatagram;
     use std::sync::Arc;
+
+    /// The kernel may apply a reply after an event that came later (R3): then only a dropped name
+    /// is looked up again.
+    #[test]
+    fn a_name_is_expired_if_it_leads_to_the_same_node_and_dropped_otherwise() {
+        let tree = MemFs::new(MemOptions::default());
+        let vfs = Vfs::builder().build(tree).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        let (mut fs, workers) = FuseFs::new(&task, &Options::default()).expect("a mount");
+        fs.events.tracks_names = true;
+        let (device, kernel) = UnixDatagram::pair().expect("sockets");
+        kernel.set_nonblocking(true).expect("set");
+        let device = Device::new(device.into()).expect("a device");
+        fs.notifier.set(Notifier::new(Arc::new(device)));
+        let (queue, _received) = EventQueue::new();
+        let queue = Arc::new(queue);
+        fs.events.queue.set(Arc::downgrade(&queue));
+        let (w, of_events) = (&workers[0], workers[0].task.clone_files().expect("a task"));
+        // The flags in the invalidations of a name after an event.
+        let flags = |event: Event| {
+            fs.apply_event(&of_events, event);
+            let (mut flags, mut message) = (Vec::new(), [0; 256]);
+            while let Ok(len) = kernel.recv(&mut message) {
+                if message[4..8] == notice::INVAL_ENTRY.to_ne_bytes() {
+                    assert_eq!(&message[32..len], b"d\0");
+                    flags.push(u32::from_ne_bytes(
+                        message[28..32].try_into().expect("four"),
+                    ));
+                }
+            }
+            flags
+        };
+        let names = [
+            || Event::Name(vec![ROOT], Arc::from(&b"d"[..])),
+            || Event::Names(vec![ROOT]),
+            || Event::All,
+        ];
+        task.mkdir(b"/d", 0o700).expect("made");
+        task.mkdir(b"/e", 0o700).expect("made");
+        fs.lookup(w, (ROOT, b"d")).expect("found");
+        for event in names {
+            assert_eq!(flags(event()), [notice::EXPIRE_ONLY]);
+        }
+        task.rename(b"/d", b"/f").expect("moved");
+        for event in names {
+            assert_eq!(flags(event()), [0], "absent");
+        }
+        task.rename(b"/e", b"/d").expect("moved");
+        for event in names {
+            assert_eq!(flags(event()), [0], "another directory");
+        }
+        fs.lookup(w, (ROOT, b"d")).expect("found");
+        for event in names {
+            assert_eq!(flags(event()), [notice::EXPIRE_ONLY]);
+        }
+        fs.events.count.add(1);
+        let count = fs.events.count.get() - 1;
+        assert!(
+            !fs.events.set_reply(count, Some((ROOT, b"d")), 7),
+            "an old reply"
+        );
+        assert_eq!(flags(names[0]()), [notice::EXPIRE_ONLY]);
+    }
 
     #[test]
     fn names_and_nodes_of_removed_files_are_not_kept() {
@@ -225,7 +323,8 @@ mod tests {
         let (mut fs, mut workers) = FuseFs::new(&task, &Options::default()).expect("a mount");
         fs.events.tracks_names = true;
         let fs = Arc::new(fs);
-        let (_listener, _thread) = start(&fs).expect("a thread");
+        let its_task = workers[0].task.clone_files().expect("a task");
+        let (_listener, _thread) = start(&fs, its_task).expect("a thread");
         let (w, actor) = (&mut workers[0], ActingAs::Owner(0, 0));
         let counts = || {
             let names = fs.events.names.lock().all().len();

@@ -64,7 +64,7 @@ impl FuseFs {
                 return Ok(show(self.nodes.listed_ino(mount, entry.ino), entry, None));
             }
             self.events.track_name(number, &entry.name);
-            let found = match self.find(w, dir, &entry.name) {
+            let found = match self.find(w, dir, (number, &entry.name)) {
                 Ok(found) => found,
                 Err(Errno::ENOENT | Errno::ESTALE) => return Ok(More::Yes),
                 Err(errno) if first => return Err(errno),

@@ -47,6 +47,7 @@ use std::thread::JoinHandle;
 pub struct Server {
     fs: Arc<FuseFs>,
     workers: Vec<Worker>,
+    invalidation_task: Task,
     options: Options,
     /// Trees that report changes.
     sources: Vec<Arc<SuperBlock>>,
@@ -69,8 +70,10 @@ impl Server {
     /// `ENOMEM`, those of opening the root.
     pub fn new(task: &Task, options: Options) -> Result<Self, Errno> {
         let (fs, workers) = FuseFs::new(task, &options)?;
+        let first = workers.first().ok_or(Errno::EINVAL)?;
         Ok(Self {
             fs: Arc::new(fs),
+            invalidation_task: first.task.clone_files()?,
             workers,
             options,
             sources: Vec::new(),
@@ -137,7 +140,7 @@ impl Server {
         if let Some(locks) = &self.fs.locks {
             locks.set_device(&device);
         }
-        let (listener, invalidation) = invalidation::start(&self.fs)?;
+        let (listener, invalidation) = invalidation::start(&self.fs, self.invalidation_task)?;
         for source in &self.sources {
             source.add_listener(&listener);
         }

@@ -40,10 +40,22 @@ impl Notifier {
     /// # Errors
     /// `ENOENT`: the kernel does not have it.
     pub(crate) fn expire_entry(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.invalidate_entry(parent, name, notice::EXPIRE_ONLY)
+    }
+
+    /// Has the kernel drop the dentry of a name, with the mounts on it.
+    ///
+    /// # Errors
+    /// `ENOENT`: the kernel does not have it.
+    pub(crate) fn drop_entry(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.invalidate_entry(parent, name, 0)
+    }
+
+    fn invalidate_entry(&self, parent: u64, name: &[u8], flags: u32) -> Result<()> {
         let mut message = Vec::with_capacity(17 + name.len());
         message.extend(parent.to_ne_bytes());
         message.extend((name.len() as u32).to_ne_bytes());
-        message.extend(notice::EXPIRE_ONLY.to_ne_bytes());
+        message.extend(flags.to_ne_bytes());
         message.extend(name);
         message.push(0);
         self.notify(notice::INVAL_ENTRY, &message)

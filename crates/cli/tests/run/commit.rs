@@ -226,6 +226,7 @@ fn view_on_another_file_system_is_committed_and_undone() {
 }
 
 #[test]
+#[ignore = "slow: 6 s"]
 fn killed_commit_can_be_continued_or_aborted() {
     for place in Place::all("killed") {
         place.plain("mkdir state tree; for i in $(seq 300); do echo base $i > tree/$i; done");
@@ -450,6 +451,7 @@ fn run_around(place: &Place, first: &str, outside: &str, second: &str) {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn change_of_others_between_two_replacements_in_one_run_is_a_conflict() {
     for place in Place::all("replaced") {
         for (second, was) in [

@@ -177,6 +177,7 @@ fn group_and_list_give_no_more_than_the_replaced_file() {
 }
 
 #[test]
+#[ignore = "slow: 6 s"]
 fn group_and_list_do_not_go_to_another_name() {
     let Some(place) = Place::new("replaced-name", Who::Ordinary) else {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lookup of names in a locked directory, and the burial of removed entries.
+//! Looks names up in a locked directory, and has removed entries freed.
 //!
 //! # Rules
 //! R1. An unhashed entry is queued to be freed when no lock is held: its end may take many steps.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens a file of the host when the core opens it, and closes it after the last close.
+//! Opens a file of the host when the core opens it, and counts opens so that the last close can
+//! close it.
 //!
 //! A handle is a descriptor of the host that a [`Node`] holds and that all opens of the file share
 //! ([`crate::pool`]). If the node has none for the access yet, the host is asked for one at open,
@@ -8,7 +9,8 @@
 //! # Rules
 //! R1. While a node has a handle that can read, the core opens the file for reading without calling
 //!     this module ([`openpath_vfs::flag::OPEN_HOOK`] is clear).
-//! R2. An open for writing is counted, and the last close drops the write handle.
+//! R2. An open for writing is counted, and the last close drops the write handle. A file without a
+//!     name keeps it, because nothing else leads to the file.
 //! R3. The read handle stays for later opens. Under [`crate::Policy::None`] it does not: R1 does
 //!     not hold, opens for reading are counted too, and the last close drops the read handle.
 

@@ -2,9 +2,10 @@
 //! Measures `cached`: opens by a program that must not wait, with a part of the names cached ("fs:
 //! Support for LOOKUP_CACHED / RESOLVE_CACHED").
 //!
-//! Every side opens the same mix of names (`mix`) and closes the files: our ring that tries first,
-//! our ring that always asks a worker, our future and our call; on the host `tokio::fs`,
-//! `spawn_blocking`, its ring and its call. `data` also measures reads.
+//! All open the same mix of names (`mix`) and close the files. openpath's ring tries in the
+//! caller's thread first. It is compared with the ring that gives each open to a worker, with
+//! openpath's future and call, and with the host's `tokio::fs`, `spawn_blocking`, io_uring and
+//! call. `data` measures reads.
 
 mod data;
 mod latency;

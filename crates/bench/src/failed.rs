@@ -7,7 +7,8 @@
 //! * The header search of a C compilation, replayed on every side. It is recorded now if a compiler
 //!   and strace exist, else the stored recording is used.
 //!
-//! Each with the failed open's file freed inline, and with its release deferred as before.
+//! Each is measured with the file of a failed open freed at once, as Linux does since 6.7, and with
+//! its release deferred, as Linux did before (`Tuning::failed_open_frees_inline`).
 
 pub(crate) mod project;
 mod record;

@@ -97,7 +97,8 @@ impl Page {
             out,
             "Processors: {processors}. Host kernel: Linux {kernel}. Load average when it began: \
              {began}; when it ended: {ended}.\n\
-             Repeat with\n\n    cargo run --release -p openpath-bench{cargo} -- {command}\n"
+             Repeat with\n\n    cargo run --release -p openpath-bench{cargo} -- {command}\n\n\
+             [How to read the table](README.md)\n"
         )?;
         writeln!(out, "```text")?;
         write_table(&mut out, &shown)?;
@@ -118,7 +119,7 @@ mod tests {
         page.write(&file, "0.00 0.00 0.00", &rows).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         fs::remove_file(file).unwrap();
-        assert!(text.starts_with("# Shapes\n\nThe shapes of will-it-scale"));
+        assert!(text.starts_with("# Shapes\n\nThe loops of two scalability benchmarks"));
         assert!(text.contains("-- shapes\n") && text.contains("a row  7 ns"));
     }
 }

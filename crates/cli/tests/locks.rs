@@ -59,7 +59,7 @@ fn answer(mut stream: UnixStream, at: &Path, pid: u32, asked: Asked) -> std::io:
         (b"\"Figures\"", _) => json!({ "Figures": {
             "version": 1, "kind": "mount", "pid": pid, "name": null, "directory": "/its/place",
             "command": "mem", "begun": 0, "requests": {}, "nodes": 0,
-            "cached": { "names": 0, "buried": 0 }, "copied_up": { "files": 0, "bytes": 0 },
+            "cached": { "names": 0, "pending_free": 0 }, "copied_up": { "files": 0, "bytes": 0 },
             "tenants": [],
         }}),
         (_, Asked::Refuses) => json!({ "Refused": "this is no day for it" }),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets the attributes of files, and restores them.
+//! Sets owner, mode, times and extended attributes of committed files, and restores them when a
+//! commit fails or is undone.
 //!
 //! # Rules
 //! R1. Setting them takes several calls. If one fails, the earlier ones are undone at once.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes by others to the files of an interrupted commit.
+//! Finds what others changed in the files of an interrupted commit, so that its rollback or its
+//! resumption does not overwrite or claim their changes.
 //!
 //! # Rules
 //! R1. A rollback replaces only files that the commit itself put in place. It is a conflict if an

@@ -25,8 +25,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The longest file: a commit with the most changes that are listed needs less.
-const NOTE_MAX: u64 = 8 << 30;
+/// The longest record, in bytes: a commit with the most changes that are listed needs less.
+const RECORD_MAX: u64 = 8 << 30;
 
 /// The held directory of a view.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl Records {
     /// Reads a file; `None`: there is none (R1, R3).
     fn read<T: DeserializeOwned>(&self, path: &[u8]) -> Result<Option<T>, Refusal> {
         let attempt = || match self.locate(path)? {
-            Some((dir, name)) => dir.read(&name, NOTE_MAX),
+            Some((dir, name)) => dir.read(&name, RECORD_MAX),
             None => Ok(None),
         };
         match attempt().map_err(|why| self.failed_io(path, why))? {
@@ -116,7 +116,7 @@ impl Records {
     pub(crate) fn write<T: Serialize>(&self, path: &[u8], value: &T) -> Result<(), Refusal> {
         let attempt = || -> io::Result<()> {
             let text = serde_json::to_vec(value)?;
-            if text.len() as u64 > NOTE_MAX {
+            if text.len() as u64 > RECORD_MAX {
                 return Err(Errno::FBIG.into());
             }
             let (dir, name) = self.locate(path)?.ok_or(Errno::NOENT)?;

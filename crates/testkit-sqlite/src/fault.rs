@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults in the locking of a connection, planted one at a time.
 
-use crate::file::{RESERVED, SHARED};
-use crate::shm::FIRST_SLOT;
+use crate::lock_bytes::{FIRST_SLOT, RESERVED, SHARED};
 use openpath_abi::Flock;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 

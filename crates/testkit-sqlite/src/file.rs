@@ -20,23 +20,16 @@
 //! The SQLite pages "File Locking And Concurrency In SQLite Version 3" and "Database File Format"
 //! (the lock-byte page) describe the same protocol at length.
 
+use crate::lock_bytes::{PENDING, RESERVED, SHARED, SHARED_LEN};
 use crate::shm::Shm;
 use crate::task_vfs::{Code, TaskVfs};
+use crate::wal_index::{REGION, REGIONS_MAX};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 use openpath_vfs::Fd;
 use rusqlite::ffi;
 use std::ffi::c_int;
 use std::rc::Rc;
-
-/// The byte of a writer that waits for readers to finish. The locks begin here, a gigabyte into the
-/// file.
-pub(crate) const PENDING: i64 = 0x4000_0000;
-/// The byte of a connection that prepares a write.
-pub(crate) const RESERVED: i64 = PENDING + 1;
-/// The first byte that readers lock.
-pub(crate) const SHARED: i64 = PENDING + 2;
-/// The number of bytes that readers lock.
-pub(crate) const SHARED_LEN: i64 = 510;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 const READERS: (i64, i64) = (SHARED, SHARED_LEN);
 /// The range from the first byte to the end of the file, wherever that is.
@@ -44,23 +37,32 @@ const ALL: (i64, i64) = (0, 0);
 
 /// An open file.
 pub(crate) struct Handle {
-    pub(crate) task_vfs: Rc<TaskVfs>,
+    task_vfs: Rc<TaskVfs>,
     fd: Fd,
-    pub(crate) path: Vec<u8>,
+    path: Vec<u8>,
     /// `SQLITE_LOCK_NONE` to `SQLITE_LOCK_EXCLUSIVE`.
     level: c_int,
-    pub(crate) shm: Option<Shm>,
+    shm: Option<Shm>,
 }
 
 impl Handle {
-    pub(crate) const fn new(task_vfs: Rc<TaskVfs>, fd: Fd, path: Vec<u8>) -> Self {
-        Self {
-            task_vfs,
+    /// Opens a file; a file without a name is temporary.
+    ///
+    /// # Errors
+    /// `SQLITE_CANTOPEN`.
+    pub(crate) fn open(
+        task_vfs: &Rc<TaskVfs>,
+        name: Option<&[u8]>,
+        flags: c_int,
+    ) -> Result<Self, Code> {
+        let (fd, path) = task_vfs.open(name, flags)?;
+        Ok(Self {
+            task_vfs: Rc::clone(task_vfs),
             fd,
             path,
             level: ffi::SQLITE_LOCK_NONE,
             shm: None,
-        }
+        })
     }
 
     /// Closes the file, which releases its locks.
@@ -180,5 +182,56 @@ impl Handle {
         let code = ffi::SQLITE_IOERR_CHECKRESERVEDLOCK;
         self.task_vfs
             .is_locked(self.fd, F_WRLCK, (RESERVED, 1), code)
+    }
+
+    /// The address of region `number` of the index, which is created on request; null if there is
+    /// none.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY` (another connection creates the index), `SQLITE_CANTOPEN`,
+    /// `SQLITE_IOERR_SHM*`.
+    pub(crate) fn map(
+        &mut self,
+        number: c_int,
+        size: c_int,
+        make: bool,
+    ) -> Result<*const AtomicU64, Code> {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if usize::try_from(size) != Ok(REGION) || number >= REGIONS_MAX {
+            return Err(ffi::SQLITE_IOERR_SHMMAP);
+        }
+        if self.shm.is_none() {
+            self.shm = Some(Shm::open(&self.task_vfs, &self.path)?);
+        }
+        let region = self.shm.as_ref().map(|shm| shm.region(number, make));
+        Ok(region.flatten().unwrap_or(std::ptr::null()))
+    }
+
+    /// Locks slots of the index, or releases their locks.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY`, `SQLITE_IOERR_SHMLOCK`.
+    pub(crate) fn lock_slots(&self, first: c_int, many: c_int, flags: c_int) -> Result<(), Code> {
+        let Some(shm) = &self.shm else {
+            return Err(ffi::SQLITE_IOERR_SHMLOCK);
+        };
+        shm.lock_slots(&self.task_vfs, first, many, flags)
+    }
+
+    /// A full barrier: stores to an index before it are visible to a thread that sees stores after
+    /// it.
+    pub(crate) fn barrier() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Releases the index, and unlinks its file if `delete` is set.
+    ///
+    /// # Errors
+    /// `SQLITE_IOERR_CLOSE`.
+    pub(crate) fn unmap(&mut self, delete: bool) -> Result<(), Code> {
+        match self.shm.take() {
+            Some(shm) => shm.close(&self.task_vfs, delete),
+            None => Ok(()),
+        }
     }
 }

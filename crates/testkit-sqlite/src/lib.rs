@@ -34,6 +34,7 @@
 
 mod fault;
 mod file;
+mod lock_bytes;
 mod shm;
 #[expect(
     unsafe_code,
@@ -41,17 +42,18 @@ mod shm;
 )]
 mod sys;
 mod task_vfs;
+mod wal_index;
 
 pub use fault::Fault;
 
 use openpath_abi::Errno;
 use openpath_vfs::{Task, Vfs};
 use rusqlite::{Connection, OpenFlags};
-use shm::Indices;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use task_vfs::TaskVfs;
+use wal_index::Indices;
 
 /// A tree in which SQLite keeps databases.
 pub struct Databases {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The index of a write-ahead log: memory that connections share, and locks on the `-shm` file.
+//! A connection's use of the index of a write-ahead log: the `-shm` file with the locks on it, and
+//! the shared memory.
 //!
-//! The tree maps no file for writing, so the memory belongs to this process and is found by the
-//! file's identity; only the locks are on the file. So connections here can act like processes
-//! elsewhere.
+//! Only the locks are on the file; `wal_index` has the memory. So connections here can act like
+//! processes elsewhere.
 //!
 //! # Locked bytes
 //! | bytes of the file `-shm` | meaning of a lock |
@@ -18,62 +18,16 @@
 //! * R2. Only a connection that has the database to itself unlinks the file, while it still holds
 //!   the memory: the inode number is not reused before the memory is gone.
 
-use crate::file::Handle;
+use crate::lock_bytes::{ALIVE, FIRST_SLOT};
 use crate::task_vfs::{Code, TaskVfs};
+use crate::wal_index::Index;
 use openpath_abi::fcntl::{O_CREAT, O_RDWR};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 use openpath_vfs::Fd;
 use rusqlite::ffi;
-use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-/// The first locked byte, after the two headers of the index and the checkpoint data.
-pub(crate) const FIRST_SLOT: i64 = 120;
-/// The byte that live connections lock; SQLite calls it the dead-man switch.
-const ALIVE: (i64, i64) = (FIRST_SLOT + SLOTS, 1);
-const SLOTS: i64 = ffi::SQLITE_SHM_NLOCK as i64;
-
-/// The size of a region, as SQLite asks for it.
-const REGION: usize = 32 << 10;
-/// The most regions: 4 million pages in the log.
-const REGIONS_MAX: usize = 1024;
-
-type Region = Box<[AtomicU64]>;
-
-/// The memory of one index.
-#[derive(Default)]
-pub(crate) struct Index(Mutex<Vec<Region>>);
-
-impl Index {
-    /// The address of region `number`; `None` if it does not exist and `make` is false.
-    fn region(&self, number: usize, make: bool) -> Option<*const AtomicU64> {
-        let mut regions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while make && regions.len() <= number {
-            let zeros = (0..REGION / size_of::<AtomicU64>()).map(|_| AtomicU64::new(0));
-            regions.push(zeros.collect());
-        }
-        regions.get(number).map(|region| region.as_ptr())
-    }
-}
-
-/// The indices in use, by device and inode.
-#[derive(Default)]
-pub(crate) struct Indices(Mutex<HashMap<(u64, u64), Weak<Index>>>);
-
-impl Indices {
-    fn get(&self, file: (u64, u64)) -> Arc<Index> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, index| index.strong_count() > 0);
-        if let Some(index) = all.get(&file).and_then(Weak::upgrade) {
-            return index;
-        }
-        let index = Arc::default();
-        all.insert(file, Arc::downgrade(&index));
-        index
-    }
-}
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// A connection's use of an index.
 pub(crate) struct Shm {
@@ -83,7 +37,7 @@ pub(crate) struct Shm {
 }
 
 impl Shm {
-    fn open(task_vfs: &TaskVfs, database: &[u8]) -> Result<Self, Code> {
+    pub(crate) fn open(task_vfs: &TaskVfs, database: &[u8]) -> Result<Self, Code> {
         let path = [database, b"-shm"].concat();
         let fd = task_vfs
             .task()
@@ -120,40 +74,24 @@ impl Shm {
         }
         lock(F_RDLCK)
     }
-}
 
-impl Handle {
-    /// The address of region `number` of the index, which is created on request; null if there is
-    /// none.
-    ///
-    /// # Errors
-    /// `SQLITE_BUSY` (another connection creates the index), `SQLITE_CANTOPEN`,
-    /// `SQLITE_IOERR_SHM*`.
-    pub(crate) fn map(
-        &mut self,
-        number: c_int,
-        size: c_int,
-        make: bool,
-    ) -> Result<*const AtomicU64, Code> {
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        if usize::try_from(size) != Ok(REGION) || number >= REGIONS_MAX {
-            return Err(ffi::SQLITE_IOERR_SHMMAP);
-        }
-        if self.shm.is_none() {
-            self.shm = Some(Shm::open(&self.task_vfs, &self.path)?);
-        }
-        let region = self.shm.as_ref().map(|shm| shm.index.region(number, make));
-        Ok(region.flatten().unwrap_or(std::ptr::null()))
+    /// The address of region `number` of the index, which is created on request; `None` if there
+    /// is none.
+    pub(crate) fn region(&self, number: usize, make: bool) -> Option<*const AtomicU64> {
+        self.index.region(number, make)
     }
 
     /// Locks slots of the index, or releases their locks.
     ///
     /// # Errors
     /// `SQLITE_BUSY`, `SQLITE_IOERR_SHMLOCK`.
-    pub(crate) fn lock_slots(&self, first: c_int, many: c_int, flags: c_int) -> Result<(), Code> {
-        let Some(shm) = &self.shm else {
-            return Err(ffi::SQLITE_IOERR_SHMLOCK);
-        };
+    pub(crate) fn lock_slots(
+        &self,
+        task_vfs: &TaskVfs,
+        first: c_int,
+        many: c_int,
+        flags: c_int,
+    ) -> Result<(), Code> {
         let kind = match (
             flags & ffi::SQLITE_SHM_UNLOCK != 0,
             flags & ffi::SQLITE_SHM_EXCLUSIVE != 0,
@@ -163,31 +101,22 @@ impl Handle {
             _ => F_RDLCK,
         };
         let range = (FIRST_SLOT + i64::from(first), i64::from(many));
-        self.task_vfs
-            .lock(shm.fd, kind, range, ffi::SQLITE_IOERR_SHMLOCK)
-    }
-
-    /// A full barrier: stores to an index before it are visible to a thread that sees stores after
-    /// it.
-    pub(crate) fn barrier() {
-        fence(Ordering::SeqCst);
+        task_vfs.lock(self.fd, kind, range, ffi::SQLITE_IOERR_SHMLOCK)
     }
 
     /// Releases the index, and unlinks the file if `delete` is set.
     ///
     /// # Errors
     /// `SQLITE_IOERR_CLOSE`.
-    pub(crate) fn unmap(&mut self, delete: bool) -> Result<(), Code> {
-        let Some(Shm { fd, path, index }) = self.shm.take() else {
-            return Ok(());
-        };
+    pub(crate) fn close(self, task_vfs: &TaskVfs, delete: bool) -> Result<(), Code> {
+        let Self { fd, path, index } = self;
         // R2.
         if delete {
-            let _ = self.task_vfs.task().unlink(&path);
+            let _ = task_vfs.task().unlink(&path);
         }
         // R1.
         drop(index);
-        let closed = self.task_vfs.task().close(fd);
-        closed.map_err(self.task_vfs.refused(ffi::SQLITE_IOERR_CLOSE))
+        let closed = task_vfs.task().close(fd);
+        closed.map_err(task_vfs.refused(ffi::SQLITE_IOERR_CLOSE))
     }
 }

@@ -180,7 +180,7 @@ unsafe extern "C" fn open(
         // Without methods, SQLite does not close it.
         (*opened).base.pMethods = ptr::null();
         let name = (!name.is_null()).then(|| bytes(name));
-        match task_vfs(vfs).open(name, flags) {
+        match Handle::open(task_vfs(vfs), name, flags) {
             Ok(handle) => {
                 (*opened).handle = Box::into_raw(Box::new(handle));
                 (*opened).base.pMethods = &raw const METHODS;

@@ -2,8 +2,7 @@
 //! The system calls of one connection: its task, names, locks, the clock and random bytes.
 
 use crate::fault::Fault;
-use crate::file::Handle;
-use crate::shm::Indices;
+use crate::wal_index::Indices;
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR};
 use openpath_abi::lock::F_UNLCK;
 use openpath_abi::{Errno, Flock};
@@ -11,7 +10,6 @@ use openpath_vfs::{Fd, Task};
 use rusqlite::ffi;
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -106,11 +104,11 @@ impl TaskVfs {
             .map_err(self.refused(code))
     }
 
-    /// Opens a file; a file without a name is temporary.
+    /// Opens a file, and returns its descriptor and path; a file without a name is temporary.
     ///
     /// # Errors
     /// `SQLITE_CANTOPEN`.
-    pub(crate) fn open(self: &Rc<Self>, name: Option<&[u8]>, flags: c_int) -> Result<Handle, Code> {
+    pub(crate) fn open(&self, name: Option<&[u8]>, flags: c_int) -> Result<(Fd, Vec<u8>), Code> {
         let is = |flag| flags & flag != 0;
         let mut how = if is(ffi::SQLITE_OPEN_READWRITE) {
             O_RDWR
@@ -135,7 +133,7 @@ impl TaskVfs {
                 return Err(self.refused(ffi::SQLITE_CANTOPEN)(errno));
             }
         }
-        Ok(Handle::new(Rc::clone(self), fd, path))
+        Ok((fd, path))
     }
 
     /// A name that no other connection uses, since each has a process number of its own.

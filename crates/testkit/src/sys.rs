@@ -6,8 +6,7 @@
 //!   safe for any argument values.
 //! * A wrapper passes the kernel exactly its arguments and returns exactly the result.
 //! * Numbers and structure layouts are those of x86-64 Linux.
-//! * The calls on descriptors, attributes and extended attributes are in the modules beneath, which
-//!   have no `unsafe`.
+//! * The calls are sorted by what they act on into the modules beneath, which have no `unsafe`.
 
 use std::ffi::CString;
 use std::sync::OnceLock;
@@ -93,6 +92,7 @@ macro_rules! calls {
     (@arg $k:ident $a:ident) => {n($a)};
 }
 
+mod cpu;
 mod elf;
 mod files;
 mod locks;
@@ -100,6 +100,7 @@ mod mounts;
 mod stat;
 mod xattr;
 
+pub use cpu::*;
 pub use files::*;
 pub use locks::*;
 pub use mounts::*;

@@ -107,7 +107,7 @@ pub use perm::Decider;
 pub use pressure::{Pressure, Reclaimed};
 pub use reason::{Reason, Reasons};
 pub use shrinker::Shrinker;
-pub use steps::{Cached, Check, Field, PendingChange, Permission, Step, Value, WalkPosition};
+pub use steps::{Cached, Check, Field, Permission, SkippedChange, Step, Value, WalkPosition};
 pub use superblock::{Caching, SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
 pub use tenant::{Activity, Tenant, TenantLimits, TenantRef, TenantStats};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of regular files: positioned calls on a handle that all openings share.
+//! Reads and writes the data of regular files, with an offset, by a descriptor of the host that all
+//! openings of a file share.
 //!
-//! Pages are lent through a buffer: if another program truncated a mapped file, the process would
-//! end. A copy within the tree is left to the host, which shares blocks where it can (reflink).
+//! A caller that wants pages in place (`InodeOps::with_pages`) gets a buffer: a mapping would end
+//! the process if another program truncated the file. A copy within the tree is left to the host,
+//! which shares blocks where it can (reflink).
 
 use crate::node::Node;
 use crate::pool::HandleKind;

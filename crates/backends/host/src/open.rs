@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Openings: when the host is asked, and when an opening reports its end.
+//! Opens a file of the host when the core opens it, and counts opens so that the last close can
+//! close it.
 //!
-//! # States
-//! A file with a readable handle is opened for reading without a call of the host or of this
-//! backend ([`openpath_vfs::flag::OPEN_HOOK`] is clear). Otherwise the host is asked, so that its
-//! refusals (`EACCES`, `ETXTBSY`, `EIO`) come at open. A file that is opened for writing keeps its
-//! write handle until the last such opening ends; with [`crate::Policy::None`] so does one that is
-//! read.
+//! A handle is a descriptor of the host that a [`Node`] holds and that all opens of the file share
+//! ([`crate::pool`]). If the node has none for the access yet, the host is asked for one at open,
+//! so that its refusals (`EACCES`, `ETXTBSY`, `EIO`) come there.
+//!
+//! # Rules
+//! R1. While a node has a handle that can read, the core opens the file for reading without calling
+//!     this module ([`openpath_vfs::flag::OPEN_HOOK`] is clear).
+//! R2. An open for writing is counted, and the last close drops the write handle. A file without a
+//!     name keeps it, because nothing else leads to the file.
+//! R3. The read handle stays for later opens. Under [`crate::Policy::None`] it does not: R1 does
+//!     not hold, opens for reading are counted too, and the last close drops the read handle.
 
 use crate::node::Node;
 use crate::pool::HandleKind;

@@ -58,7 +58,7 @@ impl Budget {
     }
 
     /// The limit and what is left of it; both 0 without a limit.
-    pub(crate) fn figures(&self) -> (u64, u64) {
+    pub(crate) fn limit_and_left(&self) -> (u64, u64) {
         (self.limit, self.left().min(self.limit))
     }
 }

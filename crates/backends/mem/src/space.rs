@@ -293,7 +293,7 @@ impl Space {
 
     /// Blocks: the limit, and how many are free.
     pub(crate) fn blocks(&self) -> (u64, u64) {
-        let (blocks, free) = self.blocks.figures();
+        let (blocks, free) = self.blocks.limit_and_left();
         let memory = self.memory.as_ref();
         (
             blocks,
@@ -303,7 +303,7 @@ impl Space {
 
     /// Inodes: the limit, and how many are free.
     pub(crate) fn inodes(&self) -> (u64, u64) {
-        let (room, free) = self.room.figures();
+        let (room, free) = self.room.limit_and_left();
         let (inodes, free) = (room / INODE_ROOM, free / INODE_ROOM);
         let Some(memory) = &self.memory else {
             return (inodes, free);
@@ -363,16 +363,16 @@ mod tests {
     #[test]
     fn dropped_charge_is_given_back() {
         let payer = payer(10);
-        let figures = || payer.space.blocks.figures();
+        let blocks = || payer.space.blocks.limit_and_left();
         let mut charge = Charge::<Block>::none(&payer);
         charge.take(7).expect("room for 7");
         assert_eq!(charge.take(4), Err(Errno::ENOSPC));
         charge.take(3).expect("room for 3");
-        assert_eq!(figures(), (10, 0));
+        assert_eq!(blocks(), (10, 0));
         charge.give(5);
-        assert_eq!(figures(), (10, 5));
+        assert_eq!(blocks(), (10, 5));
         drop(charge);
-        assert_eq!(figures(), (10, 10));
+        assert_eq!(blocks(), (10, 10));
     }
 
     #[test]
@@ -381,6 +381,6 @@ mod tests {
         let mut charge = Charge::<Block>::none(&payer);
         charge.take(u64::MAX / 2).expect("no limit");
         drop(charge);
-        assert_eq!(payer.space.blocks.figures(), (0, 0));
+        assert_eq!(payer.space.blocks.limit_and_left(), (0, 0));
     }
 }

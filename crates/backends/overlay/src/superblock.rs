@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making an overlay, and the operations of the whole tree.
+//! Makes an overlay of its layers ([`OverlayFs`]), and implements the calls on the whole tree, such
+//! as statfs(2).
 
 use crate::counts::CopyUpCounts;
 use crate::fs::{Fs, Upper};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The changes that the upper tree holds.
+//! Tests the list of changes that the upper tree of an overlay holds (`OverlayFs::changes`).
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes many mounts under one root, and the work of the threads in them.
+//! Sets up `create-existing`: many mounts under one root, here and on the host, and the opens that
+//! each thread makes in its share of them.
 
 use std::ffi::CString;
 

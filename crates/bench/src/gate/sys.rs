@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Provides an arena, the memory that tasks may share, and the addresses that a tracer needs.
+//! Lists the memory that several tasks may write to, for the gates that count stores to it: the
+//! program's variables, and an arena in which all shared structures are allocated.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::Layout;

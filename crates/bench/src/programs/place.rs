@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the places that loads run in, and starts a worker there.
+//! Starts a worker in each place that is compared: the bare system, a tmpfs, `openpath run`,
+//! fuse-overlayfs and proot. The worker runs the loads there.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

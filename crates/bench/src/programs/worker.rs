@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs scripts in a place and reports the time of each.
+//! Runs scripts in a place, such as under `openpath run`, and reports the time of each.
 //!
 //! A line on standard input is a script as a JSON string; a line on standard output is an `Answer`.
 

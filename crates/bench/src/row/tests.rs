@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that only the contract judges rows.
+//! Tests the verdicts of rows: what the contract (`bars`) requires decides them, and nothing else.
 
 use super::*;
 

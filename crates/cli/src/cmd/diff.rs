@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath diff`: prints the changes of a kept view as unified diffs to read, not as a patch.
+//! `openpath diff VIEW`: prints what a command changed in its view, as unified diffs.
+//!
+//! The view was kept on the disk by `openpath run --name` or `--upper`. The diffs are to be read,
+//! not applied as a patch: `openpath commit` brings the changes to the real tree.
 
 use crate::console::{self, Pieces};
 use crate::error::Error;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the messages about rules that would not mean what the user intends.
+//! Tests that `openpath run` refuses rules that would not do what the user intends, and what the
+//! messages say.
 
 use crate::live::Running;
 use crate::place::{Place, err, out};

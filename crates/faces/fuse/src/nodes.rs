@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The nodes that the kernel knows: one for each file, directory and link that a reply contained.
+//! The table of nodes: the inodes of the mount that the kernel knows by number (`nodeid`), because
+//! a reply of the server contained them.
 //!
 //! # States
 //! Absent -> known, with a lookup for each reply that contained it -> absent, when the kernel has
@@ -14,7 +15,7 @@
 //! | `cached_size` | the size of a file in the kernel's cache, while nothing was written here: |
 //! |   | only for regular files with the writeback cache, in trees that others change |
 //! | `writable_opens` | how many openings can be mapped and written to |
-//! | `given` | of a file that was made through the mount: what programs gave to it since |
+//! | `given` | of a file made through the mount: whether programs set owner or mode since |
 //!
 //! # Rules
 //! R1. A node's number is the file's inode number if that is free, so that the kernel finds it
@@ -90,7 +91,7 @@ struct Node {
     given: Option<GivenAttrs>,
 }
 
-/// What programs gave to a file that they had made.
+/// Whether programs set the owner and the mode of a file after they made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct GivenAttrs {
     pub(crate) owner: bool,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mount in a user namespace with one user and one group.
+//! Shows every file of a mount as owned by one user, and checks what only the real owner may do.
 //!
-//! The files of other users have no owner there, and the kernel refuses every change of such a
-//! file, and in such a directory, whatever its permission bits say. So every file is presented as
-//! owned by the user, with owner bits that say what the user may do by mode or access control list.
-//! What only a real owner may do is checked here.
+//! An ordinary user's mount is in a user namespace that maps this user and one group. The files of
+//! other users have no owner there, and the kernel refuses every change of such a file, and in such
+//! a directory, whatever its permission bits say. So they are shown as the user's, with owner bits
+//! that say what the user may do by mode or access control list.
 //!
 //! # Kernel analogue
 //! `HAS_UNMAPPED_ID`; `check_sticky`, `inode_owner_or_capable`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts of requests.
+//! Counts the FUSE requests of a mount by kind, for [`Stats`] and `openpath stats`.
 
 use openpath_sync::Word;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a further command in a running view.
+//! Joins a running view with one more command (`openpath exec`).
 //!
-//! The command is a child in the view's namespaces. This process stays outside, waits for it,
-//! forwards signals, stops with it and ends as it ends. The command belongs to the view, with all
-//! processes that it leaves behind: they are ended when the view's first command is gone.
+//! The command is a child of this process, in the namespaces of the view. This process stays
+//! outside, waits for it, forwards signals, stops with it and ends as it ends. The command belongs
+//! to the view, with all processes that it leaves behind: they are ended when the view's first
+//! command is gone.
 //!
 //! # Kernel analogue
 //! setns(2), as nsenter(1) uses it; a pid namespace applies to children only.

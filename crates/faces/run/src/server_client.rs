@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The front's connection to the server of a view.
+//! Starts the server of a view and talks to it, from the front: the process that the user started.
 
 use crate::cgroup::Group;
 use crate::child::Child;

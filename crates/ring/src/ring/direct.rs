@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on direct descriptors.
+//! Opens files into direct descriptors, stores files there, and checks the files of operations.
+//!
+//! Direct descriptors are those of `io_uring` (`IOSQE_FIXED_FILE`): a ring has a table of slots of
+//! its own ([`crate::direct`]), and an operation names a file by its slot instead of by a
+//! descriptor of the task.
+//!
+//! | method | stores or checks |
+//! |---|---|
+//! | `open_into_slot` | tries to open a file without waiting, and stores it |
+//! | `store_opened` | stores a file that a worker or `open_into_slot` opened |
+//! | `store_fd` | stores the file of a descriptor, which stays open (`IORING_OP_FILES_UPDATE`) |
+//! | `store` | what both end in: a chosen slot, or the lowest free one |
+//! | `is_closed` | whether an operation must fail with `EBADF`, before it does anything |
 
 use super::Ring;
 use super::issue::OpAttempt;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The operations in progress.
+//! The table of a ring's operations that are not completed: what each is, its stage, and what
+//! it waits for.
 
 use crate::op::{Destination, File};
 use crate::sqe::Work;

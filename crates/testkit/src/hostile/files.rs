@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks the tenant's limits with files, data and attributes.
+//! Attacks by a guest that fills its tree with files, data and extended attributes: its tenant's
+//! limits must hold, and memory must stay within them.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
 use openpath_abi::{AtFlags, Errno, XattrFlags};

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs scripts on the running kernel: one thread for each thread, with a descriptor table per
-//! process.
+//! Runs a script of file-lock calls on the running kernel, in one process.
+//!
+//! Each thread of the script is a thread here. Each process of the script is a group of threads
+//! that share a descriptor table: its first thread calls unshare(2) with `CLONE_FILES` and then
+//! spawns the others. `ours` runs the same script on openpath.
 //!
 //! # Rules
 //! R1. All threads stay on one processor, so that passing the turn wakes no other.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guesses which objects exist: the generator runs nothing, so it assumes that operations succeed.
+//! Guesses which files, directories and descriptors exist, so that random operations mostly meet
+//! some. The generator runs nothing: it assumes that operations succeed.
 
 use openpath_abi::{fcntl as f, mode};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the host kernel's calls on file locks.
+//! Calls flock(2), and fcntl(2) with a `struct flock`, on the host's kernel.
 
 use openpath_abi::{Errno, Flock};
 
-use super::{Arg, Ret, field, n, raw, u};
+use super::{Arg, Ret, field, n, raw};
 
 calls! {
     /// flock(2).
@@ -29,31 +29,4 @@ pub fn fcntl_lock(fd: i32, cmd: u32, ask: &Flock) -> Result<Flock, Errno> {
         len: i64::from_ne_bytes(field(&b, 16)),
         pid: i32::from_ne_bytes(field(&b, 24)),
     })
-}
-
-/// getcpu(2): the processor that the caller runs on.
-///
-/// # Errors
-/// As the kernel's.
-pub fn getcpu() -> Result<u32, Errno> {
-    let mut b = [0u8; 4];
-    raw(
-        libc::SYS_getcpu,
-        &mut [Arg::Out(&mut b), Arg::Null, Arg::Null],
-    )?;
-    Ok(u32::from_ne_bytes(b))
-}
-
-/// sched_setaffinity(2): binds the caller to this processor.
-pub fn stay_on(cpu: u32) -> Ret {
-    let mut mask = [0u8; 128];
-    let Some(byte) = mask.get_mut(cpu as usize / 8) else {
-        return Err(Errno::EINVAL);
-    };
-    *byte = 1 << (cpu % 8);
-    let size = u(mask.len() as u64);
-    raw(
-        libc::SYS_sched_setaffinity,
-        &mut [n(0), size, Arg::In(&mask)],
-    )
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists as values, and the permissions that they give.
+//! Tests access control lists: how the value of the extended attribute is read, and which
+//! permissions a list gives.
 
 use super::*;
 use crate::cred::Cred;

@@ -21,7 +21,7 @@
 //!     eviction does, and the count falls short; or the read does, and the eviction sees the change
 //!     under way.
 //! R3. A search without a lock may say "does not exist" if it has proved that there was no entry,
-//!     and the directory is `still` as it was sampled before, with `COMPLETE`.
+//!     and the directory is unchanged since its sample, with `COMPLETE`.
 //! R4. A name that moves is in the table all the time, or its chain is locked, which leaves nothing
 //!     to prove: [`super::Dcache::rename`] holds both chains.
 //!

@@ -29,8 +29,9 @@
 //! | cold: `known` | see `complete` | names held |
 //!
 //! # Rules
-//! R1. In a lock-free step the child is sampled before the parent is asked `still`: then the
-//!     child's sample implies that the parent was its parent at that moment.
+//! R1. In a lock-free step the child is sampled before the parent is checked for a change
+//!     (`Life::is_unchanged`): then the child's sample implies that the parent was its parent at
+//!     that moment.
 //! R2. An entry with children is never reclaimed; so from a live entry all ancestors are live.
 //! R3. A directory has at most one hashed entry.
 //!

@@ -128,11 +128,11 @@ impl Task {
                 flags,
                 mode,
             } => {
-                let asked = open::lenient_op(&self.core, flags, mode.bits());
+                let asked = open::openat_op(&self.core, flags, mode.bits());
                 self.explain_open("openat", dirfd, path, asked)
             }
             ExplainOp::Openat2 { dirfd, path, how } => {
-                let asked = open::strict_op(&self.core, &how);
+                let asked = open::openat2_op(&self.core, &how);
                 self.explain_open("openat2", dirfd, path, asked)
             }
             ExplainOp::Stat {

@@ -32,7 +32,7 @@ impl Display for Permission {
         write!(
             f,
             "to {}: {answer} by {} (mode {:04o}, owner {}:{})",
-            self.asked_name(),
+            self.access_name(),
             self.by.name(),
             self.mode & 0o7777,
             self.uid,
@@ -66,7 +66,7 @@ impl Display for Step {
                 }
             }
             Self::Again(why) => write!(f, "{why}: {}", why.meaning()),
-            Self::Pending(would) => f.write_str(would.name()),
+            Self::Skipped(would) => f.write_str(would.name()),
             Self::Refused { check, errno } => {
                 write!(f, "{} by {check}: {}", errno.name(), check.meaning())
             }

@@ -129,7 +129,7 @@ impl Shared {
             dev: binding.dev,
             asked: Word::new(0),
             expiring: Word::new(0),
-            hidden: RcuCell::empty(),
+            absent: RcuCell::empty(),
         });
         // A fresh slot has no payload, so this cannot be refused.
         let _taken = self
@@ -169,7 +169,7 @@ impl Shared {
         let (sb, group, master) = (Arc::clone(&old.data.sb), old.group, old.master);
         let flags = self.mounts.at(from.mount).word().sample().flags();
         let new = self.new_mount(topology, &sb, Some(from.dentry), flags)?;
-        if let Err(errno) = self.copy_rules(topology, from.mount, new) {
+        if let Err(errno) = self.copy_absent_rules(topology, from.mount, new) {
             self.discard(topology, &[new]);
             return Err(errno);
         }

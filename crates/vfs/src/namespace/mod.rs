@@ -12,9 +12,9 @@
 //! The lowest mount of a namespace is an empty directory that no task sees (as the kernel's
 //! `rootfs`), so that what is mounted on it, `/`, can be exchanged like any other mount.
 
+mod absent;
 mod attach;
 mod graft;
-mod hide;
 mod inner;
 mod make;
 mod umount;

@@ -82,5 +82,5 @@ pub(crate) struct MountData {
     /// Whether it was found idle by a `MNT_EXPIRE` before.
     pub(crate) expiring: Word,
     /// Rules of absent names; see `task::rules`.
-    pub(crate) hidden: RcuCell<MountRules>,
+    pub(crate) absent: RcuCell<MountRules>,
 }

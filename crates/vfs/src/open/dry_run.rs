@@ -10,7 +10,7 @@ use crate::inode::{Inode, flag};
 use crate::path::PathIds;
 use crate::pipe::would_meet;
 use crate::reason::Reason;
-use crate::steps::{Check, PendingChange, Step};
+use crate::steps::{Check, SkippedChange, Step};
 use crate::task::Core;
 use crate::walk::{self, Mode, WalkError};
 use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
@@ -22,7 +22,7 @@ use openpath_sync::Pin;
 /// # Errors
 /// `EINVAL`, `EAGAIN`.
 #[cold]
-pub(crate) fn lenient_op(core: &Core, flags: OFlags, mode: u32) -> Result<OpenOp, Errno> {
+pub(crate) fn openat_op(core: &Core, flags: OFlags, mode: u32) -> Result<OpenOp, Errno> {
     let profile = core.vfs.config.profile;
     how::build(&how::lenient(flags, mode, profile), profile)
 }
@@ -32,7 +32,7 @@ pub(crate) fn lenient_op(core: &Core, flags: OFlags, mode: u32) -> Result<OpenOp
 /// # Errors
 /// `EINVAL`, `EAGAIN`.
 #[cold]
-pub(crate) fn strict_op(core: &Core, how: &OpenHow) -> Result<OpenOp, Errno> {
+pub(crate) fn openat2_op(core: &Core, how: &OpenHow) -> Result<OpenOp, Errno> {
     how::build(&how::strict(how), core.vfs.config.profile)
 }
 
@@ -88,7 +88,7 @@ fn attempt(
     let would = would_open(core, &pin, ended, op);
     core.pins.release(pin);
     let would = would?;
-    core.tell(|| Step::Pending(would));
+    core.tell(|| Step::Skipped(would));
     Ok(())
 }
 
@@ -101,7 +101,7 @@ fn would_open(
     pin: &Pin,
     ended: grant::WalkEnd,
     op: &OpenOp,
-) -> Result<PendingChange, Errno> {
+) -> Result<SkippedChange, Errno> {
     let truncates = grant::granted(core, pin, ended, op)?.is_some();
     let store = &core.vfs.dcache.store;
     let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
@@ -134,9 +134,9 @@ fn would_open(
     }
     core.tell_place(path_ids, Step::End);
     Ok(match (truncates, waits) {
-        (true, _) => PendingChange::Truncate,
-        (false, true) => PendingChange::Wait,
-        (false, false) => PendingChange::Open,
+        (true, _) => SkippedChange::Truncate,
+        (false, true) => SkippedChange::Wait,
+        (false, false) => SkippedChange::Open,
     })
 }
 

@@ -7,7 +7,7 @@ use crate::object::dflag;
 use crate::path::PathIds;
 use crate::perm::{self, MAY_EXEC, MAY_WRITE, new_file};
 use crate::reason::Reason;
-use crate::steps::{Check, PendingChange};
+use crate::steps::{Check, SkippedChange};
 use crate::task::WriteAccess;
 use crate::tenant_lru::Kind;
 use crate::walk::{Last, LastKind, LockedDir, Walk, WalkError, WalkText, lflag};
@@ -107,7 +107,7 @@ fn create_locked(
             return Err(walk.refuse(Check::Removed, Errno::ENOENT));
         }
         if let Some(errno) = core.absent(walk.at.mount, mount, walk.at.dentry, name) {
-            return Err(walk.refuse(Check::Hidden, errno));
+            return Err(walk.refuse(Check::AbsentRule, errno));
         }
         let place = LockedDir {
             core,
@@ -188,7 +188,7 @@ fn make(place: LockedDir<'_>, name: &[u8], op: &OpenOp) -> Result<Arc<Inode>, Er
     perm::may_create(&cred, sb, dir)
         .map_err(|errno| core.denied(dir, MAY_WRITE | MAY_EXEC, errno))?;
     core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
-    core.stop_before(PendingChange::Create)?;
+    core.stop_before(SkippedChange::Create)?;
     core.try_break(dir)?;
     let file = new_file(&cred, dir, op.mode, core.umask.get())?;
     let new = NewInode {

@@ -19,7 +19,7 @@ mod sticky;
 mod tmpfile;
 mod tried;
 
-pub(crate) use dry_run::{dry_run, lenient_op, strict_op};
+pub(crate) use dry_run::{dry_run, openat_op, openat2_op};
 pub(crate) use how::OpenOp;
 
 use crate::file::{Filp, PathStart};

@@ -5,7 +5,7 @@ use super::{OpenOp, grant};
 use crate::file::{Filp, PathStart};
 use crate::inode::{NewInode, flag};
 use crate::perm::{self, MAY_EXEC, MAY_WRITE, new_file};
-use crate::steps::{Check, PendingChange};
+use crate::steps::{Check, SkippedChange};
 use crate::task::Core;
 use crate::tenant_lru::Kind;
 use crate::walk::{self, lflag};
@@ -47,7 +47,7 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
     perm::inode_permission(&cred, &mount.sb, dir, MAY_WRITE | MAY_EXEC)
         .map_err(|errno| core.denied(dir, MAY_WRITE | MAY_EXEC, errno))?;
     core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
-    core.stop_before(PendingChange::CreateUnnamed)?;
+    core.stop_before(SkippedChange::CreateUnnamed)?;
     let file = new_file(&cred, dir, op.mode, core.umask.get())?;
     let new = NewInode {
         mode: file.mode,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lookup of names in a locked directory, and the burial of removed entries.
+//! Looks names up in a locked directory, and has removed entries freed.
 //!
 //! # Rules
 //! R1. An unhashed entry is queued to be freed when no lock is held: its end may take many steps.
@@ -48,7 +48,7 @@ impl PinnedPath<'_> {
 
     /// The errno for making `name` in this directory, if a rule of the mount says that it is
     /// absent.
-    fn hides(&self, name: &[u8]) -> Result<Option<Errno>, Errno> {
+    fn absent_errno(&self, name: &[u8]) -> Result<Option<Errno>, Errno> {
         let PathIds { mount, dentry } = self.path_ids();
         Ok(self.core.absent(mount, self.mount()?, dentry, name))
     }
@@ -58,7 +58,7 @@ impl PinnedPath<'_> {
     /// # Errors
     /// That of the mount's rules, if the name is absent by them; then as [`PinnedPath::child`].
     pub(crate) fn new_child(&self, name: &[u8]) -> Result<Option<Self>, Errno> {
-        match self.hides(name)? {
+        match self.absent_errno(name)? {
             Some(errno) => Err(errno),
             None => self.child(name),
         }
@@ -69,7 +69,7 @@ impl PinnedPath<'_> {
     /// # Errors
     /// As [`PinnedPath::child`], and `ENOENT` if there is no such name.
     pub(crate) fn existing_child(&self, name: &[u8]) -> Result<Self, Errno> {
-        if self.hides(name)?.is_some() {
+        if self.absent_errno(name)?.is_some() {
             return Err(Errno::ENOENT);
         }
         let seen = self.core.vfs.dcache.seen(self.path_ids().dentry);

@@ -115,7 +115,7 @@ fn list(target: &Target<'_>, batch: &mut EntryBuffer) -> Result<(), Errno> {
     let rules = target.core.rules_in(mount, target.mount, dentry);
     dir.shielded(|ops| {
         ops.readdir(dir, batch.pos - BACKEND, &mut |e| {
-            if rules.as_ref().is_some_and(|rules| rules.hide(e.name)) {
+            if rules.as_ref().is_some_and(|rules| rules.is_absent(e.name)) {
                 batch.pos = e.next.saturating_add(BACKEND);
                 return true;
             }

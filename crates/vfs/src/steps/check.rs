@@ -24,7 +24,7 @@ named! {
         NameLength, "name-length", "the name is too long for its tree";
         Removed, "removed", "the directory was removed";
         Absent, "absent", "there is no such name";
-        Hidden, "hidden", "a rule of the mount says that there is no such name";
+        AbsentRule, "absent-rule", "a rule of the mount says that there is no such name";
         Backend, "backend", "the backend says so";
         LinkCount, "link-count", "more than 40 links";
         LinksUnwanted, "links-unwanted", "the call forbids links";

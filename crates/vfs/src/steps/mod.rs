@@ -9,7 +9,7 @@ mod step;
 
 pub use check::Check;
 pub(crate) use step::kind_name;
-pub use step::{Cached, Field, PendingChange, Permission, Step, Value, WalkPosition};
+pub use step::{Cached, Field, Permission, SkippedChange, Step, Value, WalkPosition};
 
 use std::cell::{Cell, RefCell};
 

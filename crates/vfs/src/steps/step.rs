@@ -57,10 +57,10 @@ pub enum Cached {
     Busy,
 }
 
-/// The next change of a call: the explanation stops there.
+/// A change that the call would make and its explanation does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum PendingChange {
+pub enum SkippedChange {
     /// A file would be made.
     Create,
     /// A file without a name would be made.
@@ -110,8 +110,8 @@ pub enum Step {
     Top,
     /// The walk started over.
     Again(Reason),
-    /// The next change.
-    Pending(PendingChange),
+    /// A change that the call would make. Except at `TouchLink`, the explanation stops there.
+    Skipped(SkippedChange),
     /// A check failed.
     Refused {
         /// Which one.
@@ -153,9 +153,9 @@ impl WalkPosition {
 }
 
 impl Permission {
-    /// The permissions that were asked for, as letters.
+    /// The access that was asked for, in words.
     #[must_use]
-    pub const fn asked_name(&self) -> &'static str {
+    pub const fn access_name(&self) -> &'static str {
         match self.asked & 7 {
             0 => "nothing",
             1 => "execute or search",
@@ -184,7 +184,7 @@ impl Cached {
     }
 }
 
-impl PendingChange {
+impl SkippedChange {
     /// A word for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -227,7 +227,7 @@ impl Step {
             Self::Link { .. } => "link",
             Self::Up(_) | Self::Top => "up",
             Self::Again(_) => "again",
-            Self::Pending(_) => "would",
+            Self::Skipped(_) => "would",
             Self::Refused { .. } => "refused",
             Self::End(_) => "end",
         }
@@ -242,7 +242,7 @@ impl Step {
             }
             Self::Top => vec![("stays", Value::Flag(true))],
             Self::Asked(p) => vec![
-                ("asked", Value::Word(p.asked_name())),
+                ("asked", Value::Word(p.access_name())),
                 ("mode", Value::Octal(p.mode & 0o7777)),
                 ("uid", Value::Number(u64::from(p.uid))),
                 ("gid", Value::Number(u64::from(p.gid))),
@@ -264,7 +264,7 @@ impl Step {
                 ("magic", Value::Flag(*magic)),
             ],
             Self::Again(why) => vec![("reason", Value::Word(why.name()))],
-            Self::Pending(would) => vec![("change", Value::Word(would.name()))],
+            Self::Skipped(would) => vec![("change", Value::Word(would.name()))],
             Self::Refused { check, errno } => vec![
                 ("check", Value::Word(check.name())),
                 ("errno", Value::Word(errno.name())),

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of an open file and of a call's target (`events` has those of names).
+//! Sends inotify(7) events about a file itself: opened, read, written, its attributes changed.
+//!
+//! The calls on open files and on paths use these methods where Linux calls `fsnotify_open` and its
+//! like. Without a watch they cost one load. Events about names (created, moved, deleted) are in
+//! `crate::events`.
 
 use super::Target;
 use crate::file::Filp;

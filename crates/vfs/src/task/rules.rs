@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asks the rules of absent names about a name; `mount` gives them to mounts.
+//! Asks the rules of a mount whether a name is absent there ([`crate::absent`]).
+//! `namespace::absent` gives rules to mounts.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -66,7 +67,7 @@ impl Core {
         dir: u32,
         name: &[u8],
     ) -> RuleAnswer {
-        let Some(MountRules { rules, anchor }) = mount.hidden.read(section) else {
+        let Some(MountRules { rules, anchor }) = mount.absent.read(section) else {
             return RuleAnswer::Nothing;
         };
         // A name that is too long has an error of its own.
@@ -125,8 +126,8 @@ impl Core {
     pub(crate) fn has_to_stay(&self, index: u32, mount: &MountData, dir: u32, name: &[u8]) -> bool {
         let may = {
             let section = self.reader.enter();
-            let hidden = mount.hidden.read(&section);
-            hidden.is_some_and(|MountRules { rules, .. }| rules.may_stay(name))
+            let absent = mount.absent.read(&section);
+            absent.is_some_and(|MountRules { rules, .. }| rules.may_stay(name))
         };
         may && self
             .rules_in(index, mount, dir)
@@ -142,7 +143,7 @@ impl Core {
             if !was.has(mflag::ABSENT) {
                 return None;
             }
-            let MountRules { rules, anchor } = mount.hidden.read(&section)?;
+            let MountRules { rules, anchor } = mount.absent.read(&section)?;
             let moves = self.vfs.renames.sample();
             let place = place_below(&self.vfs.dcache, dir, *anchor);
             if !moves.is_busy()
@@ -167,7 +168,7 @@ pub(crate) struct DirRules {
 
 impl DirRules {
     /// Whether the name is absent there.
-    pub(crate) fn hide(&self, name: &[u8]) -> bool {
+    pub(crate) fn is_absent(&self, name: &[u8]) -> bool {
         let at = |dirs: &Vec<Vec<u8>>| self.rules.means_at(dirs, name);
         self.rules.means_name(name) || self.dirs.as_ref().is_some_and(at)
     }

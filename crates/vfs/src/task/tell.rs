@@ -17,7 +17,7 @@ use crate::object::dflag;
 use crate::path::PathIds;
 use crate::perm;
 use crate::reason::Reason;
-use crate::steps::{Cached, Check, PendingChange, Permission, Step, WalkPosition};
+use crate::steps::{Cached, Check, Permission, SkippedChange, Step, WalkPosition};
 use openpath_abi::Errno;
 use openpath_sync::Pin;
 
@@ -103,11 +103,11 @@ impl Core {
     /// # Errors
     /// `ECANCELED` in a call that is being explained; in no other.
     #[inline]
-    pub(crate) fn stop_before(&self, would: PendingChange) -> Result<(), Errno> {
+    pub(crate) fn stop_before(&self, would: SkippedChange) -> Result<(), Errno> {
         if !self.is_told() {
             return Ok(());
         }
-        self.tell(|| Step::Pending(would));
+        self.tell(|| Step::Skipped(would));
         self.step_log.stop();
         Err(Errno::ECANCELED)
     }

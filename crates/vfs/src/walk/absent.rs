@@ -24,10 +24,10 @@ impl Walk<'_> {
         end: usize,
     ) -> Option<Result<(), WalkError>> {
         let name = &text[start..end];
-        match self.is_hidden(name) {
+        match self.is_absent_by_rule(name) {
             Ok(true) => {
                 self.tell_name(key, name);
-                Some(Err(self.refuse(Check::Hidden, Errno::ENOENT)))
+                Some(Err(self.refuse(Check::AbsentRule, Errno::ENOENT)))
             }
             Ok(false) if self.fast => self.step_cached(key, text, start, end),
             Ok(false) => None,
@@ -40,7 +40,7 @@ impl Walk<'_> {
     /// # Errors
     /// [`WalkError::Restart`] if mount or directory changed (fast mode only).
     #[cold]
-    pub(super) fn is_hidden(&self, name: &[u8]) -> Result<bool, WalkError> {
+    pub(super) fn is_absent_by_rule(&self, name: &[u8]) -> Result<bool, WalkError> {
         let store = &self.dcache().store;
         let dir = self.at.dentry;
         if let Some(pin) = &self.pin {

@@ -5,7 +5,7 @@ use super::{Mode, Reason, Walk, WalkError, WalkText, lflag};
 use crate::atime;
 use crate::inode::{WaitMode, flag};
 use crate::object::mflag;
-use crate::steps::{Check, PendingChange, Step};
+use crate::steps::{Check, SkippedChange, Step};
 use openpath_abi::{Errno, Timespec, limits, mode};
 
 impl Walk<'_> {
@@ -145,7 +145,7 @@ impl Walk<'_> {
     /// Moves the access time of the link stood at. A failure does not matter to the walk.
     fn touch_link(&self, now: Timespec) -> Result<(), WalkError> {
         if self.core.is_told() {
-            self.core.tell(|| Step::Pending(PendingChange::TouchLink));
+            self.core.tell(|| Step::Skipped(SkippedChange::TouchLink));
             return Ok(());
         }
         let Some(mount) = self

@@ -21,13 +21,14 @@
 //! is `EXDEV` when they never cease to.
 //!
 //! # Rules
-//! R1. The child is sampled before the parent is asked `still` (see `dcache`).
+//! R1. The child is sampled before the parent is checked for a change
+//!     (`Life::is_unchanged`; see `dcache`).
 //! R2. `unlazy` asks for `CACHED` before it takes any pin.
 //! R3. In fast mode no backend is called and nothing but the task's own pin words is written.
 //!
-//! R4. A mount is asked `still` before its sample is given up, and after its root was read: a mount
-//!     that went may have left its number, and its root's, to another. The same holds for the
-//!     directory that it covered, which is asked too.
+//! R4. A mount is checked for a change before its sample is given up, and after its root was read:
+//!     a mount that went may have left its number, and its root's, to another. The same holds for
+//!     the directory that it covered, which is checked too.
 //! R5. In a tree that confirms, a walk is never fast: it leaves fast mode where it comes in.
 //!
 //! # Guarantees

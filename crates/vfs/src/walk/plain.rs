@@ -9,10 +9,11 @@
 //! for that.
 //!
 //! # Rules
-//! R1. As in the walk: the child is sampled before its parent is asked `still`. A directory that
-//!     was proved to have no such child is asked after that.
-//! R2. As in the walk (R4 there): the covered directory and its mount are asked `still` after the
-//!     search for their cover, and the mount above after its root was sampled.
+//! R1. As in the walk: the child is sampled before its parent is checked for a change
+//!     (`Life::is_unchanged`). A directory that was proved to have no such child is checked after
+//!     that.
+//! R2. As in the walk (R4 there): the covered directory and its mount are checked for a change
+//!     after the search for their cover, and the mount above after its root was sampled.
 
 use super::{PathIds, lflag};
 use crate::dcache::{Dcache, FindResult, NAME_MAX};

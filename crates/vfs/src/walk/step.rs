@@ -230,7 +230,7 @@ impl Walk<'_> {
     fn step_if_positive_slowly(&mut self, key: NameKey, name: &[u8]) -> Result<bool, WalkError> {
         if self.at_mount.has(mflag::ABSENT) {
             self.unlazy(Reason::Rules)?;
-            if self.is_hidden(name)? {
+            if self.is_absent_by_rule(name)? {
                 return Ok(false);
             }
         }

@@ -125,7 +125,7 @@ fn an_absent_name_is_not_found_cached_or_not() {
         path: b"/m/vault/gold",
         at_flags: AtFlags::empty(),
     });
-    assert_eq!(why.refused_by(), Some(Check::Hidden), "{why}");
+    assert_eq!(why.refused_by(), Some(Check::AbsentRule), "{why}");
 }
 
 #[test]

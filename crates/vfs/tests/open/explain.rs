@@ -209,7 +209,7 @@ fn an_explanation_names_a_lease_and_does_not_break_it() {
             mode,
         })
     };
-    let would = |why: &Explanation| why.steps.contains(&Step::Pending(PendingChange::Wait));
+    let would = |why: &Explanation| why.steps.contains(&Step::Skipped(SkippedChange::Wait));
     assert!(would(&why(O_WRONLY)) && !would(&why(O_RDONLY)));
     let refused = why(O_WRONLY | O_NONBLOCK);
     assert_eq!(refused.refused_by(), Some(Check::Leased), "{refused}");
@@ -230,15 +230,15 @@ fn an_explanation_changes_nothing() {
         })
     };
     for (path, names, would) in [
-        ("/d/new", "RW|CREAT", PendingChange::Create),
-        ("/d/new", "RW|CREAT|EXCL", PendingChange::Create),
-        ("/l", "RW|TRUNC", PendingChange::Truncate),
-        ("/d", "RW|TMPFILE", PendingChange::CreateUnnamed),
-        ("/d/f", "RW|CREAT", PendingChange::Open),
+        ("/d/new", "RW|CREAT", SkippedChange::Create),
+        ("/d/new", "RW|CREAT|EXCL", SkippedChange::Create),
+        ("/l", "RW|TRUNC", SkippedChange::Truncate),
+        ("/d", "RW|TMPFILE", SkippedChange::CreateUnnamed),
+        ("/d/f", "RW|CREAT", SkippedChange::Open),
     ] {
         let why = explain(path, names);
         assert_eq!(why.result, Ok(()), "{why}");
-        assert!(why.steps.contains(&Step::Pending(would)), "{why}");
+        assert!(why.steps.contains(&Step::Skipped(would)), "{why}");
     }
     assert_eq!(task.stat(b"/d/new"), Err(Errno::ENOENT));
     let missed = task.reasons().of(Reason::Miss);

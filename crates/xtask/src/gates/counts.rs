@@ -15,8 +15,6 @@ struct Row {
     count: Option<f64>,
     /// It exceeds the contract's bar.
     short: bool,
-    /// The contract has it, but its operation does not exist yet.
-    pending: bool,
     note: String,
 }
 
@@ -51,18 +49,16 @@ fn row(line: &str) -> io::Result<Row> {
         name: text("name"),
         count: value["ours"].as_f64(),
         short: value["ok"] == Value::Bool(false),
-        pending: value["verdict"] == "pending",
         note: text("note"),
     })
 }
 
-/// The rows with a count; the others become failures, or notes while they are pending.
+/// The rows with a count; the others become failures.
 fn counted(rows: Vec<Row>, report: &mut Report) -> Vec<(Row, f64)> {
     let mut counted = Vec::new();
     for row in rows {
         match row.count {
             Some(count) => counted.push((row, count)),
-            None if row.pending => report.notes.push(format!("{}: {}", row.name, row.note)),
             None => report
                 .failures
                 .push(format!("{}: not measured: {}", row.name, row.note)),
@@ -146,10 +142,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_parsed_by_verdict() {
+    fn row_without_count_fails() {
         let lines = [
             r#"{"name":"a d1","ours":3.5,"ok":false,"verdict":"short","note":null}"#,
-            r#"{"name":"b d1","ours":null,"ok":null,"verdict":"pending","note":"later"}"#,
             r#"{"name":"c d1","ours":null,"ok":null,"verdict":"not_measured","note":"no tool"}"#,
         ];
         let rows: io::Result<Vec<Row>> = lines.iter().map(|line| row(line)).collect();
@@ -159,7 +154,7 @@ mod tests {
             (counted.len(), counted[0].1, counted[0].0.short),
             (1, 3.5, true)
         );
-        assert_eq!(report.notes, ["b d1: later"]);
+        assert!(report.notes.is_empty());
         assert_eq!(report.failures, ["c d1: not measured: no tool"]);
         assert!(row("no object").is_err());
     }

@@ -457,6 +457,19 @@ const ORDERS: &[Order] = &[
         pending: &[],
     },
     Order {
+        src: "crates/testkit-sqlite/src",
+        modules: &[
+            "lock_bytes",
+            "fault",
+            "wal_index",
+            "task_vfs",
+            "shm",
+            "file",
+            "sys",
+        ],
+        pending: &[],
+    },
+    Order {
         src: "crates/xtask/src",
         modules: &["tidy", "gates", "cmd"],
         pending: &[],

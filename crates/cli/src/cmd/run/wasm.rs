@@ -52,10 +52,11 @@ const LAST_CALL: Duration = Duration::from_millis(250);
 /// How long collecting the changes may take if the guest has not ended by then.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// What the first thread waits for.
-enum Told {
+/// An event that the first thread waits for while the guest runs.
+enum GuestEvent {
     /// The guest ended with this exit status, or could not be started.
     Over(Result<u8, Refusal>),
+    /// This process got a signal that ends the guest.
     Signal(i32),
 }
 
@@ -148,15 +149,15 @@ pub(super) fn run(
     let task = view.task(cwd)?;
     let ready = Ready::new(args, cwd, task, &wasm, cache.as_ref())?;
     drop(wasm);
-    let (tell, told) = channel();
+    let (tell, events) = channel();
     stop::listen(tell.clone()).map_err(|why| Refusal::step("cannot wait for signals", why))?;
     let interrupt = ready.interrupt();
     guest::spawn(move || ready.run(), tell)?;
-    let (ended, _held) = match told.recv() {
-        Ok(Told::Over(code)) => (view.end(CommandExit::Exit(code?)), Some(view)),
-        Ok(Told::Signal(signal)) => {
+    let (ended, _held) = match events.recv() {
+        Ok(GuestEvent::Over(code)) => (view.end(CommandExit::Exit(code?)), Some(view)),
+        Ok(GuestEvent::Signal(signal)) => {
             interrupt.end();
-            stopped(view, &told, signal)
+            stopped(view, &events, signal)
         }
         // Two threads have a sender, and each sends before it ends.
         Err(_) => return Err(Refusal::system("the thread of the guest is gone")),
@@ -168,11 +169,11 @@ pub(super) fn run(
 /// The returned view must stay locked until this process ends.
 fn stopped(
     view: InProcessView,
-    told: &Receiver<Told>,
+    events: &Receiver<GuestEvent>,
     signal: i32,
 ) -> (RunOutcome, Option<InProcessView>) {
     let ended = CommandExit::Signal(signal);
-    if told.recv_timeout(LAST_CALL).is_ok() {
+    if events.recv_timeout(LAST_CALL).is_ok() {
         return (view.end(ended), Some(view));
     }
     // If the call is stuck, reading the changes may be stuck in the same place.

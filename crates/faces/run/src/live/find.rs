@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The client side: finds servers by process, name or directory, and sends requests to them.
+//! Finds the running servers of views and mounts, and sends requests to them, for commands such as
+//! `openpath stats` and `openpath exec`. `control_server` is the other end.
 
 use super::locks::Locks;
 use super::server_stats::{Label, ServerStats};

@@ -102,8 +102,8 @@ pub struct ServerStats {
 pub struct Cached {
     /// Names.
     pub names: u64,
-    /// Names that are gone and wait for their last user.
-    pub buried: u64,
+    /// Entries of removed names, which wait to be freed.
+    pub pending_free: u64,
 }
 
 /// Copy-ups.
@@ -193,7 +193,7 @@ impl ServerStats {
             nodes: stats.nodes as u64,
             cached: Cached {
                 names: usage.dentries as u64,
-                buried: usage.pending_free as u64,
+                pending_free: usage.pending_free as u64,
             },
             copied_up: CopiedUp {
                 files: copied.files,

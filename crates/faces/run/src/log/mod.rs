@@ -47,7 +47,7 @@ use openpath_abi::{AtFlags, Errno, OFlags, Statx, mode};
 use openpath_commit::{PathBytes, printable};
 use openpath_fuse::{ObservedFile, Observer, OnOpened, Requester};
 use openpath_overlay::OverlayFs;
-use openpath_vfs::{Check, Explanation, PendingChange, Step, SuperBlock, WalkPosition};
+use openpath_vfs::{Check, Explanation, SkippedChange, Step, SuperBlock, WalkPosition};
 use rustix::fd::OwnedFd;
 use sink::Sink;
 use std::io;
@@ -247,7 +247,7 @@ impl Observer for Log {
             }
             Err(Errno::ENOENT) => {
                 let why = dir.find(name, AT_SYMLINK_NOFOLLOW);
-                let is_hidden = why.is_ok_and(|why| why.refused_by() == Some(Check::Hidden));
+                let is_hidden = why.is_ok_and(|why| why.refused_by() == Some(Check::AbsentRule));
                 if !is_hidden && read_only.is_none() {
                     return true;
                 }
@@ -380,7 +380,7 @@ impl Log {
             return None;
         }
         let why = dir.open(&call.path, flags).ok()?;
-        let makes = Step::Pending(PendingChange::Create);
+        let makes = Step::Skipped(SkippedChange::Create);
         if !why.steps.contains(&makes) && why.result != Err(Errno::EPERM) {
             return None;
         }

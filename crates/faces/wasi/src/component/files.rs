@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files of one guest: its task and its preopened directories.
+//! The files of one component guest: the task that makes its calls, and its preopened directories.
 //!
 //! # States
 //! Created with a task -> directories are preopened -> in a store, where the guest's calls borrow
 //! it.
 //!
 //! # Rules
-//! R1. A call is tried in place. If it would wait, a worker makes it, and the guest's future waits.
+//! R1. A call is tried in the guest's thread. If it would wait, a worker makes it, and the guest's
+//!     future waits.
 //! R2. A preopened directory stays open as long as this value lives, however often the guest drops
 //!     its handle.
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adds the interfaces to a linker, and finds the files of a guest in its store.
+//! Adds `wasi:filesystem`, alone or with wasmtime-wasi's other interfaces, to wasmtime's linker.
+//!
+//! The host's store type says by [`FilesView`] where a guest's files are.
 
 use super::bindings::wasi::filesystem::{preopens, types};
 use super::files::Files;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions of the resource `descriptor`, each by the calls behind it.
+//! Implements the functions of the resource `descriptor` of `wasi:filesystem`, by the system calls
+//! in `calls`.
 
 use super::FilesCtx;
 use super::bindings::wasi::filesystem::types::{

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a call on either side by the same code.
+//! Makes a random call of `op` on either implementation, openpath's or wasmtime-wasi's.
+//!
+//! The two have traits of the same names in different modules, so a macro defines the code once for
+//! each.
 
 /// Defines a module that calls `$guest` by the traits of `$files`.
 macro_rules! asking {

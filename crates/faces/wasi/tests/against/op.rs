@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The random calls that both sides make.
+//! Draws the random calls of `wasi:filesystem` that openpath and wasmtime-wasi both answer.
 
 /// Random numbers from a seed (`xorshift64*`).
 pub(crate) struct Random(u64);

@@ -25,6 +25,6 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         core.vfs
-            .set_rules(&mut topology, target.path_ids().mount, rules)
+            .set_absent_rules(&mut topology, target.path_ids().mount, rules)
     }
 }

@@ -2,7 +2,7 @@
 //! Compiles a guest, runs it, and reports how it ended.
 
 use super::limits::Limits;
-use super::{Args, Told, say};
+use super::{Args, GuestEvent, say};
 use openpath_run::Refusal;
 use openpath_vfs::Task;
 use openpath_wasi::cache::Cache;
@@ -151,7 +151,7 @@ fn guest(args: &Args, cwd: &Path, task: Task) -> Result<Guest, Refusal> {
 /// Runs a guest on a thread with room for its stack, and reports how it ended, also after a panic.
 pub(super) fn spawn(
     run: impl FnOnce() -> Result<u8, Refusal> + Send + 'static,
-    tell: Sender<Told>,
+    tell: Sender<GuestEvent>,
 ) -> Result<(), Refusal> {
     let thread = std::thread::Builder::new().name("guest".into());
     let started = thread.stack_size(STACK + HOST_STACK).spawn(move || {
@@ -159,7 +159,7 @@ pub(super) fn spawn(
             say("the host of the guest panicked: this is a bug in openpath");
             Ok(FAILED)
         });
-        tell.send(Told::Over(ended)).ok();
+        tell.send(GuestEvent::Over(ended)).ok();
     });
     started
         .map(drop)
@@ -168,14 +168,14 @@ pub(super) fn spawn(
 
 #[cfg(test)]
 mod tests {
-    use super::{FAILED, Told, spawn};
+    use super::{FAILED, GuestEvent, spawn};
     use std::sync::mpsc::channel;
 
     #[test]
     fn panic_of_the_host_is_reported_as_the_end() {
-        let (tell, told) = channel();
+        let (tell, events) = channel();
         let _waits_for_signals = tell.clone();
         spawn(|| std::panic::panic_any("a fault"), tell).unwrap();
-        assert!(matches!(told.recv(), Ok(Told::Over(Ok(FAILED)))));
+        assert!(matches!(events.recv(), Ok(GuestEvent::Over(Ok(FAILED)))));
     }
 }

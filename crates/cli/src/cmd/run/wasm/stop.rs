@@ -2,7 +2,7 @@
 //! Waits for the signals that end a guest: those that people send, and that end a program which
 //! does not handle them.
 
-use super::Told;
+use super::GuestEvent;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 
 /// Reports the first of these signals; the next one kills this process at once. A signal that was
 /// ignored at the start stays ignored.
-pub(super) fn listen(tell: Sender<Told>) -> io::Result<()> {
+pub(super) fn listen(tell: Sender<GuestEvent>) -> io::Result<()> {
     let ignored = ignored();
     let wanted = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
     let wanted = wanted.into_iter().filter(|n| ignored >> (n - 1) & 1 == 0);
@@ -19,7 +19,7 @@ pub(super) fn listen(tell: Sender<Told>) -> io::Result<()> {
     std::thread::Builder::new().spawn(move || {
         let mut all = signals.forever();
         if let Some(first) = all.next() {
-            tell.send(Told::Signal(first)).ok();
+            tell.send(GuestEvent::Signal(first)).ok();
         }
         for signal in all {
             emulate_default_handler(signal).ok();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Views that are changed by calls of the engine, committed, and compared with what they showed.
+//! Tests commits: views are changed by calls on their tree and committed, and then the real tree is
+//! compared with what the view showed.
 
 mod attack;
 mod attributes;

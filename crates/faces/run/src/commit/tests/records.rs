@@ -86,7 +86,7 @@ fn run_that_cannot_record_copy_up_times_is_refused() {
 }
 
 #[test]
-fn note_of_another_user_is_not_read() {
+fn record_of_another_user_is_not_read() {
     if !super::is_root() {
         return;
     }

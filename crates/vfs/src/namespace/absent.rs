@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives mounts their rules of absent names, which tasks ask (`task::rules`, R1 and R2 there).
+//! Gives a mount its rules of absent names, replaces them, and copies them to a copy of the mount.
+//!
+//! An absent name does not exist for any caller, whatever the tree has ([`crate::absent`]).
+//! `openpath run` makes such rules of both its options: `--hide PATH` becomes a rule for one path,
+//! `--absent GLOB` a rule for a pattern. The walk asks the rules in `task::rules`; R1 and R2 are
+//! explained there.
 
 use crate::absent::{AbsentRules, MountRules};
 use crate::instance::Shared;
@@ -13,22 +18,22 @@ impl Shared {
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left; the mount is then as before.
-    pub(crate) fn set_rules(
+    pub(crate) fn set_absent_rules(
         &self,
         topology: &mut Topology,
         index: u32,
         rules: Option<AbsentRules>,
     ) -> Result<(), Errno> {
         let root = self.mounts.at(index).root.get();
-        self.set_hidden(topology, index, rules.map(|rules| (rules, root)))
+        self.put_absent_rules(topology, index, rules.map(|rules| (rules, root)))
     }
 
     /// Gives the new mount at `to` the rules of the one it was copied from. Held: the topology
     /// lock.
     ///
     /// # Errors
-    /// As [`Shared::set_rules`].
-    pub(super) fn copy_rules(
+    /// As [`Shared::set_absent_rules`].
+    pub(super) fn copy_absent_rules(
         &self,
         topology: &mut Topology,
         from: u32,
@@ -40,20 +45,20 @@ impl Shared {
             .map(|(rules, pin)| (rules.clone(), pin.dentry()));
         match rules {
             None => Ok(()),
-            rules => self.set_hidden(topology, to, rules),
+            rules => self.put_absent_rules(topology, to, rules),
         }
     }
 
-    fn set_hidden(
+    fn put_absent_rules(
         &self,
         topology: &mut Topology,
         index: u32,
-        hidden: Option<(AbsentRules, u32)>,
+        absent: Option<(AbsentRules, u32)>,
     ) -> Result<(), Errno> {
         let word = self.mounts.at(index).word();
         let node = topology.nodes.get_mut(&index).ok_or(Errno::EINVAL)?;
-        let cell = &node.data.hidden;
-        let old = match hidden {
+        let cell = &node.data.absent;
+        let old = match absent {
             Some((rules, anchor)) => {
                 // R2.
                 let pin = self

@@ -7,7 +7,8 @@
 //!     changed. The file of the real tree is unchanged if its time of change (`ctime`) is no later.
 //!     A file that replaces these in the view is younger and took nothing. The overlay gives it the
 //!     time of the replaced one, and the times are recorded before each run as well (`taken`). The
-//!     earliest one counts.
+//!     earliest one counts. What the overlay of the kernel took counts as taken when its run began
+//!     (`taken_times`).
 //! R2. A path that a commit or its undo wrote is unchanged if it has not changed since then.
 //! R3. Equal changes on both sides are no conflict. A directory may gain and lose other names.
 //! R4. A name that the view never saw is never removed, even with force. A directory that is to be
@@ -45,6 +46,8 @@ pub(crate) struct Baseline {
     known: HashMap<Vec<u8>, KnownSince>,
     /// When it took the files that its last run found.
     first: HashMap<Vec<u8>, Time>,
+    /// When the run began in which the kernel's overlay took all others.
+    begun: Option<Time>,
     /// When the view was made, for file systems without times of birth.
     made: Time,
 }
@@ -57,6 +60,7 @@ impl Baseline {
         Ok(Baseline {
             known: known.map(|known| (known.path.clone(), known)).collect(),
             first: taken.map(|taken| (taken.path, taken.since)).collect(),
+            begun: view.begun()?,
             made: (i64::try_from(made).unwrap_or(i64::MAX), 0),
         })
     }
@@ -64,8 +68,8 @@ impl Baseline {
     /// Whether `time` is later than the view took a path; `taken`: when it did, if that is known.
     pub(crate) fn is_later(&self, (path, taken): (&[u8], Option<Time>), time: Time) -> bool {
         let mut taken = taken.unwrap_or(self.made);
-        if let Some(first) = self.first.get(path) {
-            taken = taken.min(*first);
+        if let Some(first) = self.first.get(path).copied().or(self.begun) {
+            taken = taken.min(first);
         }
         let mut at = path;
         loop {

@@ -211,7 +211,7 @@ impl Baseline {
                     note(&entry.path, place, self.what_happened(entry, here), false);
                 }
             }
-            (None, Some(ChangeKind::Added)) if copied => {
+            (None, Some(ChangeKind::Added)) if copied || self.lost_source(entry, dir) => {
                 note(&entry.path, at, ConflictKind::Removed, false);
             }
             (None, _) => {}
@@ -224,6 +224,16 @@ impl Baseline {
             }
         }
         Ok(())
+    }
+
+    /// Whether others may have removed the file that the kernel's overlay copied here. The copy
+    /// does not tell its first name; without a change of the directory the view has moved it.
+    fn lost_source(&self, entry: &Entry, dir: &Entry) -> bool {
+        let by_kernel = entry.upper_file.mark("origin").is_some();
+        let changed = |real: &FileStat| self.changed_after(entry, real.ctime);
+        by_kernel
+            && entry.upper_file.mark("ino").is_none()
+            && dir.beneath.as_ref().is_some_and(|(_, real)| changed(real))
     }
 
     /// Records changes by others to a file that is to be removed.

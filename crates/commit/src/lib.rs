@@ -87,6 +87,6 @@ pub use process::{parent_of, stat_field};
 pub use refusal::{Refusal, RefusalKind};
 pub use remove::remove_tree_in;
 pub use selection::resolve_parent_links;
-pub use taken_times::record_taken;
+pub use taken_times::{check_kernel_upper, record_kernel_run, record_taken};
 pub use trees::{Side, ViewTrees};
 pub use view_dir::ViewDir;

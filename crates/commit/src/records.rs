@@ -9,6 +9,7 @@
 //!     directory above them must be closed to others.
 //! R3. A file that is too long is neither written nor read.
 
+use crate::file_stat::Time;
 use crate::held_file::HeldFile;
 use crate::journal::{Bytes, Journal, KnownSince, State, TakenAt, boot};
 use crate::names::{join, split};
@@ -48,6 +49,20 @@ impl Records {
         let tree = Rc::new(Tree::at(held));
         let dir = dir.clone();
         Ok(Records { tree, dir, path })
+    }
+
+    /// When the last run with the kernel's overlay began, until its files have times of their own.
+    pub(crate) fn begun(&self) -> Result<Option<Time>, Refusal> {
+        self.read(b"/begun")
+    }
+
+    pub(crate) fn set_begun(&self, begun: Time) -> Result<(), Refusal> {
+        self.write(b"/begun", &begun)
+    }
+
+    pub(crate) fn forget_begun(&self) -> Result<(), Refusal> {
+        let gone = self.dir.remove_file("begun");
+        gone.map_err(|why| self.failed_io(b"/begun", why))
     }
 
     /// The owner of the view.

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records before each run when a view took its files from the real tree (R1 of `baseline`).
+//! Records when a view took its files from the real tree (R1 of `baseline`).
+//!
+//! # Rules
+//! R1. The times are recorded before each run, which may replace files in the view.
+//! R2. The overlay of the kernel may copy a file that others have replaced in the real tree, since
+//!     it keeps names that it has looked up. So the birth of its copy proves nothing: all that is
+//!     new after such a run was taken when the run began. That time is recorded before the run, and
+//!     counts until the entries have times of their own.
 
+use crate::baseline::Baseline;
+use crate::file_stat::Time;
 use crate::journal::TakenAt;
+use crate::messages::public_path;
 use crate::records::Records;
-use crate::refusal::Refusal;
-use crate::scan::{EntryKind, Scan};
+use crate::refusal::{Refusal, RefusalKind};
+use crate::scan::{Entry, EntryKind, Scan};
 use crate::tree::Tree;
 use crate::view_dir::ViewDir;
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -16,38 +27,111 @@ use std::path::Path;
 /// It cannot be written: the next run would lose it. A view that cannot be read for this cannot be
 /// committed either.
 pub fn record_taken(view: &ViewDir) -> Result<(), Refusal> {
-    match taken(view) {
-        Ok(Some((records, now))) => TakenAt::write(&records, &now),
-        Ok(None) | Err(_) => Ok(()),
+    let Ok(Some(Times {
+        records,
+        now,
+        before,
+    })) = times(view)
+    else {
+        return Ok(());
+    };
+    if now != before {
+        TakenAt::write(&records, &now)?;
+    }
+    records.forget_begun()
+}
+
+/// Records that a run begins now in which the kernel's overlay takes the files (R2). The times of
+/// earlier runs are recorded already.
+///
+/// # Errors
+/// It cannot be written.
+pub fn record_kernel_run(view: &ViewDir) -> Result<(), Refusal> {
+    let records = Records::of(view)?;
+    // Without times of an earlier run its begin still counts.
+    let begun = records.begun()?.map_or(now(), |before| before.min(now()));
+    records.set_begun(begun)
+}
+
+/// Refuses an upper tree that the kernel's overlay would show otherwise: it follows no redirect, as
+/// the overlay of this program makes one when a directory is renamed, and hides devices 0:0.
+///
+/// # Errors
+/// There is such a file; the view cannot be read.
+pub fn check_kernel_upper(view: &ViewDir) -> Result<(), Refusal> {
+    let records = Records::of(view)?;
+    let Ok(upper) = records.below(b"/upper") else {
+        return Ok(());
+    };
+    let baseline = Baseline::new(&records, 0)?;
+    let base = Tree::open(Path::new("/"))?;
+    let scan = Scan::new(&base, &upper, HashMap::new(), &baseline, &HashMap::new())?;
+    let shown = |entry: &&Entry| {
+        let file = &entry.upper_file;
+        file.mark("redirect").is_some() || file.stat.is_null_device() && !file.is_whiteout
+    };
+    let Some(entry) = scan.entries.iter().find(shown) else {
+        return Ok(());
+    };
+    let path = public_path(&entry.path);
+    Err(Refusal::new(
+        RefusalKind::Unsupported,
+        format!(
+            "the kernel's overlay cannot show {} of this view, a renamed directory or a device \
+             0:0: go on without --engine kernel",
+            path.path().display()
+        ),
+    ))
+}
+
+/// The latest time that no change of a file from now on has.
+fn now() -> Time {
+    // The clock that file systems take times of change from.
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    match u32::try_from(now.tv_nsec) {
+        Ok(nsec @ 1..) => (now.tv_sec, nsec - 1),
+        _ => (now.tv_sec - 1, 999_999_999),
     }
 }
 
-/// The times at which a view took its files, if they are not recorded yet.
-fn taken(view: &ViewDir) -> Result<Option<(Records, Vec<TakenAt>)>, Refusal> {
-    let view = Records::of(view)?;
-    let Ok(upper) = view.below(b"/upper") else {
-        // It has not run yet.
+/// The times at which a view took its files, now and as recorded.
+struct Times {
+    records: Records,
+    now: Vec<TakenAt>,
+    before: Vec<TakenAt>,
+}
+
+/// `None`: the view has not run yet.
+fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
+    let records = Records::of(view)?;
+    let Ok(upper) = records.below(b"/upper") else {
         return Ok(None);
     };
     let scan = Scan::above(&Tree::open(Path::new("/"))?, &upper)?;
-    let before = TakenAt::read(&view)?;
+    let begun = records.begun()?;
+    let before = TakenAt::read(&records)?;
     let first: HashMap<_, _> = before
         .iter()
         .map(|taken| (&taken.path, taken.since))
         .collect();
-    // A directory has not taken the files that it shows.
-    let hide = scan.entries.iter();
-    let hide = hide.filter(|entry| entry.entry_kind != EntryKind::Merged && entry.here.is_some());
-    let now: Vec<TakenAt> = hide
-        .filter_map(|entry| {
-            let taken = entry.taken()?;
-            let first = first.get(&entry.path).copied();
-            Some(TakenAt {
-                path: entry.path.clone(),
-                since: first.map_or(taken, |first| first.min(taken)),
-            })
+    let of_entry = scan.entries.iter().filter_map(|entry| {
+        let first = first.get(&entry.path).copied();
+        // A directory has not taken the files that it shows, and the overlay of this program
+        // records which directory it shows.
+        let is_known = first.is_none() && begun.is_none();
+        if is_known && (entry.entry_kind == EntryKind::Merged || entry.here.is_none()) {
+            return None;
+        }
+        let since = entry.taken().into_iter().chain(first.or(begun)).min()?;
+        Some(TakenAt {
+            path: entry.path.clone(),
+            since,
         })
-        .collect();
-    let is_new = now != before;
-    Ok(is_new.then_some((view, now)))
+    });
+    let now = of_entry.collect();
+    Ok(Some(Times {
+        records,
+        now,
+        before,
+    }))
 }

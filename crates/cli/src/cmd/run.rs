@@ -16,7 +16,8 @@ use crate::outcome::Outcome;
 use crate::summary;
 use config::{Config, Mount};
 use openpath_run::{
-    KeptRules, KeptView, Limit, LogFile, Net, Plan, Refusal, Reporting, RunOutcome, Share, Upper,
+    Engine, KeptRules, KeptView, Limit, LogFile, Net, Plan, Refusal, Reporting, RunOutcome, Share,
+    Upper,
 };
 use output::{Report, Written};
 use std::ffi::OsString;
@@ -73,6 +74,11 @@ pub(crate) struct Args {
     /// with --name. Excludes --name, on the command line and in the file of --config.
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
+    /// What serves the view: `fuse`, this program, which holds every rule and shows changes of the
+    /// real tree at once; or `kernel`, the kernel's overlayfs, which is quicker. `kernel` is for
+    /// root alone, and refuses rules that overlayfs cannot hold. A view may go on with either.
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<Engine>,
     /// Let the kernel keep writes back, as for a disk: many small writes are faster, reading many
     /// files is slower, and close(2) instead of write(2) reports a full view. Refused with --rw and
     /// with any other writable directory of the host.
@@ -180,6 +186,7 @@ impl Args {
         config.absent.extend_from_slice(&self.absent);
         config.pass.extend_from_slice(&self.pass);
         config.mounts.extend_from_slice(&self.mount);
+        config.engine = self.engine.unwrap_or(config.engine);
         config.write_back |= self.write_back;
         config.locks |= self.locks;
         config.no_rings |= self.no_rings;

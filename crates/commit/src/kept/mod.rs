@@ -58,13 +58,14 @@ const LOCK: &str = "lock";
 /// What is left of a view that is being removed.
 const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
-const CHANGES: [&str; 7] = [
+const CHANGES: [&str; 8] = [
     "upper",
     "work",
     "commit",
     "next",
     "known",
     "taken",
+    "begun",
     OLD_CONTENT,
 ];
 /// What an undo could not put back.

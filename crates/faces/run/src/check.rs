@@ -47,6 +47,7 @@ impl Plan {
             let text = format!("{rule}: not of the whole tree: name directories in it");
             return Err(Refusal::usage(text));
         }
+        self.check_engine()?;
         self.check_limits()?;
         self.check_write_back()?;
         self.check_pairs()?;

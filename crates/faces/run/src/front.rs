@@ -101,6 +101,7 @@ pub fn run(
     crate::confine::protect()?;
     crate::inherited::check_kept(&plan.keep_fds)?;
     plan.check()?;
+    reporting.check(plan)?;
     // Orphans of the command become children of this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
@@ -108,6 +109,7 @@ pub fn run(
     let callers = CallerChildren::now();
     let plan = &Plan {
         enforced: crate::mount_flags::places(plan)?,
+        layers: crate::kernel_overlay::layers::layers(plan)?,
         ..plan.clone()
     };
     // Before any other process is started: this one may have to be alone in its group.

@@ -6,9 +6,11 @@
 //! R1. A command that could write there would forge views, which a commit takes to the real tree,
 //!     or answer in place of a server. So these directories are hidden in a view at every path, and
 //!     cannot be made there.
-//! R2. Rules of names do not hold in what passes (`--pass`), which is a mount of the host. There an
-//!     empty read-only mount covers the directory.
+//! R2. Rules of names do not hold in what passes (`--pass`), which is a mount of the host, nor in
+//!     the kernel's overlay and in what is written through beside it. There an empty read-only mount
+//!     covers the directory.
 
+use crate::engine::Engine;
 use crate::plan::{Plan, TreeSource};
 use crate::spec;
 use openpath_commit::{PathBytes, Refusal};
@@ -44,7 +46,9 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
     for dir in own_dirs() {
         for place in view_paths(&plan, &dir) {
             let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
-            if let Some(pass) = plan.pass.iter().find(inside) {
+            let by_kernel = plan.engine == Engine::Kernel;
+            let mut of_host = host_places(&plan);
+            if let Some(pass) = of_host.find(inside) {
                 if *pass == place {
                     let (pass, dir) = (pass.path().display(), dir.display());
                     let text = format!(
@@ -59,13 +63,29 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
                          be made ({why}): make it, or let less pass"
                     ))
                 })?;
+                drop(of_host);
+                plan.masked.push(place);
+            } else if by_kernel {
+                drop(of_host);
+                make(&dir).map_err(|why| {
+                    let text = format!("{} cannot be kept out of reach", dir.display());
+                    Refusal::step(&text, why)
+                })?;
                 plan.masked.push(place);
             } else {
+                drop(of_host);
                 plan.hidden.push(place);
             }
         }
     }
     Ok(plan)
+}
+
+/// The paths at which the command sees the host's own directories, with all names in them.
+fn host_places(plan: &Plan) -> impl Iterator<Item = &PathBytes> {
+    let through = plan.write_through.iter();
+    let through = through.filter(|_| plan.engine == Engine::Kernel);
+    plan.pass.iter().chain(through)
 }
 
 /// Makes a missing directory, with those above it. A directory that does not exist cannot be
@@ -78,15 +98,17 @@ fn make(dir: &Path) -> io::Result<()> {
     })
 }
 
-/// Covers the guarded directories below what passes (R2). The view is the root of this process.
+/// Covers the guarded directories (R2). The view is the root of this process.
 pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
     for place in &plan.masked {
         let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
-        let top = plan.pass.iter().filter(inside);
-        let Some(top) = top.max_by_key(|pass| pass.bytes().len()) else {
-            continue;
+        let top = host_places(plan).filter(inside);
+        let done = match top.max_by_key(|pass| pass.bytes().len()) {
+            Some(top) => pin(top.path(), place.path()),
+            // The overlay moves no directory of the host.
+            None => Ok(()),
         };
-        let done = pin(top.path(), place.path()).and_then(|()| cover(place.path()));
+        let done = done.and_then(|()| cover(place.path()));
         done.map_err(|why| Refusal::step(&format!("cannot hide {}", place.path().display()), why))?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
 use crate::stage;
 use crate::wire::Wire;
 use openpath_commit::Refusal;
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -34,13 +34,13 @@ pub fn enter(command: &[OsString]) -> Result<ExitCode, Refusal> {
 }
 
 fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal> {
-    let plan = match wire.recv().map_err(lost)? {
-        Some((ToHelper::Mount(plan), _)) => plan,
+    let (plan, upper) = match wire.recv().map_err(lost)? {
+        Some((ToHelper::Mount(plan), upper)) => (plan, upper),
         _ => return Err(Refusal::usage("this verb is for openpath itself")),
     };
     let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command))?;
     crate::confine::protect()?;
-    let entered = set_up_view(wire, &plan, namespaces, &stage);
+    let entered = set_up_view(wire, (&plan, upper), namespaces, &stage);
     if entered.is_err() {
         // The first process of a pid namespace ends when its socket closes, and this one follows.
         stage.kill();
@@ -50,8 +50,8 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal>
 
 fn set_up_view(
     wire: &Wire,
-    plan: &Plan,
-    namespaces: Namespaces,
+    (plan, upper): (&Plan, Option<OwnedFd>),
+    mut namespaces: Namespaces,
     stage: &crate::child::Child,
 ) -> Result<Option<String>, Refusal> {
     let send =
@@ -62,7 +62,10 @@ fn set_up_view(
     }
     let number = stage.pid.as_raw_nonzero().get();
     send(&FromHelper::Stage(number), stage.wire.as_fd())?;
-    let (fuse, device) = namespaces.mount()?;
+    let (fuse, device) = match upper {
+        Some(upper) => namespaces.mount_overlays(plan, &upper)?,
+        None => namespaces.mount()?,
+    };
     for (kind, namespace) in namespaces.own() {
         send(&FromHelper::Namespace(*kind), namespace.as_fd())?;
     }

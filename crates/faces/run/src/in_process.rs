@@ -19,6 +19,7 @@
 //!     once.
 
 use crate::absent::Absent;
+use crate::engine::Engine;
 use crate::front::RunOutcome;
 use crate::guard;
 use crate::plan::{Plan, Protection};
@@ -63,6 +64,10 @@ impl InProcessView {
         observer: Option<Arc<dyn CopyUpObserver>>,
     ) -> Result<InProcessView, Refusal> {
         plan.check()?;
+        if plan.engine == Engine::Kernel {
+            let text = "a guest of this program needs the engine fuse: leave out --engine kernel";
+            return Err(Refusal::usage(text));
+        }
         let mut plan = plan.clone();
         plan.pass = explicit_passes(&plan)?;
         let own = guard::own_dirs();

@@ -59,6 +59,7 @@ mod commit;
 mod confine;
 mod devices;
 mod doctor;
+mod engine;
 mod front;
 mod guard;
 mod helper;
@@ -68,6 +69,7 @@ mod inherited;
 mod init;
 mod inspect;
 mod join;
+mod kernel_overlay;
 mod left_processes;
 mod limit;
 mod links;
@@ -98,6 +100,7 @@ mod wire;
 
 pub use commit::Commit;
 pub use doctor::{Check, Verdict, doctor};
+pub use engine::Engine;
 pub use front::{RunOutcome, run};
 pub use helper::enter;
 pub use in_process::InProcessView;
@@ -114,7 +117,7 @@ pub use openpath_commit::{
     rules_of, undo,
 };
 pub use openpath_overlay::CopyUpObserver;
-pub use plan::{EnforcedPlace, ExtraMount, Plan, TreeSource, Upper};
+pub use plan::{EnforcedPlace, ExtraMount, Layer, Plan, TreeSource, Upper};
 pub use server::serve;
 pub use server_client::Reporting;
 pub use share::{Net, Share};

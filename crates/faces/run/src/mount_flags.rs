@@ -48,14 +48,25 @@ struct MountInfoLine {
 /// # Errors
 /// The host's mounts cannot be read, or are too many.
 pub(crate) fn places(plan: &Plan) -> Result<Vec<EnforcedPlace>, Refusal> {
-    let failed = |why| Refusal::step("cannot read /proc/self/mountinfo", why);
-    let text = std::fs::read("/proc/self/mountinfo").map_err(failed)?;
-    let root = rustix::fs::statvfs("/").map_err(|why| Refusal::step("cannot read /", why))?;
-    let mounts = MountTable::parse(&text, root.f_flag.bits() & HELD.bits())?;
-    Ok(mounts.places(plan))
+    Ok(MountTable::read()?.places(plan))
+}
+
+/// All mounts of the host that can be reached, outer ones first, with their flags.
+///
+/// # Errors
+/// As [`places`].
+pub(crate) fn visible() -> Result<BTreeMap<PathBuf, u64>, Refusal> {
+    Ok(MountTable::read()?.0)
 }
 
 impl MountTable {
+    fn read() -> Result<MountTable, Refusal> {
+        let failed = |why| Refusal::step("cannot read /proc/self/mountinfo", why);
+        let text = std::fs::read("/proc/self/mountinfo").map_err(failed)?;
+        let root = rustix::fs::statvfs("/").map_err(|why| Refusal::step("cannot read /", why))?;
+        MountTable::parse(&text, root.f_flag.bits() & HELD.bits())
+    }
+
     /// Reads `mountinfo`; `root` are the flags of the root directory.
     fn parse(text: &[u8], root: u64) -> Result<MountTable, Refusal> {
         let strange = || Refusal::system("a line of /proc/self/mountinfo cannot be understood");
@@ -289,7 +300,7 @@ pub(crate) fn enforce_below(plan: &Plan, top: &Path, more: MountFlags) -> Vec<Pa
 }
 
 /// The flags for mount(2).
-fn mount_flags(flags: u64) -> MountFlags {
+pub(crate) fn mount_flags(flags: u64) -> MountFlags {
     MountFlags::from_bits_truncate(u32::try_from(flags & HELD.bits()).unwrap_or(0))
 }
 
@@ -311,7 +322,15 @@ pub(crate) fn bind_at(place: &OwnedFd, path: &Path, flags: MountFlags) -> rustix
     let tree = rustix::mount::open_tree(place, "", clone)?;
     let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(&tree, "", place, "", both)?;
-    let set = match rustix::process::fchdir(&tree) {
+    remount(&tree, path, flags)
+}
+
+/// Sets the flags of a mount that is attached at this path.
+///
+/// # Errors
+/// As [`bind_at`].
+pub(crate) fn remount(tree: &OwnedFd, path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
+    let set = match rustix::process::fchdir(tree) {
         Ok(()) => rustix::mount::mount_remount(".", flags, c""),
         Err(Errno::NOTDIR) => rustix::mount::mount_remount(path, flags, c""),
         Err(why) => Err(why),
@@ -319,7 +338,7 @@ pub(crate) fn bind_at(place: &OwnedFd, path: &Path, flags: MountFlags) -> rustix
     rustix::process::chdir("/")?;
     set?;
     let is_set = !flags.contains(MountFlags::RDONLY)
-        || rustix::fs::fstatvfs(&tree)?
+        || rustix::fs::fstatvfs(tree)?
             .f_flag
             .contains(StatVfsMountFlags::RDONLY);
     is_set.then_some(()).ok_or(Errno::LOOP)

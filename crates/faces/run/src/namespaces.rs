@@ -15,7 +15,9 @@
 //!     since the path was resolved.
 
 use crate::devices::{mount_own, raise_loopback};
+use crate::engine::Engine;
 use crate::init::Init;
+use crate::kernel_overlay::{self, mounts::LayerMount};
 use crate::namespace_kind::NamespaceKind;
 use crate::plan::Plan;
 use crate::share::{Net, Share};
@@ -49,6 +51,8 @@ pub(crate) struct Namespaces {
     init: Option<Init>,
     /// Passed mounts, each with its path.
     passed: Vec<(OwnedFd, PathBytes)>,
+    /// The mounts of a view that the kernel serves below its root, outer ones first.
+    layers: Vec<LayerMount>,
     /// Mounts of control groups that the command must not write to.
     groups: Vec<PathBuf>,
 }
@@ -76,7 +80,7 @@ impl Namespaces {
         rustix::mount::mount_change("/", private)
             .map_err(|why| no_mount("the mounts cannot be made private", &why.into()))?;
         let mut passed = Vec::new();
-        for pass in &plan.pass {
+        for pass in of_host(plan) {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
                 | OpenTreeFlags::AT_EMPTY_PATH
@@ -99,6 +103,7 @@ impl Namespaces {
             own,
             init: init.map(|init| Init::begin(init, pids)).transpose()?,
             passed,
+            layers: Vec::new(),
             groups,
         };
         Ok((made, started))
@@ -125,12 +130,29 @@ impl Namespaces {
         device()?;
         let fuse = openpath_fuse::attach(Path::new(STAGE), &options(self.mapped))
             .map_err(|why| no_mount("the view cannot be mounted", &why))?;
-        // Nothing serves the view yet, so no request may be sent.
-        let unasked = AtFlags::STATX_DONT_SYNC;
-        let stat = rustix::fs::statx(CWD, STAGE, unasked, StatxFlags::empty());
-        let stat = stat.map_err(|why| no_mount("the view is not to be seen", &why.into()))?;
-        let device = format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor);
-        Ok((fuse, device))
+        Ok((fuse, staged_device()?))
+    }
+
+    /// Makes the kernel's overlays of the view and mounts the one at its root; returns that and its
+    /// device.
+    pub(crate) fn mount_overlays(
+        &mut self,
+        plan: &Plan,
+        upper: &OwnedFd,
+    ) -> Result<(OwnedFd, String), Refusal> {
+        if self.mapped {
+            let text = "--engine kernel is for root alone, and a new mount namespace is refused \
+                        here: leave it out";
+            return Err(Refusal::new(RefusalKind::Unsupported, text));
+        }
+        let mut layers = kernel_overlay::mounts::make(plan, upper)?.into_iter();
+        let root = layers.next().map(|root| root.tree);
+        let root = root.ok_or_else(|| Refusal::system("the view has no root"))?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        rustix::mount::move_mount(&root, "", CWD, STAGE, flags)
+            .map_err(|why| no_mount("the view cannot be mounted", &why.into()))?;
+        self.layers = layers.collect();
+        Ok((root, staged_device()?))
     }
 
     /// Makes the view, which must be served, the root of this process and of its children. Returns
@@ -138,7 +160,12 @@ impl Namespaces {
     /// `/proc` of its own, if it should have one.
     pub(crate) fn enter(self, plan: &Plan) -> Result<(Vec<PathBytes>, Option<String>), Refusal> {
         pivot().map_err(|why| Refusal::step("cannot make the view the root", why))?;
-        let mut unenforced = crate::mount_flags::enforce(plan)?;
+        let mut unenforced = match plan.engine {
+            Engine::Fuse => crate::mount_flags::enforce(plan)?,
+            // Each overlay has the flags of its lower mount.
+            Engine::Kernel => Vec::new(),
+        };
+        self.layers.iter().try_for_each(LayerMount::attach)?;
         let (proc, no_proc) = match self.init.map(|init| init.proc) {
             Some(Ok(mount)) => (Some(mount), None),
             Some(Err(why)) => (None, Some(why)),
@@ -159,6 +186,26 @@ impl Namespaces {
         crate::guard::mask(plan)?;
         Ok((unenforced, no_proc))
     }
+}
+
+/// The directories that the command sees as mounts of the host, outer ones first.
+fn of_host(plan: &Plan) -> Vec<&PathBytes> {
+    let through = plan.write_through.iter();
+    let through = through.filter(|_| plan.engine == Engine::Kernel);
+    let mut all: Vec<_> = plan.pass.iter().chain(through).collect();
+    if plan.engine == Engine::Kernel {
+        all.sort();
+    }
+    all
+}
+
+/// The device of the mounted view, as `/proc/PID/mountinfo` writes it.
+fn staged_device() -> Result<String, Refusal> {
+    // FUSE is not served yet, so no request may be sent.
+    let unasked = AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(CWD, STAGE, unasked, StatxFlags::empty());
+    let stat = stat.map_err(|why| no_mount("the view is not to be seen", &why.into()))?;
+    Ok(format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor))
 }
 
 fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {

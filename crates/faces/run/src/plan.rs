@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plan of a run, and the messages between its processes.
 
+use crate::engine::Engine;
 use crate::limit::Limits;
 use crate::namespace_kind::NamespaceKind;
 use crate::share::{Net, Share};
@@ -28,6 +29,9 @@ const KERNEL_TREES: [&str; 3] = ["/proc", "/sys", "/dev"];
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
+    /// What serves the view.
+    #[serde(default)]
+    pub engine: Engine,
     /// The name of the view that keeps the changes.
     pub name: Option<String>,
     /// The rules of the view, which are kept with it.
@@ -44,7 +48,7 @@ pub struct Plan {
     pub read_only_if_any: Vec<PathBytes>,
     /// Hidden paths, which the command cannot make either.
     pub hidden: Vec<PathBytes>,
-    /// Directories below what passes that are empty and read only for the command.
+    /// Directories that are empty and read only for the command.
     #[serde(default)]
     pub masked: Vec<PathBytes>,
     /// Patterns of absent names, and of absent paths from the root on.
@@ -53,6 +57,9 @@ pub struct Plan {
     pub extra: Vec<ExtraMount>,
     /// Mount flags of the host to enforce in the view; the front fills them in.
     pub enforced: Vec<EnforcedPlace>,
+    /// What a view that the kernel serves is made of; the front fills it in.
+    #[serde(default)]
+    pub layers: Vec<Layer>,
     /// Writes reach the view when the kernel writes them back, and not at once.
     pub write_back: bool,
     /// The server handles file locks, and can list them.
@@ -73,6 +80,7 @@ impl Default for Plan {
     /// The host's tree, with changes in memory; the kernel's own file systems pass.
     fn default() -> Self {
         Self {
+            engine: Engine::default(),
             name: None,
             rules: None,
             upper: Upper::Memory { size: None },
@@ -85,6 +93,7 @@ impl Default for Plan {
             absent: Vec::new(),
             extra: Vec::new(),
             enforced: Vec::new(),
+            layers: Vec::new(),
             write_back: false,
             locks: false,
             no_rings: false,
@@ -156,12 +165,16 @@ impl Plan {
         let dir = &*kept.view_dir().kernel_path();
         self.name = Some(kept.name.clone());
         self.upper = Upper::Directory(dir.into());
-        self.hidden.push(dir.into());
+        match self.engine {
+            Engine::Fuse => self.hidden.push(dir.into()),
+            Engine::Kernel => self.masked.push(dir.into()),
+        }
     }
 }
 
 openpath_vfs::setters! {
     Plan {
+        engine: Engine,
         upper: Upper,
         pass: Vec<PathBytes>,
         write_through: Vec<PathBytes>,
@@ -187,6 +200,16 @@ pub struct EnforcedPlace {
     pub(crate) place: PathBytes,
     /// Bits of [`openpath_host::HELD`].
     pub(crate) flags: u64,
+}
+
+/// A mount of a view that the kernel serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    pub(crate) place: PathBytes,
+    /// Mount flags of the host there, bits of [`openpath_host::HELD`].
+    pub(crate) flags: u64,
+    /// An overlay lies over it; otherwise it is the host's, and read only.
+    pub(crate) overlay: bool,
 }
 
 /// Whether a part of the view can be changed.
@@ -277,7 +300,8 @@ pub(crate) enum ToServer {
     Namespace(NamespaceKind),
     /// The control group of the view's commands; its descriptor comes along.
     Group,
-    /// Serve the view on the descriptor that comes along.
+    /// Serve the view on the descriptor that comes along; the kernel's overlay, which comes instead,
+    /// needs no service.
     Serve(Mounted),
     /// Mount flags are not enforced at these paths of the view.
     Unenforced(Vec<PathBytes>),
@@ -288,7 +312,7 @@ pub(crate) enum ToServer {
 /// The server to the front.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromServer {
-    /// The view is built.
+    /// The view is built. The tree for the kernel's overlays comes along, if they serve it.
     Built,
     /// The namespace, the group or the paths are recorded.
     Done,
@@ -325,7 +349,8 @@ pub(crate) struct RunSummary {
 /// The front to the helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToHelper {
-    /// Mount the view of this plan.
+    /// Mount the view of this plan. The tree for the kernel's overlays comes along, if they serve
+    /// it.
     Mount(Box<Plan>),
     /// The view is served: make it the root.
     Enter,
@@ -336,7 +361,7 @@ pub(crate) enum ToHelper {
 pub(crate) enum FromHelper {
     /// A namespace of the view; its descriptor comes along.
     Namespace(NamespaceKind),
-    /// The view is mounted; the descriptor of FUSE comes along.
+    /// The view is mounted; the descriptor of FUSE comes along, or the kernel's overlay at the root.
     Mounted(Mounted),
     /// Mount flags could not be enforced at these paths; waits for the next [`ToHelper::Enter`].
     Unenforced(Vec<PathBytes>),

@@ -108,7 +108,8 @@ impl RunningCommand {
         let lost = |why: io::Error| Refusal::step("lost the helper", why);
         let hear = || wire.recv::<FromHelper>().map_err(lost);
         let gone = || Refusal::system("the helper is gone");
-        wire.send(&ToHelper::Mount(Box::new(plan.clone())), None)
+        let upper = server.upper.as_ref().map(OwnedFd::as_fd);
+        wire.send(&ToHelper::Mount(Box::new(plan.clone())), upper)
             .map_err(lost)?;
         let (mounted, fuse): (Mounted, OwnedFd) = loop {
             match hear()?.ok_or_else(gone)? {

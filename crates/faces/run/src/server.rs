@@ -2,6 +2,8 @@
 //! The server: holds the view and serves it.
 
 use crate::cgroup::CommandGroup;
+use crate::engine::Engine;
+use crate::kernel_overlay::upper::KernelUpper;
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
 use crate::namespace_kind::NamespaceKind;
@@ -15,7 +17,7 @@ use openpath_commit::{ChangeList, PathBytes, Refusal};
 use openpath_host::LeaseWaits;
 use openpath_overlay::CopyUpObserver;
 use openpath_sync::asymmetric_fence;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -52,7 +54,13 @@ fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
                 progress,
             } => {
                 let log = fd.map(|file| LogFile { file, json });
-                server.build(&plan, command, log, Some(copying(progress)))
+                let built = server.build(*plan, command, log, Some(copying(progress)));
+                let (built, upper) = match built {
+                    Ok(upper) => (FromServer::Built, upper),
+                    Err(refusal) => (FromServer::Refused(refusal), None),
+                };
+                wire.send(&built, upper.as_ref().map(OwnedFd::as_fd))?;
+                continue;
             }
             ToServer::Namespace(kind) => {
                 server.namespaces.extend(fd.map(|fd| (kind, fd)));
@@ -82,7 +90,10 @@ fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
 /// The parts of a view.
 #[derive(Default)]
 struct Server {
+    plan: Plan,
     view: Option<View>,
+    /// The changes of a view that the kernel serves.
+    upper: Option<KernelUpper>,
     label: Option<Label>,
     /// The namespaces of the view, until it is served.
     namespaces: Vec<(NamespaceKind, OwnedFd)>,
@@ -97,13 +108,38 @@ struct Server {
 }
 
 impl Server {
+    /// Builds the view; returns the tree for the kernel's overlays, if they serve it.
     fn build(
         &mut self,
-        plan: &Plan,
+        plan: Plan,
         command: String,
         log: Option<LogFile>,
         observer: ObserverOption,
-    ) -> Result<FromServer, Refusal> {
+    ) -> Result<Option<OwnedFd>, Refusal> {
+        let tree = match plan.engine {
+            Engine::Kernel => {
+                let (upper, tree) = KernelUpper::prepare(&plan)?;
+                self.upper = Some(upper);
+                Some(tree)
+            }
+            Engine::Fuse => {
+                self.view = Some(Self::view(&plan, log, observer)?);
+                None
+            }
+        };
+        let front = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
+        let mut label = Label::new(ServedKind::Run, front, command);
+        label.name = plan.name.clone();
+        if let Upper::Directory(dir) = &plan.upper {
+            label.directory = Some(dir.path().display().to_string());
+        }
+        self.label = Some(label);
+        self.share.clone_from(&plan.share);
+        self.plan = plan;
+        Ok(tree)
+    }
+
+    fn view(plan: &Plan, log: Option<LogFile>, observer: ObserverOption) -> Result<View, Refusal> {
         let view_options = ViewOptions {
             observer,
             holds_flags: true,
@@ -115,24 +151,20 @@ impl Server {
         if let Some(log) = log {
             view.log(plan, log)?;
         }
-        self.view = Some(view);
-        let front = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
-        let mut label = Label::new(ServedKind::Run, front, command);
-        label.name = plan.name.clone();
-        if let Upper::Directory(dir) = &plan.upper {
-            label.directory = Some(dir.path().display().to_string());
-        }
-        self.label = Some(label);
-        self.share.clone_from(&plan.share);
-        Ok(FromServer::Built)
+        Ok(view)
     }
 
     fn serve(&mut self, mounted: Mounted, fuse: Option<OwnedFd>) -> Result<FromServer, Refusal> {
-        let (Some(view), Some(fuse), Some(label)) = (&mut self.view, fuse, self.label.take())
-        else {
-            return Err(Refusal::system("there is nothing to serve"));
+        let nothing = || Refusal::system("there is nothing to serve");
+        let label = self.label.take().ok_or_else(nothing)?;
+        let sources = match (&mut self.view, &self.upper) {
+            (Some(view), _) => {
+                let handle = view.serve(fuse.ok_or_else(nothing)?, mounted.mapped)?;
+                Some(view.stats_sources(handle))
+            }
+            (None, Some(_)) => None,
+            (None, None) => return Err(nothing()),
         };
-        let handle = view.serve(fuse, mounted.mapped)?;
         let namespaces = std::mem::take(&mut self.namespaces);
         let access = Arc::new(ViewAccess {
             members: ViewMembers::new(mounted.device, &namespaces)?,
@@ -141,22 +173,18 @@ impl Server {
             share: std::mem::take(&mut self.share),
         });
         // A view works without a socket too.
-        self.control_server = ControlServer::start_for_view(
-            label,
-            view.stats_sources(handle),
-            Some(Arc::clone(&access)),
-        )
-        .ok();
+        self.control_server =
+            ControlServer::start_for_view(label, sources, Some(Arc::clone(&access))).ok();
         self.access = Some(access);
         Ok(FromServer::Serving)
     }
 
     /// Records that mount flags are not enforced at these paths.
     fn unenforce(&self, places: &[PathBytes]) -> Result<FromServer, Refusal> {
-        let Some(view) = &self.view else {
-            return Err(Refusal::system("there is no view"));
-        };
-        view.unenforce(places);
+        // Each overlay of the kernel enforces its own.
+        if let Some(view) = &self.view {
+            view.unenforce(places);
+        }
         Ok(FromServer::Done)
     }
 
@@ -173,10 +201,13 @@ impl Server {
     /// Releases the view and reports its changes.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
         let ended = self.end_guests(false);
-        let view = self.view.take();
-        let mut view = view.ok_or_else(|| Refusal::system("there is no view"))?;
         // The front waits as long as it receives messages.
         let on_progress = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
+        let mut view = match (self.view.take(), self.upper.take()) {
+            (Some(view), _) => view,
+            (None, Some(upper)) => upper.open(&self.plan)?,
+            (None, None) => return Err(Refusal::system("there is no view")),
+        };
         let lost = view.wait_until_unused(on_progress)?;
         let lost_log_lines = view.finish_log();
         let changes = with_heartbeat(HEARTBEAT, on_progress, || view.compare()?.list())?;

@@ -3,11 +3,12 @@
 
 use crate::cgroup::Group;
 use crate::child::Child;
+use crate::engine::Engine;
 use crate::log::LogFile;
 use crate::plan::{FromServer, Plan, RunSummary, ToServer};
 use crate::wire::Wire;
 use openpath_commit::{ChangeList, Refusal, SERVE};
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::io;
@@ -34,6 +35,15 @@ impl Reporting {
         self
     }
 
+    /// Refuses a log of a view that the kernel serves.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), Refusal> {
+        if self.log.is_some() && plan.engine == Engine::Kernel {
+            let text = "--log needs the engine fuse: leave out --engine kernel, or --log";
+            return Err(Refusal::usage(text));
+        }
+        Ok(())
+    }
+
     /// Shows the progress of large copy-ups on standard error.
     #[must_use]
     pub fn progress(mut self, progress: bool) -> Reporting {
@@ -46,6 +56,8 @@ impl Reporting {
 pub(crate) struct ServerClient {
     pub(crate) pid: Pid,
     wire: Wire,
+    /// The tree for the kernel's overlays, if they serve the view.
+    pub(crate) upper: Option<OwnedFd>,
 }
 
 impl ServerClient {
@@ -55,7 +67,11 @@ impl ServerClient {
         reporting: &Reporting,
     ) -> Result<ServerClient, Refusal> {
         let Child { pid, wire } = Child::start(SERVE, &[], Stdio::null(), false)?;
-        let server = ServerClient { pid, wire };
+        let mut server = ServerClient {
+            pid,
+            wire,
+            upper: None,
+        };
         let log = reporting.log.as_ref();
         let build = ToServer::Build {
             plan: Box::new(plan.clone()),
@@ -63,8 +79,12 @@ impl ServerClient {
             json: log.is_some_and(|log| log.json),
             progress: reporting.progress,
         };
-        match server.ask(&build, log.map(|log| log.file.as_fd())) {
-            Ok(_) => Ok(server),
+        let sent = server.wire.send(&build, log.map(|log| log.file.as_fd()));
+        match sent.map_err(Self::lost).and_then(|()| server.receive()) {
+            Ok((_, upper)) => {
+                server.upper = upper;
+                Ok(server)
+            }
             Err(refusal) => {
                 server.end();
                 Err(refusal)
@@ -88,13 +108,13 @@ impl ServerClient {
         fd: Option<BorrowedFd<'_>>,
     ) -> Result<FromServer, Refusal> {
         self.wire.send(what, fd).map_err(Self::lost)?;
-        self.receive()
+        Ok(self.receive()?.0)
     }
 
-    fn receive(&self) -> Result<FromServer, Refusal> {
+    fn receive(&self) -> Result<(FromServer, Option<OwnedFd>), Refusal> {
         match self.wire.recv().map_err(Self::lost)? {
             Some((FromServer::Refused(refusal), _)) => Err(refusal),
-            Some((answer, _)) => Ok(answer),
+            Some(answer) => Ok(answer),
             None => Err(Self::gone()),
         }
     }
@@ -135,7 +155,7 @@ impl ServerClient {
                 FromServer::Finished(rest) => return Ok((all, rest)),
                 _ => return Err(Refusal::system("the server of the view is confused")),
             }
-            answer = self.receive()?;
+            answer = self.receive()?.0;
         }
     }
 

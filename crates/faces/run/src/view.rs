@@ -70,6 +70,8 @@ pub(crate) struct ViewOptions {
     pub(crate) lease_waits: LeaseWaits,
     /// Mount flags are enforced where the view is shown, as the plan says ([`Plan::held`]).
     pub(crate) holds_flags: bool,
+    /// The tree in memory for the changes, if the kernel is to use it as well.
+    pub(crate) memory: Option<Arc<OwnedFd>>,
 }
 
 /// What the command sees.
@@ -133,7 +135,11 @@ impl View {
         let top = PathBytes::root();
         let lower = view_options.host_at(plan, &top, Path::new("/"), true, &mut flags)?;
         let upper = match (&plan.upper, &held) {
-            (Upper::Memory { size }, _) => memory(*size, OVERLAY_DIRS),
+            (Upper::Memory { size }, _) => match &view_options.memory {
+                None => memory(*size, OVERLAY_DIRS),
+                Some(tree) => changes_at(tree)
+                    .map_err(|why| Refusal::step("the changes cannot be kept in memory", why))?,
+            },
             (Upper::Directory(_), Some(held)) => changes_in(held.dir())?,
             (Upper::Directory(dir), None) => {
                 let text = format!("the view in {} is not locked", dir.path().display());
@@ -331,6 +337,11 @@ impl View {
         &self.task
     }
 
+    /// The lock of the directory, if it keeps its changes in one.
+    pub(crate) fn held(&self) -> Option<&ViewLock> {
+        self.held.as_ref()
+    }
+
     /// Releases all but the lock of the directory.
     pub(crate) fn close(self) -> Option<ViewLock> {
         self.held
@@ -434,8 +445,24 @@ impl ViewOptions {
 
 /// The directory of changes, as an upper tree.
 fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
+    for name in ["upper", "work"] {
+        dir.subdir(name).map_err(|why| dir.failed(why))?;
+    }
+    let fd = dir.descriptor().map_err(|why| dir.failed(why))?;
+    HostFs::over(fd, upper_options()).map_err(|why| dir.failed(why))
+}
+
+/// The same of a file system that is attached nowhere.
+fn changes_at(tree: &OwnedFd) -> Result<Arc<SuperBlock>, Refusal> {
+    let failed = |why: &dyn std::fmt::Display| Refusal::step("the changes cannot be kept", why);
+    let tree = tree.try_clone().map_err(|why| failed(&why))?;
+    HostFs::over(tree, upper_options()).map_err(|why| failed(&why))
+}
+
+/// The options of an upper tree on the host.
+fn upper_options() -> HostOptions {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    let options = HostOptions::default()
+    HostOptions::default()
         .policy(Policy::Exclusive)
         // A user other than root cannot change owners, and records them in extended attributes.
         .ownership(if uid.is_root() {
@@ -446,12 +473,7 @@ fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
                 gid: gid.as_raw(),
             }
         })
-        .handles_max(HANDLES);
-    for name in ["upper", "work"] {
-        dir.subdir(name).map_err(|why| dir.failed(why))?;
-    }
-    let fd = dir.descriptor().map_err(|why| dir.failed(why))?;
-    HostFs::over(fd, options).map_err(|why| dir.failed(why))
+        .handles_max(HANDLES)
 }
 
 /// An empty tree in memory, in which everything counts against its size except so many inodes.

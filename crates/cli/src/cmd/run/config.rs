@@ -14,7 +14,7 @@
 //! ```
 
 use crate::summary::text_of;
-use openpath_run::{Limit, Limits, Net, PathBytes, Plan, Refusal, Share, spec};
+use openpath_run::{Engine, Limit, Limits, Net, PathBytes, Plan, Refusal, Share, spec};
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) hide_try: Vec<PathBuf>,
     pub(crate) absent: Vec<String>,
     pub(crate) pass: Vec<PathBuf>,
+    /// What serves the view.
+    pub(crate) engine: Engine,
     /// The kernel keeps writes back.
     #[serde(rename = "write-back")]
     pub(crate) write_back: bool,
@@ -154,6 +156,7 @@ impl Config {
             .read_only_if_any(all(&self.ro_try)?)
             .hidden(hidden.collect::<Result<Vec<_>, _>>()?.concat())
             .absent(self.absent.clone())
+            .engine(self.engine)
             .write_back(self.write_back)
             .locks(self.locks)
             .no_rings(self.no_rings)

@@ -11,7 +11,7 @@
 //! R3. New rules add to the kept ones. A rule that would loosen a kept one is refused.
 
 use super::config::{Config, Mount};
-use openpath_run::{Limits, Net, PathBytes, Plan, Refusal, spec};
+use openpath_run::{Engine, Limits, Net, PathBytes, Plan, Refusal, spec};
 use std::path::{Component, Path, PathBuf};
 
 /// How to loosen a kept rule.
@@ -141,6 +141,7 @@ impl Config {
             limit: self.limits().all().to_vec(),
             upper: None,
             name: None,
+            engine: Engine::default(),
             write_back: false,
             locks: false,
             no_rings: false,
@@ -220,6 +221,7 @@ impl Config {
             limit,
             upper: _,
             name: _,
+            engine: _,
             write_back: _,
             locks: _,
             no_rings: _,

@@ -69,13 +69,13 @@ impl ControlServer {
     /// # Errors
     /// There is no directory for the socket; errors of the kernel.
     pub fn start(label: Label, sources: StatsSources) -> io::Result<ControlServer> {
-        Self::start_for_view(label, sources, None)
+        Self::start_for_view(label, Some(sources), None)
     }
 
     /// The same for a view that commands can enter.
     pub(crate) fn start_for_view(
         label: Label,
-        sources: StatsSources,
+        sources: Option<StatsSources>,
         access: Option<Arc<ViewAccess>>,
     ) -> io::Result<ControlServer> {
         let id = label.pid;
@@ -136,7 +136,8 @@ fn is_short(why: &io::Error) -> bool {
 struct Responder {
     listener: UnixListener,
     label: Label,
-    sources: StatsSources,
+    /// None if the kernel serves the view.
+    sources: Option<StatsSources>,
     access: Option<Arc<ViewAccess>>,
     entered: usize,
 }
@@ -175,12 +176,16 @@ impl Responder {
         };
         match ask {
             Request::Stats => {
-                let StatsSources { handle, vfs, tree } = &self.sources;
+                let Some(StatsSources { handle, vfs, tree }) = &self.sources else {
+                    return refuse(&wire, BY_KERNEL);
+                };
                 let figures = ServerStats::read(&self.label, handle, vfs, tree);
                 wire.send(&Response::Stats(Box::new(figures)), None)
             }
             Request::Locks => {
-                let StatsSources { handle, vfs, .. } = &self.sources;
+                let Some(StatsSources { handle, vfs, .. }) = &self.sources else {
+                    return refuse(&wire, BY_KERNEL);
+                };
                 wire.send(&Response::Locks(Locks::read(handle, vfs)), None)
             }
             Request::Enter => {
@@ -203,6 +208,9 @@ impl Responder {
         }
     }
 }
+
+/// Why a view has nothing to report.
+const BY_KERNEL: &str = "the kernel serves this view (--engine kernel), and keeps no statistics";
 
 fn refuse(wire: &Wire, why: &str) -> io::Result<()> {
     wire.send(&Response::Refused(why.to_owned()), None)

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The view as mounts of the kernel's overlayfs (`--engine kernel`).
+//!
+//! # Shape
+//! One overlay lies over the root, and one over each mount of the host that the view shows. All of
+//! them have their changes in one upper tree, at the path that they have in the view, so a view can
+//! go on with either engine. The upper tree is the directory of the view or a tmpfs that is
+//! attached nowhere; no mount of the view leads to it.
+//!
+//! # Map
+//! | module | process | what |
+//! |---|---|---|
+//! | `layers` | front | which directories get an overlay |
+//! | `upper` | server | prepares the upper tree, and reads the changes from it at the end |
+//! | `mounts` | helper | makes the overlays and attaches them |
+//!
+//! # Rules
+//! R1. The server holds the upper tree before the overlays are made and after the command is gone,
+//!     and leaves it alone in between.
+//! R2. The time of the begin is recorded before the first overlay is made. Whatever the view takes
+//!     is compared with that time at a commit (`openpath_commit::record_kernel_run`): overlayfs
+//!     copies files that others have replaced meanwhile.
+//! R3. The directories that every view hides are covered by an empty mount. No directory above them
+//!     can be moved away: overlayfs refuses to rename a directory of the lower tree (`EXDEV`), and
+//!     a view in which one of them is its own is refused.
+//!
+//! Divergences: L139 to L146.
+
+pub(crate) mod layers;
+pub(crate) mod mounts;
+pub(crate) mod upper;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Makes the overlays of a view and attaches them, in the mount namespace of the view.
+//!
+//! # Rules
+//! R1. Each layer is opened here, without links, and given to the kernel as a descriptor: the
+//!     kernel refuses layers from another mount namespace, except a tree that is attached nowhere.
+//! R2. All overlays are made before the first one is attached, so that none has another one as its
+//!     lower tree.
+
+use crate::links;
+use crate::mount_flags::{mount_flags, remount};
+use crate::plan::{Plan, Protection};
+use openpath_commit::{PathBytes, Refusal, RefusalKind};
+use openpath_host::HELD;
+use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
+};
+use std::path::{Path, PathBuf};
+
+/// A mount that is to be attached, and its path in the view.
+pub(crate) struct LayerMount {
+    pub(crate) tree: OwnedFd,
+    pub(crate) place: PathBytes,
+    /// The flags to set once it is attached.
+    flags: Option<MountFlags>,
+}
+
+/// Makes the overlays of a plan, outer ones first; their changes go to the tree at `upper`.
+///
+/// # Errors
+/// A directory is gone; the kernel refuses an overlay.
+pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<Vec<LayerMount>, Refusal> {
+    let layers = plan.layers.iter().enumerate();
+    let all = layers.map(|(at, layer)| {
+        let place = layer.place.path();
+        if !layer.overlay {
+            let tree = clone(place).map_err(|why| failed(place, why))?;
+            let place = layer.place.clone();
+            let flags = Some(MountFlags::BIND | MountFlags::RDONLY | mount_flags(layer.flags));
+            return Ok(LayerMount { tree, place, flags });
+        }
+        let mut attributes = MountAttrFlags::from_bits_truncate(
+            u32::try_from(layer.flags & HELD.bits()).unwrap_or(0),
+        );
+        if is_read_only(plan, place) {
+            attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+        }
+        let tree = mount((upper, at), place, attributes).map_err(|why| {
+            let text = format!(
+                "the kernel refuses an overlay over {} ({why}; its log says why): leave out \
+                 --engine kernel",
+                place.display()
+            );
+            Refusal::new(RefusalKind::Unsupported, text)
+        })?;
+        let place = layer.place.clone();
+        let flags = None;
+        Ok(LayerMount { tree, place, flags })
+    });
+    all.collect()
+}
+
+/// The name of the work directory of an overlay, in the directory `work`.
+pub(crate) fn work_name(at: usize) -> String {
+    format!("kernel-{at}")
+}
+
+/// The path of a directory of the view in the directory that holds the upper tree.
+pub(crate) fn upper_path(place: &Path) -> PathBuf {
+    Path::new("upper").join(place.strip_prefix("/").unwrap_or(place))
+}
+
+/// Whether the innermost rule for a path makes it read only.
+fn is_read_only(plan: &Plan, place: &Path) -> bool {
+    let rules = plan.protections();
+    let above = rules
+        .iter()
+        .filter(|(path, _)| place.starts_with(path.path()));
+    let innermost = above.max_by_key(|(path, _)| path.bytes().len());
+    innermost.is_some_and(|(_, protection)| *protection == Protection::ReadOnly)
+}
+
+fn mount(
+    (upper, at): (&OwnedFd, usize),
+    place: &Path,
+    attributes: MountAttrFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let below = |path: &Path| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        rustix::fs::openat2(upper, path, flags, Mode::empty(), inside)
+    };
+    // R1
+    let lower = links::open(place)?;
+    let changes = below(&upper_path(place))?;
+    let work = below(&Path::new("work").join(work_name(at)))?;
+    let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, layer) in [
+        ("lowerdir", &lower),
+        ("upperdir", &changes),
+        ("workdir", &work),
+    ] {
+        let path = format!("/proc/self/fd/{}", layer.as_raw_fd());
+        rustix::mount::fsconfig_set_string(&context, key, path)?;
+    }
+    rustix::mount::fsconfig_set_flag(&context, "userxattr")?;
+    for (key, value) in [("xino", "on"), ("index", "off"), ("metacopy", "off")] {
+        rustix::mount::fsconfig_set_string(&context, key, value)?;
+    }
+    rustix::mount::fsconfig_create(&context)?;
+    rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// A copy of the mount at a path, without those below it.
+fn clone(place: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    rustix::mount::open_tree(links::open(place)?, "", flags)
+}
+
+fn failed(place: &Path, why: Errno) -> Refusal {
+    Refusal::step(&format!("cannot mount {}", place.display()), why)
+}
+
+impl LayerMount {
+    /// Attaches it in the view, which is the root of this process.
+    ///
+    /// # Errors
+    /// There is a link on the way; those of move_mount(2) and mount(2).
+    pub(crate) fn attach(&self) -> Result<(), Refusal> {
+        let path = self.place.path();
+        let both =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        let attached = links::open(path)
+            .and_then(|place| rustix::mount::move_mount(&self.tree, "", place, "", both));
+        attached
+            .and_then(|()| match self.flags {
+                Some(flags) => remount(&self.tree, path, flags),
+                None => Ok(()),
+            })
+            .map_err(|why| failed(path, why))
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The upper tree of a view that the kernel's overlays serve, in the server.
+//!
+//! # States
+//! Prepared (the overlays use it, [`KernelUpper::prepare`]) -> opened again, for the changes
+//! ([`KernelUpper::open`]).
+
+use super::mounts::work_name;
+use crate::plan::{Plan, Upper};
+use crate::view::{View, ViewOptions, half_of_memory};
+use openpath_abi::mode::S_IALLUGO;
+use openpath_commit::{Refusal, ViewLock};
+use rustix::fd::OwnedFd;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags};
+use std::sync::Arc;
+
+/// Bytes of a tmpfs for each inode that it may have.
+const BYTES_PER_INODE: u64 = 1024;
+
+/// The upper tree, while the overlays use it.
+pub(crate) struct KernelUpper {
+    held: Option<ViewLock>,
+    memory: Option<Arc<OwnedFd>>,
+}
+
+impl KernelUpper {
+    /// Prepares the upper tree of a plan. Returns it, and a tree to make the overlays from: one
+    /// that is attached nowhere, with the directories `upper` and `work`.
+    ///
+    /// # Errors
+    /// Those of [`View::build`]; the view has something that the kernel's overlay cannot show.
+    pub(crate) fn prepare(plan: &Plan) -> Result<(KernelUpper, OwnedFd), Refusal> {
+        let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
+        let memory = match &plan.upper {
+            Upper::Directory(_) => None,
+            Upper::Memory { size } => Some(Arc::new(tmpfs(*size).map_err(failed)?)),
+        };
+        let options = ViewOptions {
+            memory: memory.clone(),
+            ..ViewOptions::default()
+        };
+        let view = View::build(plan, &options)?;
+        if let Some(held) = view.held() {
+            openpath_commit::check_kernel_upper(held.dir())?;
+        }
+        for layer in plan.layers.iter().filter(|layer| layer.overlay) {
+            // Copies the directory up, with all that it has.
+            let path = layer.place.bytes();
+            let stat = view.task().stat(path);
+            let copied = stat.and_then(|stat| view.task().chmod(path, stat.mode & S_IALLUGO));
+            copied.map_err(|why| Refusal::step(&layer.place.path().display().to_string(), why))?;
+        }
+        let held = view.close();
+        let tree = match (&held, &memory) {
+            (Some(held), _) => {
+                let dir = held.dir().descriptor();
+                let dir = dir.map_err(|why| Refusal::step("the view", why))?;
+                let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                    | OpenTreeFlags::AT_EMPTY_PATH;
+                rustix::mount::open_tree(&dir, "", flags).map_err(failed)?
+            }
+            (None, Some(memory)) => memory
+                .try_clone()
+                .map_err(|why| Refusal::step("the changes cannot be kept", why))?,
+            (None, None) => return Err(Refusal::system("the view has no upper tree")),
+        };
+        for at in 0..plan.layers.len() {
+            let path = format!("work/{}", work_name(at));
+            match rustix::fs::mkdirat(&tree, path, Mode::from_raw_mode(0o700)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(why) => return Err(failed(why)),
+            }
+        }
+        if let Some(held) = &held {
+            openpath_commit::record_kernel_run(held.dir())?;
+        }
+        Ok((KernelUpper { held, memory }, tree))
+    }
+
+    /// Opens the view again, now that no overlay uses the upper tree.
+    ///
+    /// # Errors
+    /// Those of [`View::open_locked`].
+    pub(crate) fn open(self, plan: &Plan) -> Result<View, Refusal> {
+        let options = ViewOptions {
+            memory: self.memory,
+            ..ViewOptions::default()
+        };
+        View::open_locked(plan, self.held, &options)
+    }
+}
+
+/// A tmpfs of this size that is attached nowhere, with the directories of an upper tree.
+fn tmpfs(size: Option<u64>) -> rustix::io::Result<OwnedFd> {
+    let size = size.unwrap_or_else(half_of_memory);
+    let context = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let inodes = (size / BYTES_PER_INODE).max(16).to_string();
+    for (key, value) in [
+        ("size", &*size.to_string()),
+        ("nr_inodes", &inodes),
+        ("mode", "0700"),
+    ] {
+        rustix::mount::fsconfig_set_string(&context, key, value)?;
+    }
+    rustix::mount::fsconfig_create(&context)?;
+    rustix::mount::fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::empty(),
+    )
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Provides a scratch directory, in which root or an ordinary user runs the command.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -50,6 +50,22 @@ const LOWER: &str = "exec setpriv --reuid \"$0\" --regid \"$0\" --groups \"$1\" 
 const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
     && { [ -z \"$TOOLS\" ] || mount --bind \"$TOOLS\" \"${0%/*}/tools\"; } \
     && exec setpriv --reuid \"$1\" --regid \"$1\" --groups \"$2\" -- \"${@:3}\"";
+
+/// The environment variable with the engine of root's runs, for a test of a whole suite with it.
+const ENGINE: &str = "OPENPATH_TEST_ENGINE";
+/// The options that another engine than `fuse` refuses.
+const NOT_KERNEL: [&str; 10] = [
+    "--engine",
+    "--hide",
+    "--hide-try",
+    "--absent",
+    "--ro-try",
+    "--mount",
+    "--log",
+    "--locks",
+    "--write-back",
+    "--no-rings",
+];
 
 /// A directory that is removed when the value is dropped.
 pub(crate) struct Place {
@@ -131,9 +147,22 @@ impl Place {
         self.dir.join(path).display().to_string()
     }
 
-    /// `openpath` with these arguments, in this directory.
+    /// `openpath` with these arguments, in this directory. Root's runs have the engine that
+    /// [`ENGINE`] names.
     pub(crate) fn openpath<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.start(OPENPATH);
+        let mut args: Vec<_> = args
+            .into_iter()
+            .map(|arg| arg.as_ref().to_owned())
+            .collect();
+        let by_name = |arg: &OsString| NOT_KERNEL.iter().any(|rule| arg == *rule);
+        if let Some(engine) = std::env::var_os(ENGINE)
+            && args.first().is_some_and(|verb| verb == "run")
+            && self.who != Who::Ordinary
+            && !args.iter().any(by_name)
+        {
+            args.splice(1..1, [OsString::from("--engine"), engine]);
+        }
         command.args(args).current_dir(&self.dir);
         command.env("XDG_STATE_HOME", self.dir.join("state"));
         command

@@ -176,10 +176,12 @@ impl Responder {
         };
         match ask {
             Request::Stats => {
-                let Some(StatsSources { handle, vfs, tree }) = &self.sources else {
-                    return refuse(&wire, BY_KERNEL);
+                let figures = match &self.sources {
+                    Some(StatsSources { handle, vfs, tree }) => {
+                        ServerStats::read(&self.label, handle, vfs, tree)
+                    }
+                    None => ServerStats::of_kernel(&self.label),
                 };
-                let figures = ServerStats::read(&self.label, handle, vfs, tree);
                 wire.send(&Response::Stats(Box::new(figures)), None)
             }
             Request::Locks => {
@@ -209,8 +211,8 @@ impl Responder {
     }
 }
 
-/// Why a view has nothing to report.
-const BY_KERNEL: &str = "the kernel serves this view (--engine kernel), and keeps no statistics";
+/// Why a view lists no locks.
+const BY_KERNEL: &str = "the kernel serves this view (--engine kernel): lslocks(8) lists its locks";
 
 fn refuse(wire: &Wire, why: &str) -> io::Result<()> {
     wire.send(&Response::Refused(why.to_owned()), None)

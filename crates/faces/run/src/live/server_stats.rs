@@ -172,6 +172,21 @@ impl Tenant {
 }
 
 impl ServerStats {
+    /// Those of a view that the kernel serves: no request comes to its server.
+    pub(super) fn of_kernel(label: &Label) -> ServerStats {
+        ServerStats {
+            version: VERSION,
+            label: label.clone(),
+            requests: BTreeMap::new(),
+            by_rings: 0,
+            way: "none, because the kernel serves this view".to_owned(),
+            nodes: 0,
+            cached: Cached::default(),
+            copied_up: CopiedUp::default(),
+            tenants: Vec::new(),
+        }
+    }
+
     /// Reads the current statistics.
     pub(super) fn read(
         label: &Label,

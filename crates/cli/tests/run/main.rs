@@ -15,6 +15,7 @@ mod escape;
 mod faults;
 mod groups;
 mod guide;
+mod kernel_engine;
 mod leases;
 mod limits;
 mod links;

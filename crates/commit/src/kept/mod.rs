@@ -58,7 +58,7 @@ const LOCK: &str = "lock";
 /// What is left of a view that is being removed.
 const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
-const CHANGES: [&str; 8] = [
+const CHANGES: [&str; 9] = [
     "upper",
     "work",
     "commit",
@@ -66,6 +66,7 @@ const CHANGES: [&str; 8] = [
     "known",
     "taken",
     "begun",
+    "kernel-work",
     OLD_CONTENT,
 ];
 /// What an undo could not put back.

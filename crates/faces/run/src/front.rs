@@ -110,6 +110,7 @@ pub fn run(
     let plan = &Plan {
         enforced: crate::mount_flags::places(plan)?,
         layers: crate::kernel_overlay::layers::layers(plan)?,
+        recorded: crate::kernel_overlay::layers::recorded(plan),
         ..plan.clone()
     };
     // Before any other process is started: this one may have to be alone in its group.

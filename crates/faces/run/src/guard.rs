@@ -7,11 +7,11 @@
 //!     or answer in place of a server. So these directories are hidden in a view at every path, and
 //!     cannot be made there.
 //! R2. Rules of names do not hold in what passes (`--pass`), which is a mount of the host, nor in
-//!     the kernel's overlay and in what is written through beside it. There an empty read-only mount
-//!     covers the directory.
+//!     the kernel's overlays and what is written through beside them. There an empty read-only
+//!     mount covers the directory.
 
 use crate::engine::Engine;
-use crate::plan::{Plan, TreeSource};
+use crate::plan::{Plan, TreeSource, Upper};
 use crate::spec;
 use openpath_commit::{PathBytes, Refusal};
 use rustix::fd::OwnedFd;
@@ -67,10 +67,13 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
                 plan.masked.push(place);
             } else if by_kernel {
                 drop(of_host);
-                make(&dir).map_err(|why| {
-                    let text = format!("{} cannot be kept out of reach", dir.display());
-                    Refusal::step(&text, why)
-                })?;
+                // What a view in memory makes there reaches nobody.
+                if matches!(plan.upper, Upper::Directory(_)) {
+                    make(&dir).map_err(|why| {
+                        let text = format!("{} cannot be kept out of reach", dir.display());
+                        Refusal::step(&text, why)
+                    })?;
+                }
                 plan.masked.push(place);
             } else {
                 drop(of_host);

@@ -70,6 +70,7 @@ mod init;
 mod inspect;
 mod join;
 mod kernel_overlay;
+mod kernel_upper;
 mod left_processes;
 mod limit;
 mod links;

@@ -60,6 +60,10 @@ pub struct Plan {
     /// What a view that the kernel serves is made of; the front fills it in.
     #[serde(default)]
     pub layers: Vec<Layer>,
+    /// Directories that such a view records before its command starts, so that a commit knows them
+    /// whatever others change in them; the front fills them in.
+    #[serde(default)]
+    pub recorded: Vec<PathBytes>,
     /// Writes reach the view when the kernel writes them back, and not at once.
     pub write_back: bool,
     /// The server handles file locks, and can list them.
@@ -94,6 +98,7 @@ impl Default for Plan {
             extra: Vec::new(),
             enforced: Vec::new(),
             layers: Vec::new(),
+            recorded: Vec::new(),
             write_back: false,
             locks: false,
             no_rings: false,
@@ -300,8 +305,8 @@ pub(crate) enum ToServer {
     Namespace(NamespaceKind),
     /// The control group of the view's commands; its descriptor comes along.
     Group,
-    /// Serve the view on the descriptor that comes along; the kernel's overlay, which comes instead,
-    /// needs no service.
+    /// Serve the view on the descriptor that comes along. The kernel's overlay, which comes
+    /// instead, needs no service.
     Serve(Mounted),
     /// Mount flags are not enforced at these paths of the view.
     Unenforced(Vec<PathBytes>),
@@ -361,7 +366,8 @@ pub(crate) enum ToHelper {
 pub(crate) enum FromHelper {
     /// A namespace of the view; its descriptor comes along.
     Namespace(NamespaceKind),
-    /// The view is mounted; the descriptor of FUSE comes along, or the kernel's overlay at the root.
+    /// The view is mounted; the descriptor of FUSE comes along, or the kernel's overlay at the
+    /// root.
     Mounted(Mounted),
     /// Mount flags could not be enforced at these paths; waits for the next [`ToHelper::Enter`].
     Unenforced(Vec<PathBytes>),

@@ -3,7 +3,7 @@
 
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;
-use crate::kernel_overlay::upper::KernelUpper;
+use crate::kernel_upper::KernelUpper;
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
 use crate::namespace_kind::NamespaceKind;

@@ -377,6 +377,7 @@ const ORDERS: &[Order] = &[
             "share",
             "namespace_kind",
             "verbs",
+            "engine",
             "plan",
             "spec",
             // Processes, namespaces and groups.
@@ -403,8 +404,10 @@ const ORDERS: &[Order] = &[
             "session_waiter",
             "log",
             "init",
+            "kernel_overlay",
             "namespaces",
             "view",
+            "kernel_upper",
             "inspect",
             "commit",
             // The processes of a run.

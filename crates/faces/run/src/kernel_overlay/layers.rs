@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The layers of a view that the kernel serves: an overlay over the root, and one over each mount of
-//! the host that the view shows and that neither passes nor is written through.
+//! The layers of a view that the kernel serves: an overlay over the root, and one over each mount
+//! of the host that the view shows and that neither passes nor is written through.
 //!
 //! A mount that cannot be in an overlay is shown as it is, and read only.
 
 use crate::engine::Engine;
 use crate::mount_flags;
-use crate::plan::{Layer, Plan};
-use openpath_commit::{Refusal, RefusalKind};
+use crate::plan::{Layer, Plan, Upper};
+use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::fs::{CWD, Mode, OFlags};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Magic numbers of file systems with a clock elsewhere (statfs(2)): FUSE, NFS, SMB, CIFS, 9P,
 /// Ceph, AFS and OCFS2. A commit compares times of this machine (R2 of `kernel_overlay`).
@@ -37,8 +37,7 @@ pub(crate) fn layers(plan: &Plan) -> Result<Vec<Layer>, Refusal> {
     }
     let mut layers = Vec::new();
     for (path, flags) in mount_flags::visible()? {
-        let mut of_host = plan.pass.iter().chain(&plan.write_through);
-        if of_host.any(|above| path.starts_with(above.path())) {
+        if is_of_host(plan, &path) {
             continue;
         }
         let overlay = can_be_lower(&path);
@@ -54,6 +53,25 @@ pub(crate) fn layers(plan: &Plan) -> Result<Vec<Layer>, Refusal> {
         });
     }
     Ok(layers)
+}
+
+/// The directories in which a command changes most: its working directory and its home. A commit
+/// must know the directories above a change.
+pub(crate) fn recorded(plan: &Plan) -> Vec<PathBytes> {
+    if plan.engine != Engine::Kernel {
+        return Vec::new();
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let all = std::env::current_dir().ok().into_iter().chain(home);
+    let all = all.filter_map(|dir| dir.canonicalize().ok());
+    let of_view = all.filter(|dir| !is_of_host(plan, dir));
+    of_view.map(|dir| dir.as_path().into()).collect()
+}
+
+/// Whether the command sees the host's own file at a path.
+fn is_of_host(plan: &Plan, path: &Path) -> bool {
+    let mut of_host = plan.pass.iter().chain(&plan.write_through);
+    of_host.any(|above| path.starts_with(above.path()))
 }
 
 /// Whether a mount can be the lower tree of an overlay: it is a directory, and its times are those
@@ -85,6 +103,10 @@ impl Plan {
         ];
         if let Some((rule, _)) = rules.iter().find(|(_, is_set)| *is_set) {
             let text = format!("{rule} needs the engine fuse: {REMEDY}, or {rule}");
+            return Err(Refusal::usage(text));
+        }
+        if self.upper == (Upper::Memory { size: Some(0) }) {
+            let text = format!("memory:0 needs the engine fuse: {REMEDY}, or give it room");
             return Err(Refusal::usage(text));
         }
         if !rustix::process::geteuid().is_root() {

@@ -11,7 +11,7 @@
 //! | module | process | what |
 //! |---|---|---|
 //! | `layers` | front | which directories get an overlay |
-//! | `upper` | server | prepares the upper tree, and reads the changes from it at the end |
+//! | [`crate::kernel_upper`] | server | prepares the upper tree, and opens it at the end |
 //! | `mounts` | helper | makes the overlays and attaches them |
 //!
 //! # Rules
@@ -24,8 +24,7 @@
 //!     can be moved away: overlayfs refuses to rename a directory of the lower tree (`EXDEV`), and
 //!     a view in which one of them is its own is refused.
 //!
-//! Divergences: L139 to L146.
+//! Divergences: L139 to L144.
 
 pub(crate) mod layers;
 pub(crate) mod mounts;
-pub(crate) mod upper;

@@ -63,9 +63,13 @@ pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<Vec<LayerMount>, Refu
     all.collect()
 }
 
-/// The name of the work directory of an overlay, in the directory `work`.
-pub(crate) fn work_name(at: usize) -> String {
-    format!("kernel-{at}")
+/// The directory with the work directories of the overlays, beside the upper tree. The overlay of
+/// this program clears its own, `work`, which an overlay of the kernel may still be leaving.
+pub(crate) const WORK: &str = "kernel-work";
+
+/// The work directory of an overlay.
+pub(crate) fn work_path(at: usize) -> PathBuf {
+    Path::new(WORK).join(at.to_string())
 }
 
 /// The path of a directory of the view in the directory that holds the upper tree.
@@ -96,7 +100,7 @@ fn mount(
     // R1
     let lower = links::open(place)?;
     let changes = below(&upper_path(place))?;
-    let work = below(&Path::new("work").join(work_name(at)))?;
+    let work = below(&work_path(at))?;
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, layer) in [
         ("lowerdir", &lower),

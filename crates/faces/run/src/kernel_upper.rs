@@ -5,11 +5,12 @@
 //! Prepared (the overlays use it, [`KernelUpper::prepare`]) -> opened again, for the changes
 //! ([`KernelUpper::open`]).
 
-use super::mounts::work_name;
+use crate::kernel_overlay::mounts::{WORK, work_path};
 use crate::plan::{Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
-use openpath_commit::{Refusal, ViewLock};
+use openpath_commit::{PathBytes, Refusal, ViewLock};
+use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -27,7 +28,7 @@ pub(crate) struct KernelUpper {
 
 impl KernelUpper {
     /// Prepares the upper tree of a plan. Returns it, and a tree to make the overlays from: one
-    /// that is attached nowhere, with the directories `upper` and `work`.
+    /// that is attached nowhere, with the upper tree and the work directories.
     ///
     /// # Errors
     /// Those of [`View::build`]; the view has something that the kernel's overlay cannot show.
@@ -46,11 +47,12 @@ impl KernelUpper {
             openpath_commit::check_kernel_upper(held.dir())?;
         }
         for layer in plan.layers.iter().filter(|layer| layer.overlay) {
-            // Copies the directory up, with all that it has.
-            let path = layer.place.bytes();
-            let stat = view.task().stat(path);
-            let copied = stat.and_then(|stat| view.task().chmod(path, stat.mode & S_IALLUGO));
+            let copied = copy_up(view.task(), &layer.place);
             copied.map_err(|why| Refusal::step(&layer.place.path().display().to_string(), why))?;
+        }
+        for dir in &plan.recorded {
+            // One that the view does not have, or that is no part of it, needs no record.
+            let _copied = copy_up(view.task(), dir);
         }
         let held = view.close();
         let tree = match (&held, &memory) {
@@ -67,8 +69,8 @@ impl KernelUpper {
                 .map_err(|why| Refusal::step("the changes cannot be kept", why))?,
             (None, None) => return Err(Refusal::system("the view has no upper tree")),
         };
-        for at in 0..plan.layers.len() {
-            let path = format!("work/{}", work_name(at));
+        let works = (0..plan.layers.len()).map(work_path);
+        for path in std::iter::once(WORK.into()).chain(works) {
             match rustix::fs::mkdirat(&tree, path, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(why) => return Err(failed(why)),
@@ -91,6 +93,12 @@ impl KernelUpper {
         };
         View::open_locked(plan, self.held, &options)
     }
+}
+
+/// Copies a directory up, with those above it and with all that a commit has to know of them.
+fn copy_up(task: &Task, dir: &PathBytes) -> Result<(), openpath_abi::Errno> {
+    let stat = task.stat(dir.bytes())?;
+    task.chmod(dir.bytes(), stat.mode & S_IALLUGO)
 }
 
 /// A tmpfs of this size that is attached nowhere, with the directories of an upper tree.

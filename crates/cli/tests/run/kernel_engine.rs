@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests views that the kernel's overlayfs serves (`--engine kernel`), as root.
+
+use crate::place::{Place, Who, err, out, until};
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Output, Stdio};
+
+const KERNEL: [&str; 4] = ["-q", "--engine", "kernel", "--name"];
+
+fn kernel(place: &Place, line: &str) -> Output {
+    place.run(&[&KERNEL[..], &["view"]].concat(), line)
+}
+
+fn commit(place: &Place, options: &[&str]) -> Output {
+    let args = ["commit", "view"].iter().chain(options);
+    place.openpath(args).output().unwrap()
+}
+
+/// A run in the kept view whose command has printed `ready`, and waits for the end of its input.
+struct Started {
+    run: Child,
+    said: ChildStdout,
+}
+
+impl Started {
+    fn new(place: &Place, command: [&str; 3]) -> Started {
+        let all = [&["run"], &KERNEL[..], &["view", "--"], &command].concat();
+        let mut run = place.openpath(all);
+        let run = run.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut run = run.spawn().unwrap();
+        let mut said = run.stdout.take().unwrap();
+        let mut ready = [0; 6];
+        said.read_exact(&mut ready).unwrap();
+        assert_eq!(&ready, b"ready\n");
+        Started { run, said }
+    }
+
+    /// Lets the command go on; returns what it says until its end.
+    fn finish(mut self) -> String {
+        drop(self.run.stdin.take());
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).unwrap();
+        assert!(self.run.wait().unwrap().success());
+        said
+    }
+}
+
+/// Runs a line in the kept view; `meanwhile` happens outside once the line has said `ready`.
+fn beside(place: &Place, line: &str, meanwhile: &str) {
+    let started = Started::new(place, ["sh", "-c", line]);
+    let done = place.plain(meanwhile);
+    assert!(done.status.success(), "{}", err(&done));
+    started.finish();
+}
+
+#[test]
+fn changes_are_the_same_with_both_engines() {
+    let line = "echo more >> file; rm gone; mkdir -p made/in; echo x > made/in/f; chmod 600 mode; \
+        ln -s file link; mkfifo fifo; rm -r dir; mkdir dir; echo y > dir/new; truncate -s 1M holes";
+    let mut seen = Vec::new();
+    for engine in ["fuse", "kernel"] {
+        let Some(place) = Place::new("engines", Who::Caller) else {
+            return;
+        };
+        place.plain("mkdir dir; for f in file gone mode dir/a dir/b; do echo $f > $f; done");
+        let before = out(&place.plain("ls -lR"));
+        let json = place.run(&["--engine", engine, "--json"], line);
+        assert!(json.status.success(), "{}", err(&json));
+        assert_eq!(out(&place.plain("ls -lR")), before, "the real tree");
+        let text = err(&json).replace(&place.path(""), "");
+        let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        seen.push(value["changes"].take());
+    }
+    assert!(seen[0].as_array().unwrap().len() > 8, "{}", seen[0]);
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[test]
+fn view_goes_on_with_either_engine_and_is_committed_and_undone() {
+    let Some(place) = Place::new("either", Who::Caller) else {
+        return;
+    };
+    let files = "find . -path ./state -prune -o -print | sort; cat file dir/a";
+    place.plain("mkdir dir; echo 1 > file; echo 2 > gone; echo 3 > dir/a");
+    let before = out(&place.plain(files));
+    assert!(
+        kernel(&place, "echo k >> file; rm gone; mkdir new")
+            .status
+            .success()
+    );
+    let fuse = place.run(
+        &["-q", "--name", "view"],
+        "echo f >> file; echo f >> dir/a; ls -I state",
+    );
+    assert_eq!(out(&fuse), "dir\nfile\nnew\n", "{}", err(&fuse));
+    let again = kernel(&place, "cat file; echo k >> dir/a; rmdir new");
+    assert_eq!(out(&again), "1\nk\nf\n", "{}", err(&again));
+    let done = commit(&place, &[]);
+    assert!(done.status.success(), "{}", err(&done));
+    assert_eq!(place.read("file"), "1\nk\nf\n");
+    assert_eq!(place.read("dir/a"), "3\nf\nk\n");
+    assert!(!Path::new(&place.path("gone")).exists());
+    assert!(commit(&place, &["--undo"]).status.success());
+    assert_eq!(out(&place.plain(files)), before);
+    let gone = place.openpath(["discard", "view"]).output().unwrap();
+    assert!(gone.status.success(), "{}", err(&gone));
+    assert_eq!(out(&place.plain("ls state/openpath/views")), "");
+}
+
+/// overlayfs copies the file that it has looked up, though others have replaced it meanwhile: the
+/// copy is younger than their file.
+#[test]
+fn file_replaced_by_others_before_copy_up_is_a_conflict() {
+    let Some(place) = Place::new("replaced-lower", Who::Caller) else {
+        return;
+    };
+    place.write("file", "old\n");
+    let line = "cat file > /dev/null; echo ready; read x; echo view >> file; cat file > seen";
+    beside(&place, line, "echo saved > new && mv new file");
+    let done = commit(&place, &[]);
+    assert_eq!(done.status.code(), Some(1), "{}", err(&done));
+    assert!(
+        out(&done).contains("/file: modified in the view"),
+        "{}",
+        out(&done)
+    );
+    assert_eq!(place.read("file"), "saved\n");
+    // No later run lets the begin of this one be forgotten.
+    for engine in ["fuse", "kernel"] {
+        let run = place.run(&["-q", "--engine", engine, "--name", "view"], "true");
+        assert!(run.status.success(), "{}", err(&run));
+        assert_eq!(commit(&place, &[]).status.code(), Some(1), "{engine}");
+    }
+    assert_eq!(place.read("file"), "saved\n");
+}
+
+/// All whiteouts of an overlay of the kernel are names of one inode, so its times are those of the
+/// last removal.
+#[test]
+fn file_changed_by_others_after_its_removal_is_a_conflict() {
+    let Some(place) = Place::new("whiteouts-share", Who::Caller) else {
+        return;
+    };
+    place.plain("echo 1 > one; echo 2 > two");
+    beside(
+        &place,
+        "rm one; echo ready; read x; rm two",
+        "echo more >> one; sleep 0.05",
+    );
+    let done = commit(&place, &[]);
+    assert_eq!(done.status.code(), Some(1), "{}", err(&done));
+    assert!(
+        out(&done).contains("/one: deleted in the view"),
+        "{}",
+        out(&done)
+    );
+    assert_eq!(place.read("one"), "1\nmore\n");
+}
+
+#[test]
+fn file_removed_by_others_is_a_conflict_and_one_moved_in_the_view_is_not() {
+    let Some(place) = Place::new("removed-lower", Who::Caller) else {
+        return;
+    };
+    place.plain("mkdir d e; echo 1 > d/one; echo 2 > e/two");
+    beside(
+        &place,
+        "echo ready; read x; echo x >> d/one; mv e/two e/other",
+        "true",
+    );
+    place.plain("rm d/one");
+    let done = commit(&place, &[]);
+    assert_eq!(done.status.code(), Some(1), "{}", err(&done));
+    assert!(out(&done).contains("/d/one"), "{}", out(&done));
+    assert!(!out(&done).contains("/e/other"), "{}", out(&done));
+    assert!(!Path::new(&place.path("d/one")).exists());
+    let rest = commit(&place, &["e"]);
+    assert!(rest.status.success(), "{}{}", out(&rest), err(&rest));
+    assert_eq!(place.read("e/other"), "2\n");
+}
+
+#[test]
+fn killed_run_loses_no_change_and_no_conflict() {
+    let Some(place) = Place::new("killed-kernel", Who::Caller) else {
+        return;
+    };
+    place.plain("echo old > file; echo old > other");
+    let line = "cat file > /dev/null; echo x >> other; echo ready; sleep 100";
+    let mut started = Started::new(&place, ["sh", "-c", line]);
+    place.plain("echo saved >> other");
+    started.run.kill().unwrap();
+    started.run.wait().unwrap();
+    until("the view is free", || {
+        let diff = place.openpath(["diff", "view"]).output().unwrap();
+        out(&diff).contains("+x")
+    });
+    let done = commit(&place, &[]);
+    assert_eq!(done.status.code(), Some(1), "{}", err(&done));
+    assert_eq!(place.read("other"), "old\nsaved\n");
+}
+
+#[test]
+fn rules_that_overlayfs_cannot_hold_are_refused() {
+    let Some(place) = Place::new("kernel-rules", Who::Caller) else {
+        return;
+    };
+    place.write("file", "");
+    let rules: [&[&str]; 9] = [
+        &["--hide", "file"],
+        &["--hide-try", "none"],
+        &["--absent", "*.pem"],
+        &["--ro-try", "none"],
+        &["--mount", "/mnt=mem"],
+        &["--locks"],
+        &["--log", "log"],
+        &["--no-rings"],
+        &["--upper", "memory:0"],
+    ];
+    for rule in rules {
+        let refused = place.run(&[&["--engine", "kernel"], rule].concat(), "echo ran");
+        assert_eq!(refused.status.code(), Some(125), "{rule:?}");
+        assert!(
+            err(&refused).contains("needs the engine fuse"),
+            "{}",
+            err(&refused)
+        );
+        assert_eq!(out(&refused), "");
+    }
+    if let Some(place) = Place::new("kernel-user", Who::Ordinary) {
+        let refused = place.run(&["--engine", "kernel"], "echo ran");
+        assert!(
+            err(&refused).contains("for root alone"),
+            "{}",
+            err(&refused)
+        );
+    }
+}
+
+#[test]
+fn protected_and_written_through_paths_are_as_with_fuse() {
+    let Some(place) = Place::new("kernel-paths", Who::Caller) else {
+        return;
+    };
+    place.plain("mkdir -p ro/rw real; echo 1 > ro/file; echo 1 > real/file");
+    let options = [&KERNEL[..], &["view", "--ro", "ro", "--rw", "real"]].concat();
+    let line = "echo x >> ro/file; mv ro moved; rm -r ro; echo x >> real/file; mv real/file real/f; \
+        mkdir -p state/openpath/views; mv state s; ls state/openpath";
+    let ran = place.run(&options, line);
+    assert_eq!(out(&ran), "", "{}", err(&ran));
+    assert!(
+        err(&ran).contains("ro/file: Read-only file system"),
+        "{}",
+        err(&ran)
+    );
+    assert_eq!(place.read("real/f"), "1\nx\n");
+    assert_eq!(place.read("ro/file"), "1\n");
+}
+
+#[test]
+fn commands_enter_a_view_that_the_kernel_serves() {
+    let Some(place) = Place::new("kernel-exec", Who::Caller) else {
+        return;
+    };
+    let line = "echo inside > file; echo ready; read x || true";
+    let started = Started::new(&place, ["sh", "-c", line]);
+    let pid = started.run.id().to_string();
+    let mut entered = place.openpath(["exec", &pid, "--", "cat", "file"]);
+    let entered = entered.output().unwrap();
+    assert_eq!(out(&entered), "inside\n", "{}", err(&entered));
+    let listed = place.openpath(["list"]).output().unwrap();
+    let runs = format!("runs: {pid}");
+    assert!(out(&listed).contains(&runs), "{}", out(&listed));
+    let locks = place.openpath(["locks", &pid]).output().unwrap();
+    assert!(err(&locks).contains("lslocks"), "{}", err(&locks));
+    started.finish();
+    assert_eq!(place.read("file"), "");
+}
+
+/// L142
+#[test]
+fn mount_of_a_file_is_read_only() {
+    let Some(place) = Place::new("file-mount", Who::Caller) else {
+        return;
+    };
+    place.plain("echo real > file; echo other > other");
+    let line = "mount --bind other file; exec \"$OPENPATH\" run -q --engine kernel -- \
+        sh -c 'cat file; echo x >> file; echo x >> other; cat other'";
+    let mut apart = std::process::Command::new("unshare");
+    apart
+        .args(["--mount", "sh", "-c", line])
+        .current_dir(&place.dir);
+    apart.env("OPENPATH", env!("CARGO_BIN_EXE_openpath"));
+    apart.env("XDG_STATE_HOME", place.path("state"));
+    let output = apart.output().unwrap();
+    assert_eq!(out(&output), "other\nother\nx\n", "{}", err(&output));
+    assert!(
+        err(&output).contains("file: Read-only file system"),
+        "{}",
+        err(&output)
+    );
+    assert_eq!(place.read("other"), "other\n");
+}
+
+/// L139, L140, L141, L143, L144
+#[test]
+fn calls_differ_as_listed() {
+    let Some(place) = Place::new("kernel-differs", Who::Caller) else {
+        return;
+    };
+    place.plain("mkdir dir; echo old > kept; echo old > mapped; echo old > watched");
+    let python = r#"
+import ctypes, errno, mmap, os, select, sys
+def said(call, *args):
+    try: return call(*args) or 'done'
+    except OSError as why: return errno.errorcode[why.errno]
+open('kept').read()
+libc = ctypes.CDLL(None)
+watch = libc.inotify_init1(0o4000)
+libc.inotify_add_watch(watch, b'watched', 2)
+with open('mapped') as file: shared = mmap.mmap(file.fileno(), 4, mmap.MAP_SHARED, mmap.PROT_READ)
+shared[:]
+print('ready', flush=True)
+sys.stdin.read()
+print('L139', open('kept').read().strip())
+print('L140', said(os.rename, 'dir', 'dir2'))
+os.mkdir('own'); print('own', said(os.rename, 'own', 'own2'))
+open('mapped', 'w').write('new!')
+print('L141', shared[:3].decode())
+print('L143', said(os.mknod, 'null', 0o20666, 0))
+print('L144', said(os.read, watch, 100))
+"#;
+    let started = Started::new(&place, ["python3", "-c", python]);
+    place.plain("echo new > n; mv n kept; echo more >> watched");
+    let said = started.finish();
+    let wanted = "L139 old\nL140 EXDEV\nown done\nL141 old\nL143 EPERM\nL144 EAGAIN\n";
+    assert_eq!(said, wanted);
+}

@@ -244,7 +244,8 @@ fn protected_and_written_through_paths_are_as_with_fuse() {
     };
     place.plain("mkdir -p ro/rw real; echo 1 > ro/file; echo 1 > real/file");
     let options = [&KERNEL[..], &["view", "--ro", "ro", "--rw", "real"]].concat();
-    let line = "echo x >> ro/file; mv ro moved; rm -r ro; echo x >> real/file; mv real/file real/f; \
+    let line = "echo x >> ro/file; mv ro moved; rm -r ro; echo x >> real/file; \
+        mv real/file real/f; \
         mkdir -p state/openpath/views; mv state s; ls state/openpath";
     let ran = place.run(&options, line);
     assert_eq!(out(&ran), "", "{}", err(&ran));

@@ -56,6 +56,13 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     });
     checks.push(check("namespaces", entered));
     checks.extend(made.as_ref().ok().and_then(Namespaces::init).map(own_proc));
+    if made.as_ref().is_ok_and(|made| !made.is_mapped()) {
+        // A run is possible without it.
+        checks.push(match crate::kernel_overlay::mounts::probe() {
+            Ok(()) => check("engines", Ok("a run can have --engine kernel".to_owned())),
+            Err(why) => partly("engines", why.to_string()),
+        });
+    }
     checks.push(match made {
         Ok(made) if has_device => {
             let mounted = made.mount();

@@ -6,6 +6,7 @@
 //! ([`KernelUpper::open`]).
 
 use crate::kernel_overlay::mounts::{WORK, work_path};
+use crate::kernel_overlay::tmpfs::tmpfs;
 use crate::plan::{Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
@@ -14,11 +15,8 @@ use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags};
+use rustix::mount::OpenTreeFlags;
 use std::sync::Arc;
-
-/// Bytes of a tmpfs for each inode that it may have.
-const BYTES_PER_INODE: u64 = 1024;
 
 /// The upper tree, while the overlays use it.
 pub(crate) struct KernelUpper {
@@ -36,7 +34,10 @@ impl KernelUpper {
         let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
         let memory = match &plan.upper {
             Upper::Directory(_) => None,
-            Upper::Memory { size } => Some(Arc::new(tmpfs(*size).map_err(failed)?)),
+            Upper::Memory { size } => {
+                let size = size.unwrap_or_else(half_of_memory);
+                Some(Arc::new(tmpfs(size).map_err(failed)?))
+            }
         };
         let options = ViewOptions {
             memory: memory.clone(),
@@ -99,24 +100,4 @@ impl KernelUpper {
 fn copy_up(task: &Task, dir: &PathBytes) -> Result<(), openpath_abi::Errno> {
     let stat = task.stat(dir.bytes())?;
     task.chmod(dir.bytes(), stat.mode & S_IALLUGO)
-}
-
-/// A tmpfs of this size that is attached nowhere, with the directories of an upper tree.
-fn tmpfs(size: Option<u64>) -> rustix::io::Result<OwnedFd> {
-    let size = size.unwrap_or_else(half_of_memory);
-    let context = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    let inodes = (size / BYTES_PER_INODE).max(16).to_string();
-    for (key, value) in [
-        ("size", &*size.to_string()),
-        ("nr_inodes", &inodes),
-        ("mode", "0700"),
-    ] {
-        rustix::mount::fsconfig_set_string(&context, key, value)?;
-    }
-    rustix::mount::fsconfig_create(&context)?;
-    rustix::mount::fsmount(
-        &context,
-        FsMountFlags::FSMOUNT_CLOEXEC,
-        MountAttrFlags::empty(),
-    )
 }

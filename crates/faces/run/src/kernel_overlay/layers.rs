@@ -8,12 +8,12 @@ use crate::engine::Engine;
 use crate::mount_flags;
 use crate::plan::{Layer, Plan, Upper};
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, FsWord, Mode, OFlags};
 use std::path::{Path, PathBuf};
 
 /// Magic numbers of file systems with a clock elsewhere (statfs(2)): FUSE, NFS, SMB, CIFS, 9P,
 /// Ceph, AFS and OCFS2. A commit compares times of this machine (R2 of `kernel_overlay`).
-const FOREIGN_CLOCKS: [i64; 8] = [
+const FOREIGN_CLOCKS: [FsWord; 8] = [
     0x6573_5546,
     0x6969,
     0xfe53_4d42,
@@ -80,7 +80,7 @@ fn can_be_lower(path: &Path) -> bool {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::openat(CWD, path, flags, Mode::empty());
     let fs = dir.and_then(rustix::fs::fstatfs);
-    fs.is_ok_and(|fs| !FOREIGN_CLOCKS.contains(&i64::from(fs.f_type)))
+    fs.is_ok_and(|fs| !FOREIGN_CLOCKS.contains(&fs.f_type))
 }
 
 impl Plan {

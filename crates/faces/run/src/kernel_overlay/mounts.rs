@@ -7,13 +7,14 @@
 //! R2. All overlays are made before the first one is attached, so that none has another one as its
 //!     lower tree.
 
+use super::tmpfs::tmpfs;
 use crate::links;
 use crate::mount_flags::{mount_flags, remount};
 use crate::plan::{Plan, Protection};
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use openpath_host::HELD;
 use rustix::fd::{AsRawFd as _, OwnedFd};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
@@ -61,6 +62,25 @@ pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<Vec<LayerMount>, Refu
         Ok(LayerMount { tree, place, flags })
     });
     all.collect()
+}
+
+/// Makes an overlay over the root as a view of root has it, and drops it.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn probe() -> Result<(), Refusal> {
+    let made = || {
+        let tree = tmpfs(1 << 20)?;
+        for dir in [Path::new("upper"), Path::new(WORK), &work_path(0)] {
+            rustix::fs::mkdirat(&tree, dir, Mode::RWXU)?;
+        }
+        let at = format!("/proc/self/fd/{}/upper", tree.as_raw_fd());
+        // Without attributes overlayfs goes on, and loses what is removed.
+        rustix::fs::setxattr(at, "user.overlay.opaque", b"y", XattrFlags::CREATE)?;
+        mount((&tree, 0), Path::new("/"), MountAttrFlags::empty())
+    };
+    let text = "--engine kernel is not possible here";
+    made().map(drop).map_err(|why| Refusal::step(text, why))
 }
 
 /// The directory with the work directories of the overlays, beside the upper tree. The overlay of

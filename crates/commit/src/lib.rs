@@ -43,6 +43,7 @@ mod messages;
 mod name_pair;
 mod names;
 mod not_undone;
+mod origin;
 mod out_of_reach;
 mod path_bytes;
 mod phase;

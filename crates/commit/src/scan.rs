@@ -16,6 +16,7 @@ use crate::change::ChangeKind;
 use crate::file_stat::{FileStat, Time};
 use crate::messages::failed;
 use crate::names::{join, split};
+use crate::origin;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::tree::Tree;
 use crate::upper_file::UpperFile;
@@ -75,7 +76,13 @@ impl Entry {
     /// record which one that is.
     pub(crate) fn is_replaced(&self) -> Option<bool> {
         let (_, stat) = self.beneath.as_ref()?;
-        is_of(self.upper_file.mark("lower")?, stat).map(|same| !same)
+        if let Some(mark) = self.upper_file.mark("lower") {
+            return is_of(mark, stat).map(|same| !same);
+        }
+        // The kernel has copied it up. A directory that got its number later is younger.
+        let seen = origin::number(self.upper_file.mark("origin")?)?;
+        let (copied, born) = (self.upper_file.stat.btime?, stat.btime?);
+        Some(seen != stat.ino || born >= copied)
     }
 
     /// When the view took it from the real tree.

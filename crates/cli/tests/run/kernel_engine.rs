@@ -180,6 +180,30 @@ fn file_removed_by_others_is_a_conflict_and_one_moved_in_the_view_is_not() {
     assert_eq!(place.read("e/other"), "2\n");
 }
 
+/// The view removes names in a directory in which others make some, and in one that they replace.
+#[test]
+fn directory_that_others_replace_is_a_conflict_and_one_that_they_change_is_not() {
+    let Some(place) = Place::new("lower-dirs", Who::Caller) else {
+        return;
+    };
+    place.plain("mkdir -p kept/in swapped; echo 1 > kept/in/a; echo 1 > swapped/a");
+    place.plain("mkdir other; echo other > other/a; sleep 0.05");
+    let line = "ls -R > /dev/null; rm kept/in/a swapped/a; echo ready; read x; true";
+    beside(
+        &place,
+        line,
+        "echo 2 > kept/in/b; mv swapped away; mv other swapped",
+    );
+    let done = commit(&place, &[]);
+    assert_eq!(done.status.code(), Some(1), "{}", err(&done));
+    assert!(out(&done).contains("/swapped: "), "{}", out(&done));
+    assert!(!out(&done).contains("/kept"), "{}", out(&done));
+    assert_eq!(place.read("swapped/a"), "other\n");
+    let rest = commit(&place, &["kept"]);
+    assert!(rest.status.success(), "{}{}", out(&rest), err(&rest));
+    assert_eq!(out(&place.plain("ls kept/in")), "b\n");
+}
+
 #[test]
 fn killed_run_loses_no_change_and_no_conflict() {
     let Some(place) = Place::new("killed-kernel", Who::Caller) else {

@@ -340,6 +340,7 @@ const ORDERS: &[Order] = &[
             "not_undone",
             // What a commit is going to do.
             "baseline",
+            "origin",
             "scan",
             "linked_path",
             "selection",

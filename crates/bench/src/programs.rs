@@ -184,32 +184,50 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
             let name = format!("{name}, {}", kind.label());
             match kind {
                 Kind::Run | Kind::Disk => {}
-                Kind::Tmpfs => rows.push(Row::growth(&name, &mine, kind.label(), &theirs)),
-                _ => rows.push(Row::faster(&name, &mine, kind.label(), &theirs)),
+                Kind::RunKernel => {
+                    let of_kernel = of(Kind::KernelOverlay).map(|side| samples(side, n));
+                    rows.extend(of_kernel.map(|of_kernel| {
+                        Row::growth(&name, &theirs, Kind::KernelOverlay.label(), &of_kernel)
+                    }));
+                }
+                Kind::Tmpfs | Kind::KernelOverlay => {
+                    rows.push(Row::growth(&name, &mine, kind.label(), &theirs))
+                }
+                Kind::FuseOverlayfs | Kind::Proot => {
+                    rows.push(Row::faster(&name, &mine, kind.label(), &theirs))
+                }
             }
         }
     }
-    for side in sides.iter().filter(|side| side.place.kind.is_rival()) {
+    let mean = |name: Kind, mine: &Side, theirs: &Side| {
         let ratio = |n| {
-            let (theirs, mine) = (samples(side, n).median()?, samples(ours, n).median()?);
+            let (theirs, mine) = (samples(theirs, n).median()?, samples(mine, n).median()?);
             Some((theirs / mine).ln())
         };
         let ratios: Option<Vec<f64>> = (0..loads.len()).map(ratio).collect();
-        let name = format!("run geometric mean, {}", side.place.kind.label());
-        rows.push(match ratios {
+        let name = format!("run geometric mean, {}", name.label());
+        match ratios {
             Some(all) if !all.is_empty() => {
                 let mean = all.iter().sum::<f64>() / all.len() as f64;
                 Row::count(&name, "x", mean.exp())
             }
             _ => Row::missing(&name, "not every load was measured"),
-        });
+        }
+    };
+    for side in sides.iter().filter(|side| side.place.kind.is_rival()) {
+        rows.push(mean(side.place.kind, ours, side));
+    }
+    if let (Some(mine), Some(theirs)) = (of(Kind::RunKernel), of(Kind::KernelOverlay)) {
+        rows.push(mean(Kind::RunKernel, mine, theirs));
     }
     rows
 }
 
 /// Which rows a picture shows: a load's own row, and those named after it.
-const SHOWN: [(Kind, &str); 4] = [
+const SHOWN: [(Kind, &str); 6] = [
     (Kind::Tmpfs, "#8a8f98"),
+    (Kind::KernelOverlay, "#4a9f6e"),
+    (Kind::RunKernel, "#7fb2e5"),
     (Kind::Run, "#2f7ed8"),
     (Kind::FuseOverlayfs, "#d9822b"),
     (Kind::Proot, "#b5485f"),
@@ -224,11 +242,17 @@ fn chart(rows: &[Row]) -> Chart {
         let Some((ours, native)) = row.both() else {
             continue;
         };
-        let values = SHOWN.map(|(kind, _)| match kind {
+        let beside = |kind: Kind| {
+            let name = format!("{}, {}", row.name, kind.label());
+            Row::named(rows, &name)
+        };
+        let value = |kind: Kind| match kind {
             Kind::Run => Some(ours),
-            kind => Row::named(rows, &format!("{}, {}", row.name, kind.label()))?.theirs(),
-        });
-        let values = values.map(|value| value.map(|value| value / native));
+            // Its row compares it with the kernel's overlay.
+            Kind::RunKernel => Some(beside(kind)?.both()?.0),
+            kind => beside(kind)?.theirs(),
+        };
+        let values = SHOWN.map(|(kind, _)| Some(value(kind)? / native));
         chart.group(row.name.trim_start_matches("run "), values);
     }
     chart

@@ -12,6 +12,11 @@ const MODULES: &str = "argparse, asyncio, bz2, concurrent.futures, csv, ctypes, 
     sqlite3, ssl, statistics, subprocess, tarfile, tempfile, typing, unittest.mock, \
     urllib.request, uuid, xml.etree.ElementTree, zipfile";
 
+/// Appends 20,000 lines, each by a write(2) of its own.
+const APPEND: &str = "import os; \
+    f = os.open(os.environ['OUT'] + '/log', os.O_WRONLY | os.O_CREAT | os.O_APPEND); \
+    [os.write(f, b'line %d\\n' % n) for n in range(20000)]";
+
 /// One load.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
@@ -33,6 +38,9 @@ impl Load {
         let again = "rm -rf \"$OUT\"; mkdir -p \"$OUT\"";
         let status = "GIT_OPTIONAL_LOCKS=0 git -C repository status --porcelain";
         let find = "find repository -type f -size +0 | wc -l";
+        let some = "find repository -type f -not -path '*/.git/*' | LC_ALL=C sort | head -1000";
+        let copies = format!("{again}; {some} | xargs cp -t \"$OUT\" --backup=numbered");
+        let append = format!("{} -c \"{APPEND}\"", scene.python);
         let loads = [
             ("compile", again, &*scene.build, sums),
             ("python imports", "true", &*python, "true"),
@@ -43,6 +51,37 @@ impl Load {
                 again,
                 "tar -xf archive.tar -C \"$OUT\"",
                 "cd \"$OUT\"; find . | wc -l",
+            ),
+            (
+                "rm -r",
+                "mkdir -p \"$OUT\"; tar -xf archive.tar -C \"$OUT\"",
+                "rm -r \"$OUT\"",
+                "ls \"$OUT\" 2>&1 | wc -l; mkdir \"$OUT\"",
+            ),
+            (
+                "grep",
+                "true",
+                "grep -rc 1 repository | wc -l",
+                "grep -rl 11 repository --exclude-dir=.git | wc -l",
+            ),
+            (
+                "sed -i",
+                &copies,
+                "find \"$OUT\" -type f | xargs sed -i s/1/one/",
+                sums,
+            ),
+            ("append", again, &append, sums),
+            (
+                "processes",
+                "true",
+                "n=0; while [ $n -lt 300 ]; do /bin/true; n=$((n + 1)); done",
+                "true",
+            ),
+            (
+                "write and read",
+                again,
+                "head -c 256M /dev/zero > \"$OUT/big\"; cat \"$OUT/big\" > /dev/null",
+                sums,
             ),
             (
                 "sqlite",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts a worker in each place that is compared: the bare system, a tmpfs, `openpath run`,
-//! fuse-overlayfs and proot. The worker runs the loads there.
+//! Starts a worker in each place that is compared: the bare system, a tmpfs, `openpath run` with
+//! each engine, the kernel's overlayfs, fuse-overlayfs and proot. The worker runs the loads there.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -20,6 +20,10 @@ pub(super) enum Kind {
     Tmpfs,
     /// `openpath run`, its changes kept in memory.
     Run,
+    /// The same with `--engine kernel`.
+    RunKernel,
+    /// The kernel's overlayfs over the root, its changes kept on a tmpfs.
+    KernelOverlay,
     /// fuse-overlayfs over the whole tree, its changes kept on a tmpfs.
     FuseOverlayfs,
     /// proot, which catches system calls and keeps no changes apart.
@@ -28,10 +32,12 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All places, with their names in tables.
-    pub(super) const ALL: [(Self, &'static str); 5] = [
+    pub(super) const ALL: [(Self, &'static str); 7] = [
         (Self::Disk, "native"),
         (Self::Tmpfs, "tmpfs"),
         (Self::Run, "openpath"),
+        (Self::RunKernel, "engine kernel"),
+        (Self::KernelOverlay, "kernel overlay"),
         (Self::FuseOverlayfs, "fuse-overlayfs"),
         (Self::Proot, "proot"),
     ];
@@ -43,7 +49,10 @@ impl Kind {
 
     /// Whether it is a tool with our purpose. The benchmark works without such a one.
     pub(super) fn is_rival(self) -> bool {
-        matches!(self, Self::FuseOverlayfs | Self::Proot)
+        matches!(
+            self,
+            Self::KernelOverlay | Self::FuseOverlayfs | Self::Proot
+        )
     }
 
     /// The program and its arguments, before those of the worker.
@@ -51,16 +60,22 @@ impl Kind {
         let exe = &programs.bench;
         match self {
             Self::Disk | Self::Tmpfs => Command::new(exe),
-            Self::Run => {
+            Self::Run | Self::RunKernel => {
+                let engine = if self == Self::Run { "fuse" } else { "kernel" };
                 let mut run = Command::new(&programs.openpath);
-                run.args(["run", "--upper", "memory", "--"]).arg(exe);
+                run.args(["run", "--engine", engine, "--upper", "memory", "--"]);
+                run.arg(exe);
                 run
             }
-            Self::FuseOverlayfs => {
+            Self::KernelOverlay | Self::FuseOverlayfs => {
+                let script = match self {
+                    Self::KernelOverlay => KERNEL_OVERLAY,
+                    _ => FUSE_OVERLAY,
+                };
                 let mut run = Command::new("unshare");
                 // Its server would stay; so it ends with the worker, the first of its processes.
                 run.args(["--mount", "--pid", "--fork", "--kill-child"]);
-                run.args(["--propagation", "private", "sh", "-ec", OVERLAY]);
+                run.args(["--propagation", "private", "sh", "-ec", script]);
                 run.arg(&scene.spare).arg(exe);
                 run
             }
@@ -73,8 +88,19 @@ impl Kind {
     }
 }
 
+/// Mounts the kernel's overlayfs over the root, as `openpath run --engine kernel` does, and enters
+/// it; `$0` is an empty folder.
+const KERNEL_OVERLAY: &str = r#"
+mount -t tmpfs none "$0"
+mkdir "$0/up" "$0/work" "$0/all"
+options="lowerdir=/,upperdir=$0/up,workdir=$0/work"
+mount -t overlay -o "$options,userxattr,xino=on,index=off,metacopy=off" none "$0/all"
+for folder in proc sys dev; do mount --rbind "/$folder" "$0/all/$folder"; done
+exec chroot "$0/all" "$@"
+"#;
+
 /// Mounts fuse-overlayfs over the whole tree and enters it; `$0` is an empty folder.
-const OVERLAY: &str = r#"
+const FUSE_OVERLAY: &str = r#"
 mount -t tmpfs none "$0"
 mkdir "$0/up" "$0/work" "$0/all"
 fuse-overlayfs -o "lowerdir=/,upperdir=$0/up,workdir=$0/work" "$0/all"
@@ -100,7 +126,7 @@ impl Environment {
         };
         let mut start = kind.around(programs, scene);
         start.arg("worker").arg(folder);
-        start.arg(folder.join("out").join(kind.label()));
+        start.arg(folder.join("out").join(kind.label().replace(' ', "-")));
         start.stdin(Stdio::piped()).stdout(Stdio::piped());
         let worker = start.spawn();
         let mut worker = worker.map_err(|why| Error::setup(kind.label(), why))?;

@@ -66,7 +66,10 @@ impl InvalidationListener for TreeListener {
     }
 
     fn all(&self) {
-        self.queue.push(Event::All);
+        if let Some(fs) = self.fs.upgrade() {
+            fs.events.count.add(1);
+            self.queue.push(Event::All);
+        }
     }
 
     fn attributes(&self, inode: &Arc<Inode>) {
@@ -313,6 +316,25 @@ mod tests {
             "an old reply"
         );
         assert_eq!(flags(names[0]()), [notice::EXPIRE_ONLY]);
+    }
+
+    /// As after any other event (R6).
+    #[test]
+    fn reply_from_before_an_event_about_everything_is_not_cached() {
+        let tree = MemFs::new(MemOptions::default());
+        let vfs = Vfs::builder().build(tree).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        let (mut fs, workers) = FuseFs::new(&task, &Options::default()).expect("a mount");
+        fs.events.tracks_names = true;
+        let fs = Arc::new(fs);
+        let its_task = workers[0].task.clone_files().expect("a task");
+        let (listener, _thread) = start(&fs, its_task).expect("a thread");
+        let count = fs.events.count.get();
+        fs.events.track_name(ROOT, b"d");
+        listener.all();
+        assert!(!fs.events.set_reply(count, Some((ROOT, b"d")), 7));
+        let count = fs.events.count.get();
+        assert!(fs.events.set_reply(count, Some((ROOT, b"d")), 7));
     }
 
     #[test]

@@ -284,3 +284,22 @@ fn lock_that_lost_its_name_does_not_count_though_it_has_another() {
     drop(kept.lock().unwrap());
     assert!(!super::lock::has_name(kept.view_dir(), &file).unwrap());
 }
+
+#[test]
+fn test_whether_a_view_is_in_use_leaves_no_lock() {
+    let s = Scratch::new("in-use");
+    let kept = s.make().unwrap();
+    drop(kept.lock().unwrap());
+    let file = fs::File::open(s.dir.join("lock")).unwrap();
+    // As a child has it that is about to execute its program.
+    let inherited = file.try_clone().unwrap();
+    assert!(!super::lock::is_file_locked(&file));
+    drop(file);
+    assert!(!kept.is_in_use());
+    drop(kept.lock().unwrap());
+    drop(inherited);
+    // Another process tests at the same moment.
+    let other = fs::File::open(s.dir.join("lock")).unwrap();
+    other.lock_shared().unwrap();
+    assert!(!kept.is_in_use());
+}

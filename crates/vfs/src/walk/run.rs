@@ -169,11 +169,13 @@ pub(crate) fn lookup(
             return Err(Errno::ENOENT);
         }
         PlainResult::End(end) => {
-            core.count(count::HITS);
             if flags & lflag::DIRECTORY != 0 && end.dentry.has(dflag::NOT_DIR) {
+                core.count(count::HITS);
                 return Err(Errno::ENOTDIR);
             }
+            // Without the pin the walk begins again, and counts for itself.
             if let Some(pin) = end.pin(core) {
+                core.count(count::HITS);
                 return Ok((pin, end.dentry));
             }
         }

@@ -19,8 +19,8 @@
 //! G2. A path that others changed too is not overwritten without force; the commit is refused.
 //! G3. An interrupted commit is resumed or rolled back before anything else can be done with the
 //!     view.
-//! G5. A name that the view never saw is not removed, even with force.
 //! G4. The last commit can be undone: its backups are in the view's directory.
+//! G5. A name that the view never saw is not removed, even with force.
 //!
 //! # Limits
 //! * A directory that was renamed to another file system is refused.

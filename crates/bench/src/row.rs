@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a row of results: the values, the comparison, and the verdict of the contract.
+//! A row of results: openpath's value, the value it is compared with, and whether it reaches the
+//! bar and the goal that the performance contract (`bars`) has for the row.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use crate::stats::{Samples, Spread};
 /// With fewer clean windows than this a result means nothing.
 pub(crate) const WINDOWS_MIN: usize = 5;
 
-/// The verdict of the contract.
+/// Whether a row reaches what the performance contract says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
@@ -22,9 +23,9 @@ pub(crate) enum Verdict {
     Ok,
     /// The bar is missed.
     Short,
-    /// The contract asks for it, and this run could not measure it.
+    /// This run could not measure it.
     NotMeasured,
-    /// The contract does not have it.
+    /// The contract has no bar for it.
     Info,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Row {
     pub(crate) peer: Option<Peer>,
     /// `ns` or the counted unit.
     pub(crate) unit: &'static str,
-    /// The quotient that the contract judges; None if it judges `ours` itself.
+    /// The quotient that is compared with the bar; None if `ours` itself is.
     pub(crate) ratio: Option<f64>,
     /// Which side of the bar is good.
     pub(crate) sense: Option<Sense>,

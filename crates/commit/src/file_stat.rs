@@ -28,7 +28,7 @@ pub(crate) struct InodeId {
 }
 
 impl InodeId {
-    /// Whether both are one inode (R2).
+    /// Whether both are one inode (R2 of `held_file`).
     pub(crate) fn matches(&self, other: &InodeId) -> bool {
         self.number == other.number
             && self.born == other.born

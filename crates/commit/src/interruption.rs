@@ -9,10 +9,10 @@
 //!     its stamp (`stamp`). It was also changed if its time of change is later than that of its
 //!     backup, which has waited under the hidden name since the exchange, or later than the end of
 //!     a commit that is being undone. For a file with several names neither is known.
-//! R4. A resumed commit keeps changes by others to files in place, and records them: the undo must
-//!     not take them for the commit's.
 //! R3. A name that the commit has not reached, or that was restored, is as others left it, and
 //!     stays so.
+//! R4. A resumed commit keeps changes by others to files in place, and records them: the undo must
+//!     not take them for the commit's.
 
 use crate::conflicts::{Conflict, ConflictKind};
 use crate::file_stat::{FileStat, InodeId, Time};

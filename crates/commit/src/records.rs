@@ -65,12 +65,6 @@ impl Records {
         gone.map_err(|why| self.failed_io(b"/begun", why))
     }
 
-    /// The owner of the view.
-    pub(crate) fn owner(&self) -> Result<u32, Refusal> {
-        let stat = self.tree.stat(b"").map_err(|why| self.failed(b"", why))?;
-        Ok(stat.map_or(u32::MAX, |stat| stat.uid))
-    }
-
     /// A directory of it, as a tree.
     pub(crate) fn below(&self, path: &[u8]) -> Result<Tree, Refusal> {
         let fail = |why| self.failed(path, why);

@@ -6,10 +6,10 @@
 //!     force the commit is undone over them in the real tree, and the view keeps its newer files.
 //! R2. As in `apply`: backups first come back under hidden names, then names are exchanged, the
 //!     last ones first. Each step can be repeated.
-//! R4. What is out of reach stays as it is, and its backup in the view (`not_undone`).
 //! R3. A directory of the view that was copied up since the commit has the committed attributes. It
 //!     gets the mark of the directory that was taken out, so its attributes count as its change
 //!     again.
+//! R4. What is out of reach stays as it is, and its backup in the view (`not_undone`).
 
 use crate::backups::Direction;
 use crate::conflicts::{Conflict, ConflictKind};

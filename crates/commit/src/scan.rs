@@ -4,10 +4,10 @@
 //! # Rules
 //! R1. A directory of the upper tree shows what is beneath it unless it is marked `opaque`; with
 //!     `redirect` that is at another path.
-//! R3. A directory that both the view and others made is merged: the view cannot have meant to
-//!     remove names that it never saw.
 //! R2. A new directory in one that shows a lower directory is always `opaque`. One that is not, and
 //!     has nothing beneath, has lost its lower directory.
+//! R3. A directory that both the view and others made is merged: the view cannot have meant to
+//!     remove names that it never saw.
 //! R4. The mark `lower` has the number and the time of birth of the lower directory, from copy-up.
 //!     Another directory under the name is not what the view saw, whatever its times are.
 
@@ -92,9 +92,9 @@ impl Entry {
             // It may have hidden another name before; the overlay keeps an earlier time in `mtime`.
             return Some(stat.ctime.min(stat.mtime));
         }
-        let upper_file = self.upper_file.mark("taken").and_then(parse);
+        let marked = self.upper_file.mark("taken").and_then(parse_time);
         stat.btime
-            .map(|born| upper_file.map_or(born, |upper_file| upper_file.min(born)))
+            .map(|born| marked.map_or(born, |marked| marked.min(born)))
     }
 }
 
@@ -106,7 +106,7 @@ const NUMBER_BITS: u64 = (1 << 48) - 1;
 fn is_of(mark: &[u8], stat: &FileStat) -> Option<bool> {
     let (number, born) = std::str::from_utf8(mark).ok()?.split_once(' ')?;
     let number = u64::from_str_radix(number, 16).ok()?;
-    let born = parse(born.as_bytes())?;
+    let born = parse_time(born.as_bytes())?;
     let same = (number ^ stat.ino) & NUMBER_BITS == 0;
     let now = stat.id().born.filter(|_| born != (0, 0));
     Some(same && now.is_none_or(|now| now == born))
@@ -118,8 +118,8 @@ pub(crate) fn mark_of(stat: &FileStat) -> String {
     format!("{:x} {sec}.{nsec:09}", stat.ino)
 }
 
-/// The time in the mark `taken`.
-fn parse(mark: &[u8]) -> Option<Time> {
+/// The time in the mark `taken`, or in the second word of the mark `lower`.
+fn parse_time(mark: &[u8]) -> Option<Time> {
     let (sec, nsec) = std::str::from_utf8(mark).ok()?.split_once('.')?;
     Some((sec.parse().ok()?, nsec.parse().ok()?))
 }

@@ -2,7 +2,7 @@
 //! A commit that is applied or rolled back, with all that it works on; see `apply` and `rollback`.
 //!
 //! # Rules
-//! R5. Other users may rename files in the real tree meanwhile. A directory in which a name changes
+//! R1. Other users may rename files in the real tree meanwhile. A directory in which a name changes
 //!     must be the inode that the plan saw, and a file that is changed is held (`held_file`).
 
 use crate::file_stat::{InodeId, Time};
@@ -108,7 +108,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// The directory of a path of the real tree, and the name in it. The directory must be the one
-    /// that the plan saw (R5).
+    /// that the plan saw (R1).
     pub(crate) fn parent(&self, path: &[u8], when: AroundMoves) -> Result<ParentAndName, Refusal> {
         let located = self.find_parent(path, when)?;
         located.ok_or_else(|| changed_meanwhile(split(path).0))

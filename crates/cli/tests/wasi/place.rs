@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Provides a scratch directory with guests, in which root or an ordinary user runs the command.
+//! Scratch directories of root and of an ordinary user. A test writes WebAssembly guests into one,
+//! and starts `openpath run` there as its user.
 
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;

@@ -10,6 +10,8 @@
 //! R1. Only names of ours are moved and removed. What others have put into the directory stays, and
 //!     the directory with it.
 //! R2. The lock is held throughout; its file is removed last.
+//! R3. Once `view.toml` is in `.openpath-discarded`, that directory goes last of all but the lock:
+//!     by it a later discard knows that the names beside it are ours.
 
 use super::lock::ViewLock;
 use super::{DISCARDED, INFO, LOCK, own_names};
@@ -26,15 +28,17 @@ pub(super) type Step<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 pub(super) fn remove(held: ViewLock, step: Step<'_>) -> io::Result<()> {
     let dir = held.dir().clone();
     step()?;
-    // Left by a discard that ended before it began.
-    remove_tree(&dir, DISCARDED)?;
-    step()?;
-    let going = dir.make_subdir(DISCARDED)?;
-    step()?;
-    follow(&dir, &going, INFO)?;
-    dir.sync()?;
+    // R3
+    if dir.has(INFO)? || !dir.has(DISCARDED)? {
+        // Left by a discard that ended before it began.
+        remove_tree(&dir, DISCARDED)?;
+        step()?;
+        let going = dir.make_subdir(DISCARDED)?;
+        step()?;
+        follow(&dir, &going, INFO)?;
+        dir.sync()?;
+    }
     finish(&held, step)?;
-    drop(going);
     step()?;
     dir.remove_file(LOCK)?;
     step()?;

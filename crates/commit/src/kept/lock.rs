@@ -91,7 +91,17 @@ pub(super) fn is_locked(dir: &ViewDir) -> bool {
     let Ok(Some(file)) = dir.open_file(LOCK) else {
         return false;
     };
-    let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+    is_file_locked(&file)
+}
+
+/// Whether another process has this lock file locked. Two such tests do not see each other, and the
+/// lock is given up explicitly, as that of a [`ViewLock`].
+pub(super) fn is_file_locked(file: impl AsFd) -> bool {
+    let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+    if lock.is_ok() {
+        // What cannot be unlocked is unlocked by the last close.
+        let _closed_instead = rustix::fs::flock(&file, FlockOperation::Unlock);
+    }
     lock == Err(Errno::WOULDBLOCK)
 }
 

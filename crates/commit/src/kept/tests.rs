@@ -240,6 +240,62 @@ fn interrupted_discard_is_finished_by_the_next() {
     panic!("it never ends");
 }
 
+/// Discards a view up to this step; whether it was interrupted there.
+fn is_interrupted_at(s: &Scratch, last: u32) -> bool {
+    let mut steps = 0..last;
+    let mut is_interrupted = false;
+    let _refused = discard_steps(&s.name, &mut || {
+        is_interrupted = steps.next().is_none();
+        match is_interrupted {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => Ok(()),
+        }
+    });
+    is_interrupted
+}
+
+#[test]
+fn discard_interrupted_twice_leaves_a_whole_view_or_is_finished() {
+    interrupt_twice(3);
+}
+
+#[test]
+#[ignore = "slow: 8 s"]
+fn discard_interrupted_at_any_two_steps_leaves_a_whole_view_or_is_finished() {
+    interrupt_twice(u32::MAX);
+}
+
+/// Interrupts a discard at each step, and the next one at each of its first steps.
+fn interrupt_twice(seconds: u32) {
+    for first in 0.. {
+        for second in 0..seconds {
+            let s = Scratch::new("twice");
+            s.used();
+            if !is_interrupted_at(&s, first) {
+                assert!(first > 20, "{first}");
+                return;
+            }
+            let goes_on = is_interrupted_at(&s, second);
+            if KeptView::open(&s.name).is_ok() {
+                assert!(s.dir.join("upper/x/old").exists(), "{first}, {second}");
+            } else {
+                if second % 2 == 0 && s.dir.join(super::DISCARDED).exists() {
+                    discard(&s.name).unwrap_or_else(|why| panic!("{first}, {second}: {why}"));
+                }
+                let made = KeptView::make(&s.name, &["new".into()]);
+                let kept = made.unwrap_or_else(|why| panic!("{first}, {second}: {why}"));
+                assert_eq!(kept.info.command, "new", "{first}, {second}");
+                for old in ["upper", "work", super::DISCARDED] {
+                    assert!(!s.dir.join(old).exists(), "{first}, {second}: {old}");
+                }
+            }
+            if !goes_on {
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn unused_view_of_a_failed_run_is_discarded_and_one_with_changes_is_not() {
     let s = Scratch::new("forget");
@@ -283,4 +339,23 @@ fn lock_that_lost_its_name_does_not_count_though_it_has_another() {
     assert!(!super::lock::has_name(kept.view_dir(), &file).unwrap());
     drop(kept.lock().unwrap());
     assert!(!super::lock::has_name(kept.view_dir(), &file).unwrap());
+}
+
+#[test]
+fn test_whether_a_view_is_in_use_leaves_no_lock() {
+    let s = Scratch::new("in-use");
+    let kept = s.make().unwrap();
+    drop(kept.lock().unwrap());
+    let file = fs::File::open(s.dir.join("lock")).unwrap();
+    // As a child has it that is about to execute its program.
+    let inherited = file.try_clone().unwrap();
+    assert!(!super::lock::is_file_locked(&file));
+    drop(file);
+    assert!(!kept.is_in_use());
+    drop(kept.lock().unwrap());
+    drop(inherited);
+    // Another process tests at the same moment.
+    let other = fs::File::open(s.dir.join("lock")).unwrap();
+    other.lock_shared().unwrap();
+    assert!(!kept.is_in_use());
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A name in a directory, by the directory's node.
-pub(crate) type Name = (u64, Arc<[u8]>);
+pub(crate) type OwnedName = (u64, Arc<[u8]>);
 
 /// When a name was tracked last: a position in the order of lookups.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,8 +29,8 @@ struct Tracked {
 
 /// The names, in the order in which they were looked up.
 pub(crate) struct CachedNames {
-    known: HashMap<Name, Tracked>,
-    order: BTreeMap<u64, Name>,
+    known: HashMap<OwnedName, Tracked>,
+    order: BTreeMap<u64, OwnedName>,
     next: u64,
     max: usize,
 }
@@ -48,8 +48,8 @@ impl CachedNames {
 
     /// Adds a name, or makes it the one that is evicted last; returns the name that was evicted for
     /// it.
-    pub(crate) fn track(&mut self, parent: u64, name: &[u8]) -> Option<Name> {
-        let name: Name = (parent, Arc::from(name));
+    pub(crate) fn track(&mut self, parent: u64, name: &[u8]) -> Option<OwnedName> {
+        let name: OwnedName = (parent, Arc::from(name));
         let at = self.next;
         self.next += 1;
         if let Some(tracked) = self.known.get_mut(&name) {
@@ -96,7 +96,7 @@ impl CachedNames {
     }
 
     /// The names in any of these directories.
-    pub(crate) fn within(&self, parents: &[u64]) -> Vec<Name> {
+    pub(crate) fn within(&self, parents: &[u64]) -> Vec<OwnedName> {
         let names = self.order.values();
         names
             .filter(|(parent, _)| parents.contains(parent))
@@ -105,7 +105,7 @@ impl CachedNames {
     }
 
     /// All names.
-    pub(crate) fn all(&self) -> Vec<Name> {
+    pub(crate) fn all(&self) -> Vec<OwnedName> {
         self.order.values().cloned().collect()
     }
 }
@@ -114,7 +114,7 @@ impl CachedNames {
 mod tests {
     use super::*;
 
-    fn name(parent: u64, name: &[u8]) -> Name {
+    fn name(parent: u64, name: &[u8]) -> OwnedName {
         (parent, Arc::from(name))
     }
 

@@ -6,7 +6,7 @@
 //! R1. The sender is never blocked: an event that finds the queue full is replaced by
 //!     [`Event::All`] (R2 of `invalidation`).
 
-use crate::cached_names::{CachedNames, Name};
+use crate::cached_names::{CachedNames, OwnedName};
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::FuseTold;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -24,7 +24,7 @@ pub(crate) enum Event {
     /// Attributes or data of a file changed; its size is now this.
     Inode(Vec<u64>, u64),
     /// A name that did not change is no longer tracked.
-    Evicted(Name),
+    Evicted(OwnedName),
     /// Everything changed.
     All,
     /// An event was lost because the queue was full.

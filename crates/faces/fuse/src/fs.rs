@@ -175,18 +175,15 @@ impl FuseFs {
             // The next request comes when there are more.
             self.nodes.prune_requested();
         }
-        match entered {
-            Ok((entry, redundant)) => {
-                if let Some(fd) = redundant {
-                    task.close(fd)?;
-                }
-                Ok(entry)
-            }
-            Err(errno) => {
-                task.close(path_fd)?;
-                Err(errno)
-            }
+        let needless = match entered {
+            Ok((_, redundant)) => redundant,
+            Err(_) => Some(path_fd),
+        };
+        if let Some(fd) = needless {
+            // As in `forget`. A lookup that was counted must be in the reply (R2).
+            let _closed = task.close(fd);
         }
+        entered.map(|(entry, _)| entry)
     }
 
     /// The file that a name leads to, counted as a lookup. The name's directory is open at `dir`.
@@ -383,7 +380,8 @@ impl FuseFs {
             }
             return Ok((entry, Some(fd)));
         }
-        w.task.close(fd)?;
+        // As in `enter_node`: it was opened only to create the file.
+        let _closed = w.task.close(fd);
         entry.map(|entry| (entry, None))
     }
 
@@ -489,3 +487,6 @@ fn bump_ctime(worker: &Worker, path_fd: Fd) -> Result<(), Errno> {
 pub(crate) fn attr_of(worker: &Worker, path_fd: Fd) -> Result<Statx, Errno> {
     worker.task.statx(path_fd, b"", AT_EMPTY_PATH, WANTED)
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,10 +15,11 @@
 //! R4. With the writeback cache the kernel trusts no size but its own. If others made a file
 //!     longer, the kernel is given the last byte, and believes that size. If others made it
 //!     shorter, the file gets another node at the next lookup. Open files keep the size they had.
-//! R5. From three quarters of [`crate::Options::nodes_max`] on, the kernel is asked to give back a
-//!     quarter: the nodes that are not in use. It is asked again once they are fewer, or have grown
-//!     by a sixteenth all the same, or there is no room for one more. A kernel before 6.18 does not
-//!     know the request, and gives nodes back when it likes.
+//! R5. From three quarters of [`crate::Options::nodes_max`] on, the kernel is asked for a quarter of
+//!     the nodes, and gives back those that are not in use. It is asked for the next quarter, by
+//!     number, when the nodes have grown by a sixteenth of the maximum since they were fewest, or
+//!     there is no room for one more. It is asked for all if a sixteenth or less is free. A kernel
+//!     before 6.18 does not know the request, and gives nodes back when it likes.
 //! R6. An event may overtake the reply that introduces its node. So events are counted: if one came
 //!     since the attributes were read, the reply is valid for no time; and a node that the kernel
 //!     does not know is invalidated once more a moment later.
@@ -66,7 +67,10 @@ impl InvalidationListener for TreeListener {
     }
 
     fn all(&self) {
-        self.queue.push(Event::All);
+        if let Some(fs) = self.fs.upgrade() {
+            fs.events.count.add(1);
+            self.queue.push(Event::All);
+        }
     }
 
     fn attributes(&self, inode: &Arc<Inode>) {
@@ -157,10 +161,9 @@ impl FuseFs {
 
     /// Asks the kernel to give nodes back (R5).
     fn prune(&self) {
-        let all = self.nodes.all();
         if let Some(notifier) = self.notifier.get() {
             // A kernel that does not know the request gives back when it likes.
-            let _asked = notifier.prune(&all[..all.len() / 4]);
+            let _asked = notifier.prune(&self.nodes.prune_candidates());
         }
         self.nodes.prune_requested();
     }
@@ -313,6 +316,25 @@ mod tests {
             "an old reply"
         );
         assert_eq!(flags(names[0]()), [notice::EXPIRE_ONLY]);
+    }
+
+    /// As after any other event (R6).
+    #[test]
+    fn reply_from_before_an_event_about_everything_is_not_cached() {
+        let tree = MemFs::new(MemOptions::default());
+        let vfs = Vfs::builder().build(tree).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        let (mut fs, workers) = FuseFs::new(&task, &Options::default()).expect("a mount");
+        fs.events.tracks_names = true;
+        let fs = Arc::new(fs);
+        let its_task = workers[0].task.clone_files().expect("a task");
+        let (listener, _thread) = start(&fs, its_task).expect("a thread");
+        let count = fs.events.count.get();
+        fs.events.track_name(ROOT, b"d");
+        listener.all();
+        assert!(!fs.events.set_reply(count, Some((ROOT, b"d")), 7));
+        let count = fs.events.count.get();
+        assert!(fs.events.set_reply(count, Some((ROOT, b"d")), 7));
     }
 
     #[test]

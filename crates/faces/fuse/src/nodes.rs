@@ -115,6 +115,8 @@ struct State {
     allocated: u64,
     /// With so many nodes the kernel is asked to give some back.
     prune_at: usize,
+    /// The number at which the next such request begins.
+    prune_from: u64,
     left_names: LeftNames,
     inherited: HashMap<u64, Inherited>,
 }
@@ -183,6 +185,7 @@ impl Nodes {
             mounts: vec![(file.mount, 1)],
             allocated: 0,
             prune_at: prune_threshold(max),
+            prune_from: 0,
             left_names: LeftNames::default(),
             inherited: HashMap::new(),
         };
@@ -232,8 +235,8 @@ impl Nodes {
     /// Whether the kernel is to give some nodes back; true once, until [`Nodes::prune_requested`].
     pub(crate) fn should_prune(&self) -> bool {
         let mut state = self.state.lock();
-        if state.nodes.len() < prune_threshold(self.max) {
-            state.prune_at = state.prune_at.min(prune_threshold(self.max));
+        if state.prune_at <= self.max {
+            state.prune_at = state.prune_at.min(self.next_prune(&state));
         }
         let are = state.nodes.len() >= state.prune_at;
         if are {
@@ -245,9 +248,31 @@ impl Nodes {
     /// The kernel was asked to give nodes back.
     pub(crate) fn prune_requested(&self) {
         let mut state = self.state.lock();
+        state.prune_at = self.next_prune(&state);
+    }
+
+    /// The number of nodes with which the kernel is asked again, if it gives none back until then.
+    fn next_prune(&self, state: &State) -> usize {
         let grown = state.nodes.len() + self.max / 16;
         // A threshold that cannot be reached would never trigger again.
-        state.prune_at = grown.clamp(prune_threshold(self.max), self.max);
+        grown.clamp(prune_threshold(self.max), self.max)
+    }
+
+    /// The nodes that the kernel is to be asked for: the next quarter by number, or all of them if
+    /// the table is nearly full. The kernel keeps those in use, so the same quarter would not do.
+    pub(crate) fn prune_candidates(&self) -> Vec<u64> {
+        let mut state = self.state.lock();
+        let mut numbers: Vec<u64> = state.nodes.keys().copied().collect();
+        let count = numbers.len().div_ceil(4);
+        if numbers.len() + self.max / 16 >= self.max || count == numbers.len() {
+            return numbers;
+        }
+        let from = state.prune_from;
+        let (_, next, _) =
+            numbers.select_nth_unstable_by_key(count, |number| number.wrapping_sub(from));
+        state.prune_from = *next;
+        numbers.truncate(count);
+        numbers
     }
 
     /// All nodes.
@@ -563,6 +588,27 @@ mod tests {
         for _ in 0..2 {
             assert!(nodes.should_prune() && !nodes.should_prune());
             nodes.prune_requested();
+        }
+    }
+
+    #[test]
+    fn idle_nodes_are_given_back_before_the_table_is_full() {
+        const MAX: u64 = 1 << 10;
+        for used in [MAX / 4, MAX / 2, MAX * 3 / 4, MAX * 7 / 8] {
+            let nodes = Nodes::new(0, FIRST, usize::try_from(MAX).expect("small"));
+            for ino in 2..50 * MAX {
+                let added = nodes.add_lookup(3, file(7, ino), None);
+                assert!(added.is_ok(), "{used} in use, {ino}: {} nodes", nodes.len());
+                if nodes.should_prune() {
+                    for number in nodes.prune_candidates() {
+                        // Programs use the oldest nodes all the time.
+                        if number > used {
+                            nodes.forget(number, 1);
+                        }
+                    }
+                    nodes.prune_requested();
+                }
+            }
         }
     }
 

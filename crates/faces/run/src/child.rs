@@ -7,13 +7,16 @@
 
 use crate::wire::Wire;
 use openpath_commit::Refusal;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// This program, even after its file was replaced.
 const SELF: &str = "/proc/self/exe";
@@ -52,7 +55,7 @@ impl Child {
 
     /// Kills it and reaps it.
     pub(crate) fn kill(self) {
-        rustix::process::kill_process(self.pid, rustix::process::Signal::KILL).ok();
+        rustix::process::kill_process(self.pid, Signal::KILL).ok();
         wait(self.pid);
     }
 }
@@ -62,6 +65,27 @@ pub(crate) fn wait(pid: Pid) {
     let ended = || rustix::process::waitpid(Some(pid), WaitOptions::empty());
     // Any error but an interrupt means that there is nothing to reap.
     rustix::io::retry_on_intr(ended).ok();
+}
+
+/// Reaps a child that is about to end. One that has not ended within `limit` is killed, and one that
+/// even then does not end, because the kernel waits for something, is left.
+pub(crate) fn wait_or_kill(pid: Pid, limit: Duration) {
+    if let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+        && !ends_within(process.as_fd(), limit)
+    {
+        rustix::process::pidfd_send_signal(&process, Signal::KILL).ok();
+        if !ends_within(process.as_fd(), limit) {
+            return;
+        }
+    }
+    wait(pid);
+}
+
+fn ends_within(process: BorrowedFd<'_>, limit: Duration) -> bool {
+    let limit = Timespec::try_from(limit).ok();
+    let mut ended = [PollFd::new(&process, PollFlags::IN)];
+    let polled = || rustix::event::poll(&mut ended, limit.as_ref());
+    matches!(rustix::io::retry_on_intr(polled), Ok(1..))
 }
 
 /// Calls `start` while `lent` is ambient, so that a program started by it has these capabilities.
@@ -100,4 +124,23 @@ pub(crate) fn drop_capabilities() -> rustix::io::Result<()> {
         inheritable: none,
     };
     rustix::thread::set_capabilities(None, sets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wait_or_kill;
+    use rustix::io::Errno;
+    use rustix::process::{Pid, Signal, WaitOptions};
+    use std::process::Command;
+    use std::time::Duration;
+
+    #[test]
+    fn stopped_child_is_killed_and_reaped() {
+        let child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        rustix::process::kill_process(pid, Signal::STOP).unwrap();
+        wait_or_kill(pid, Duration::from_millis(20));
+        let again = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+        assert_eq!(again.err(), Some(Errno::CHILD));
+    }
 }

@@ -62,8 +62,8 @@ impl RunOutcome {
         }
     }
 
-    /// Ends the processes left in the group, and adds the limit by which the kernel killed the
-    /// command.
+    /// Adds the limit by which the kernel killed the command, and drops the group, which ends the
+    /// processes left in it.
     fn in_group(mut self, plan: &Plan, group: Option<Group>) -> RunOutcome {
         let reached = group.and_then(|group| group.reached(&plan.limits, self.end));
         self.limits_reached.extend(reached);

@@ -19,9 +19,9 @@
 //!     namespace and cannot be traced, so that no process of the view can look through its
 //!     `/proc/PID/root`. A change of credentials can reset that (`fs.suid_dumpable`), so it is set
 //!     again after each.
-//! R4. The command has a Landlock domain of its own, because no process can enter that of another.
-//!     Abstract sockets and tracing end at it. It can signal all processes of the view, which must
-//!     be able to be ended from here.
+//! R4. The command has a Landlock domain of its own, because a process cannot enter one that
+//!     another made. Abstract sockets and tracing end at it. Signals do not: by a command of
+//!     `openpath exec`, all processes of the view can be ended.
 
 use crate::child::{Child, lend};
 use crate::live::{LiveServer, ViewEntry};

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// How long the server may be silent once the command is gone.
 const FINISH: Duration = Duration::from_secs(60);
+/// How long it may take to end once its socket is closed.
+const END: Duration = Duration::from_secs(30);
 
 /// What a run reports besides its outcome.
 #[derive(Debug, Default)]
@@ -159,9 +161,9 @@ impl ServerClient {
         }
     }
 
-    /// Closes its socket, so that it ends, and reaps it.
+    /// Closes its socket, so that it ends, and reaps it. One that is stopped or hangs is killed.
     pub(crate) fn end(self) {
         drop(self.wire);
-        rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty()).ok();
+        crate::child::wait_or_kill(self.pid, END);
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct ViewOptions {
     pub(crate) ended: Arc<OnceLock<()>>,
     /// How many requests may wait for leases of processes outside at a time.
     pub(crate) lease_waits: LeaseWaits,
-    /// Mount flags are enforced where the view is shown, as the plan says ([`Plan::held`]).
+    /// Mount flags are enforced where the view is shown, as the plan says ([`Plan::enforced`]).
     pub(crate) holds_flags: bool,
     /// The tree in memory for the changes, if the kernel is to use it as well.
     pub(crate) memory: Option<Arc<OwnedFd>>,

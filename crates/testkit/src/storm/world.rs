@@ -7,9 +7,10 @@
 //! `ferry/s/t` that comes and goes, and mount points `mp` and `mq`. Outside are `/out` and files in
 //! `/`. The last jail is a mount, shared by all namespaces.
 //!
-//! # Rules
-//! * A file is named `f` or `g` and its family; its content is `JAIL:FAMILY:INODE` and a newline,
-//!   with `out` as the jail outside.
+//! # Files
+//! Each file is of a family, which has a number. Its name is `f` or `g` with that number, as in
+//! `f0` and `g0`, and the storm renames and links it within its family only. Its content is
+//! `JAIL:FAMILY:INODE` and a newline; outside of the jails, `JAIL` is `out`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +55,7 @@ pub(super) fn content(jail: &str, family: usize, inode: u64) -> Vec<u8> {
     format!("{jail}:{family}:{inode}\n").into_bytes()
 }
 
-/// Makes a file of this jail; returns whether it was made.
+/// Makes a file of this jail and family, with its content.
 ///
 /// # Errors
 /// That of open(2), stat(2) or write(2).

@@ -20,7 +20,7 @@ openpath_sync::zero_valid! {
         pub(crate) newer: Word32,
         /// The next older one.
         pub(crate) older: Word32,
-        /// Number of its LRU list, and its kind in the lowest bit; 0: on none.
+        /// Its LRU list, with its part and kind there (`lru`); 0: on none.
         pub(crate) account: Word32,
     }
 }

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | newest, oldest, hand, len | the LRU list's queues | the same |
 //! | links in the cold slots | the same | the same |
-//! | account in the cold slots | the same | while the entry is held still |
+//! | `account` in the cold slots: the LRU list | the same | a pin, or by its only user |
 //! | mark of the entry | any thread, at the end of a walk | the hand |
 //!
 //! # Rules

@@ -2,9 +2,9 @@
 //! The wait-for graph of a `Vfs`: which owner waits for which, over all files. It finds deadlocks.
 //!
 //! # Kernel analogue
-//! `blocked_hash` and `posix_locks_deadlock`. As there, an owner that waits for several locks at
-//! once, by several threads, is followed by one wait alone: the last for a table's lock. Other
-//! waits do not count.
+//! `blocked_hash` and `posix_locks_deadlock`. An owner may wait for several locks at once, by
+//! several threads. As there, the search for a deadlock follows only one of these waits: the latest
+//! that is for the lock of a table.
 //!
 //! # Shape
 //! Requests for the same range of a file in the same mode stand in one line. All of them wait for

@@ -10,7 +10,7 @@ use crate::reason::Reason;
 use crate::steps::{Check, SkippedChange};
 use crate::task::WriteAccess;
 use crate::tenant_lru::Kind;
-use crate::walk::{Last, LastKind, LockedDir, Walk, WalkError, WalkText, lflag};
+use crate::walk::{Disowned, Last, LastKind, LockedDir, Walk, WalkError, WalkText, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_CREAT;
 use openpath_sync::{Pin, Sample};
@@ -102,6 +102,7 @@ fn create_locked(
         };
         // A read-only mount matters only if the file must be made.
         let writing = core.want_write(walk.at.mount, mount);
+        let disowned = Disowned::new(core);
         let _names = dir.lock_names();
         if dir.flags() & flag::DEAD != 0 {
             return Err(walk.refuse(Check::Removed, Errno::ENOENT));
@@ -114,6 +115,7 @@ fn create_locked(
             at: walk.at,
             inode: dir,
             sb: &mount.sb,
+            disowned: &disowned,
         };
         find_or_make(place, name, writing, op)?
     };

@@ -9,7 +9,7 @@ use crate::inode::flag;
 use crate::object::dflag;
 use crate::path::PathIds;
 use crate::task::WriteAccess;
-use crate::walk::LockedDir;
+use crate::walk::{Disowned, LockedDir};
 use openpath_abi::Errno;
 
 impl PinnedPath<'_> {
@@ -26,13 +26,14 @@ impl PinnedPath<'_> {
         self.sample.has(dflag::NEGATIVE)
     }
 
-    /// This directory, whose names the caller has locked.
-    pub(crate) fn locked(&self) -> Result<LockedDir<'_>, Errno> {
+    /// This directory, whose names the caller has locked after it made `disowned`.
+    pub(crate) fn locked<'a>(&'a self, disowned: &'a Disowned<'_>) -> Result<LockedDir<'a>, Errno> {
         Ok(LockedDir {
             core: self.core,
             at: self.path_ids(),
             inode: self.inode()?,
             sb: &self.mount()?.sb,
+            disowned,
         })
     }
 
@@ -41,8 +42,12 @@ impl PinnedPath<'_> {
     ///
     /// # Errors
     /// As [`LockedDir::find`].
-    pub(crate) fn child(&self, name: &[u8]) -> Result<Option<Self>, Errno> {
-        let found = self.locked()?.find(name)?;
+    pub(crate) fn child(
+        &self,
+        name: &[u8],
+        disowned: &Disowned<'_>,
+    ) -> Result<Option<Self>, Errno> {
+        let found = self.locked(disowned)?.find(name)?;
         Ok(found.map(|(pin, sample)| Self::new(self.core, pin, sample)))
     }
 
@@ -57,10 +62,14 @@ impl PinnedPath<'_> {
     ///
     /// # Errors
     /// That of the mount's rules, if the name is absent by them; then as [`PinnedPath::child`].
-    pub(crate) fn new_child(&self, name: &[u8]) -> Result<Option<Self>, Errno> {
+    pub(crate) fn new_child(
+        &self,
+        name: &[u8],
+        disowned: &Disowned<'_>,
+    ) -> Result<Option<Self>, Errno> {
         match self.absent_errno(name)? {
             Some(errno) => Err(errno),
-            None => self.child(name),
+            None => self.child(name, disowned),
         }
     }
 
@@ -68,16 +77,20 @@ impl PinnedPath<'_> {
     ///
     /// # Errors
     /// As [`PinnedPath::child`], and `ENOENT` if there is no such name.
-    pub(crate) fn existing_child(&self, name: &[u8]) -> Result<Self, Errno> {
+    pub(crate) fn existing_child(
+        &self,
+        name: &[u8],
+        disowned: &Disowned<'_>,
+    ) -> Result<Self, Errno> {
         if self.absent_errno(name)?.is_some() {
             return Err(Errno::ENOENT);
         }
         let seen = self.core.vfs.dcache.seen(self.path_ids().dentry);
-        match self.child(name)? {
+        match self.child(name, disowned)? {
             Some(child) if !child.is_negative() => Ok(child),
             Some(_) => Err(Errno::ENOENT),
             None => {
-                self.locked()?.note(name, None, seen);
+                self.locked(disowned)?.note(name, None, seen);
                 Err(Errno::ENOENT)
             }
         }

@@ -18,7 +18,7 @@ use crate::perm::{self, new_file};
 use crate::superblock::SuperBlock;
 use crate::task::{Core, Task, WriteAccess};
 use crate::tenant_lru::Kind;
-use crate::walk::{Last, LastKind};
+use crate::walk::{Disowned, Last, LastKind};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mode::{S_IALLUGO, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
 use openpath_abi::{Errno, Mode, caps, mode};
@@ -75,9 +75,10 @@ fn make_locked(
     make: impl Fn(&NewEntry<'_>) -> Result<Arc<Inode>, Errno>,
 ) -> Result<(), Errno> {
     let inode = dir.inode()?;
+    let disowned = Disowned::new(core);
     let _names = inode.lock_names();
     let seen = core.vfs.dcache.seen(dir.path_ids().dentry);
-    let entry = dir.new_child(name)?;
+    let entry = dir.new_child(name, &disowned)?;
     if entry.as_ref().is_some_and(|e| !e.is_negative()) {
         return Err(Errno::EEXIST);
     }
@@ -101,14 +102,14 @@ fn make_locked(
                     let dcache = &core.vfs.dcache;
                     dcache.instantiate(tenant.lru(), entry.path_ids().dentry, made);
                 }
-                None => dir.locked()?.note(name, Some(made), seen),
+                None => dir.locked(&disowned)?.note(name, Some(made), seen),
             }
             core.vfs.tell_created(inode, name, is_dir);
             Ok(())
         }
         (Err(errno), entry) => {
             if entry.is_none() {
-                dir.locked()?.note(name, None, seen);
+                dir.locked(&disowned)?.note(name, None, seen);
             }
             Err(errno)
         }

@@ -30,7 +30,7 @@ use crate::object::dflag;
 use crate::perm::{self, MAY_WRITE, NewFile, new_file};
 use crate::task::{Core, Task};
 use crate::tenant::TenantRef;
-use crate::walk::LastKind;
+use crate::walk::{Disowned, LastKind};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
 use openpath_abi::{Errno, RenameFlags, mode};
@@ -122,8 +122,9 @@ impl Task {
         }
         let _writing = from.dir.begin_write()?;
         loop {
+            let disowned = Disowned::new(core);
             let dirs = lock_dirs(core, &from.dir, &to.dir)?;
-            let pair = find(core, &from, &to, how, &dirs)?;
+            let pair = find(core, (&from, &to), how, &dirs, &disowned)?;
             let waits = dirs.topology.is_some() || from.dir.mount()?.sb.is_ours_alone();
             let done = carry_out(core, &from, &to, &pair, how, waits);
             drop(dirs);
@@ -248,16 +249,16 @@ struct RenamePair<'t> {
 /// Finds both, as far as names and the shape of the tree decide.
 fn find<'t>(
     core: &Core,
-    from: &Parent<'t>,
-    to: &Parent<'t>,
+    (from, to): (&Parent<'t>, &Parent<'t>),
     how: RenameMode,
     dirs: &LockedDirs<'_>,
+    disowned: &Disowned<'_>,
 ) -> Result<RenamePair<'t>, Errno> {
-    let source = from.dir.existing_child(&from.name)?;
+    let source = from.dir.existing_child(&from.name, disowned)?;
     let target = if how.exchange {
-        Some(to.dir.existing_child(&to.name)?)
+        Some(to.dir.existing_child(&to.name, disowned)?)
     } else {
-        to.dir.new_child(&to.name)?
+        to.dir.new_child(&to.name, disowned)?
     };
     let exists = target.as_ref().filter(|target| !target.is_negative());
     let source_inode = source.share_inode()?;

@@ -17,7 +17,7 @@ use crate::file_ops::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm;
 use crate::task::{Core, Task};
-use crate::walk::LastKind;
+use crate::walk::{Disowned, LastKind};
 use openpath_abi::fcntl::AT_REMOVEDIR;
 use openpath_abi::{AtFlags, Errno};
 use std::sync::Arc;
@@ -134,8 +134,9 @@ fn remove<'t, E: From<Errno>>(
     take: impl FnOnce(&Victim<'_, 't>) -> Result<(), E>,
 ) -> Result<Option<PinnedPath<'t>>, E> {
     let dir = parent.dir.inode()?;
+    let disowned = Disowned::new(core);
     let names = dir.lock_names();
-    let entry = parent.dir.existing_child(&parent.name)?;
+    let entry = parent.dir.existing_child(&parent.name, &disowned)?;
     take(&Victim {
         parent,
         dir,

@@ -84,6 +84,7 @@ impl Walk<'_> {
             if mounts.changes.is_unchanged(seen) {
                 return out;
             }
+            openpath_sync::relax();
         }
     }
 

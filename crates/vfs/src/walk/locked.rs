@@ -6,11 +6,14 @@
 //!     and to stay. Nothing else keeps an unused entry from eviction.
 //! R2. An entry that must be confirmed is looked up again, unless it is covered. A covered one can
 //!     only go where no lock is held, and cannot be changed anyway.
+//! R3. An entry with another meaning is freed, and what is mounted below it detached, when no lock
+//!     is held: the caller makes a [`Disowned`] before it locks the directory.
 
 use super::PathIds;
 use super::confirm::Revalidated;
 use crate::dcache::InvalidationCount;
 use crate::inode::{Inode, WaitMode, flag};
+use crate::instance::Shared;
 use crate::name::NameKey;
 use crate::object::dflag;
 use crate::superblock::SuperBlock;
@@ -19,7 +22,42 @@ use crate::tenant::count;
 use crate::tenant_lru::Kind;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
+use std::cell::RefCell;
 use std::sync::Arc;
+
+/// Entries that had another meaning when a directory was locked: they are buried when this is
+/// dropped. Held then: no lock (R3).
+pub(crate) struct Disowned<'a> {
+    vfs: &'a Shared,
+    entries: RefCell<Vec<u32>>,
+}
+
+impl<'a> Disowned<'a> {
+    /// None so far.
+    #[inline(always)]
+    pub(crate) fn new(core: &'a Core) -> Self {
+        Self {
+            vfs: &core.vfs,
+            entries: RefCell::default(),
+        }
+    }
+
+    #[cold]
+    fn bury(&mut self) {
+        for entry in self.entries.get_mut().drain(..) {
+            self.vfs.defer_free_disowned(entry);
+        }
+    }
+}
+
+impl Drop for Disowned<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.entries.get_mut().is_empty() {
+            self.bury();
+        }
+    }
+}
 
 /// A directory whose names are held exclusively, and that is pinned.
 #[derive(Clone, Copy)]
@@ -28,6 +66,8 @@ pub(crate) struct LockedDir<'a> {
     pub(crate) at: PathIds,
     pub(crate) inode: &'a Inode,
     pub(crate) sb: &'a SuperBlock,
+    /// Made before the names were locked (R3).
+    pub(crate) disowned: &'a Disowned<'a>,
 }
 
 impl LockedDir<'_> {
@@ -85,7 +125,7 @@ impl LockedDir<'_> {
             Revalidated::Same(sample) => Ok(Some((child, sample))),
             Revalidated::Moved => Ok(None),
             Revalidated::Other => {
-                core.vfs.dcache.defer_free(child);
+                self.disowned.entries.borrow_mut().push(child);
                 Ok(None)
             }
         }

@@ -48,7 +48,7 @@ mod retry;
 mod run;
 mod step;
 
-pub(crate) use locked::LockedDir;
+pub(crate) use locked::{Disowned, LockedDir};
 pub(crate) use retry::{Mode, climb};
 pub(crate) use run::{lookup, lookup_once, lookup_parent};
 

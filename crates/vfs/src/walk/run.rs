@@ -169,11 +169,13 @@ pub(crate) fn lookup(
             return Err(Errno::ENOENT);
         }
         PlainResult::End(end) => {
-            core.count(count::HITS);
             if flags & lflag::DIRECTORY != 0 && end.dentry.has(dflag::NOT_DIR) {
+                core.count(count::HITS);
                 return Err(Errno::ENOTDIR);
             }
+            // Without the pin the walk begins again, and counts for itself.
             if let Some(pin) = end.pin(core) {
+                core.count(count::HITS);
                 return Ok((pin, end.dentry));
             }
         }
@@ -213,9 +215,7 @@ pub(crate) fn lookup_once(
 }
 
 /// Walks to the directory that holds the last component of `path`, and pins it
-/// (`filename_parentat`).
-///
-/// `then` gets the last component with its name, and the pinned directory.
+/// (`filename_parentat`). Returns the pin, the last component and its name.
 ///
 /// # Errors
 /// Those of the walk.
@@ -228,9 +228,10 @@ pub(crate) fn lookup_parent(
     retry::climb(core, flags, |mode| {
         let mut walk = Walk::begin(core, at, path, flags, mode)?;
         let mut text = WalkText::new(path);
-        let last = walk.walk_to_last(&mut text)?;
-        let name = text.name(&last).to_vec();
+        let found = walk.walk_to_last(&mut text);
+        let found = found.map(|last| (text.name(&last).to_vec(), last));
         text.done(core);
+        let (name, last) = found?;
         if !walk.at_dir() {
             return Err(walk.sure(Check::NotDirectory, Errno::ENOTDIR));
         }

@@ -2,9 +2,10 @@
 //! Backends that revalidate: each use of a name and each request for attributes asks them.
 
 use super::backend::{scene, tree};
-use openpath_abi::fcntl::{AT_EMPTY_PATH, O_APPEND, O_RDONLY, O_RDWR, SEEK_END};
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_APPEND, O_CREAT, O_RDONLY, O_RDWR, SEEK_END};
+use openpath_abi::rename::RENAME_NOREPLACE;
 use openpath_abi::{Errno, StatxMask, mode};
-use openpath_vfs::{Caching, MountFlags};
+use openpath_vfs::{Caching, MountFlags, Task};
 use std::sync::Arc;
 
 #[test]
@@ -115,6 +116,46 @@ fn a_mount_goes_when_its_name_leads_elsewhere() {
     s.world.dir(&s.root, "d");
     assert_eq!(s.task.stat(b"/d/e").err(), Some(Errno::ENOENT));
     assert_eq!(s.vfs.usage().mounts, mounts - 1);
+}
+
+#[test]
+fn change_that_finds_another_directory_takes_the_mounts_below_away() {
+    let changes: [(&str, fn(&Task) -> Errno); 5] = [
+        ("mkdir", |task| task.mkdir(b"/d", 0o755).unwrap_err()),
+        ("unlink", |task| task.unlink(b"/d").unwrap_err()),
+        ("rename from", |task| {
+            let flags = RENAME_NOREPLACE;
+            task.renameat2(AT_FDCWD, b"/d", AT_FDCWD, b"/f", flags)
+                .unwrap_err()
+        }),
+        ("rename to", |task| task.rename(b"/f", b"/d").unwrap_err()),
+        ("open", |task| {
+            task.open(b"/d", O_CREAT | O_RDWR, 0o600).unwrap_err()
+        }),
+    ];
+    for (change, carry_out) in changes {
+        let s = scene(Caching::Confirm, false);
+        let d = s.world.dir(&s.root, "d");
+        s.world.dir(&d, "e");
+        s.world.file(&s.root, "f");
+        let (inner, upper) = tree(Caching::Keep, false);
+        inner.file(upper.root(), "inside");
+        s.task
+            .mount(Arc::clone(&upper), b"/d/e", MountFlags::default())
+            .expect("mount");
+        s.task.stat(b"/d/e/inside").expect("mounted");
+        let mounts = s.vfs.usage().mounts;
+        s.world.dir(&s.root, "d");
+        let errno = carry_out(&s.task);
+        assert!(
+            matches!(errno, Errno::EEXIST | Errno::EISDIR),
+            "{change}: {errno}"
+        );
+        assert_eq!(s.vfs.usage().mounts, mounts - 1, "{change}");
+        assert_eq!(s.task.stat(b"/d/e").err(), Some(Errno::ENOENT), "{change}");
+        s.vfs.collect();
+        assert_eq!(s.vfs.usage().pending_free, 0, "{change}");
+    }
 }
 
 #[test]

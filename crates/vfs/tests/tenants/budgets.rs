@@ -429,3 +429,24 @@ fn memory_pressure_frees_names_and_memory_and_reports_it() {
     drop((task, vfs));
     assert_eq!(shrinker.pressure(Pressure::Critical), Reclaimed::default());
 }
+
+#[test]
+fn walk_that_cannot_pin_its_end_is_no_hit() {
+    let limits = Limits::default().pins_max(64);
+    let tree = MemFs::new(MemOptions::default());
+    let vfs = Vfs::builder().limits(limits).build(tree).expect("a Vfs");
+    let task = root(&vfs);
+    touch(&task, "/f");
+    let hits = || vfs.root_tenant().stats().activity.hits;
+    let before = hits();
+    let mut opened = 0;
+    let refused = loop {
+        match task.open(b"/f", O_RDONLY, 0) {
+            Ok(_) => opened += 1,
+            Err(errno) => break errno,
+        }
+    };
+    assert!(refused == Errno::ENOMEM && opened > 10, "{refused}");
+    assert_eq!(task.stat(b"/f").err(), Some(Errno::ENOMEM));
+    assert_eq!(hits() - before, opened);
+}

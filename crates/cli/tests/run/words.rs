@@ -40,7 +40,11 @@ fn unexpanded_home_directory_is_refused_in_every_rule() {
             }
             refused(&place, &["--upper", path], &["--upper", "in full"]);
         }
-        refused(&place, &["--absent", "$HOME/*.pem"], &["in full"]);
+        for pattern in ["$HOME/*.pem", "~/x", "~root/x", "./~root/x"] {
+            refused(&place, &["--absent", pattern], &["in full"]);
+        }
+        let escaped = place.run(&["-q", "--absent", r"\~root/x"], "echo ran");
+        assert_eq!(out(&escaped), "ran\n", "{}", err(&escaped));
         // A name that the user chose.
         for path in ["./~/x", "./$x"] {
             let line = format!("mkdir -p '{path}' || echo held");

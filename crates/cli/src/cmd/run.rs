@@ -3,6 +3,7 @@
 
 mod argv;
 mod config;
+mod kept;
 mod magic;
 mod output;
 mod rules;
@@ -15,6 +16,7 @@ use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::summary;
 use config::{Config, Mount};
+use kept::AddedRules;
 use openpath_run::{
     Engine, KeptRules, KeptView, Limit, LogFile, Net, Plan, Refusal, Reporting, RunOutcome, Share,
     Upper,
@@ -266,9 +268,11 @@ fn run_in(
         Some(View::Named(name)) => openpath_run::rules_of(name)?,
         None => None,
     };
+    let mut added = None;
     if let (Some(view), Some(text)) = (kept, &before) {
         let rules = Config::from_rules(view.name(), text)?;
         named.extend(rules.uppers());
+        added = Some(AddedRules::new(view.name(), &config, &rules));
         config.add_kept(view.name(), rules)?;
         if args.net == Some(Net::Host) && config.net == Net::None {
             return Err(Refusal::usage(format!(
@@ -286,7 +290,8 @@ fn run_in(
     if let Some(file) = &args.config {
         plan.check_file("--config", &cwd.join(file))?;
     }
-    for told in plan.check()? {
+    let told = plan.check();
+    for told in told.map_err(|why| added.map_or(why.clone(), |added| added.explain(cwd, why)))? {
         say(told);
     }
     plan.check_working_directory(cwd)?;

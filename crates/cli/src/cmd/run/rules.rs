@@ -15,7 +15,7 @@ use openpath_run::{Engine, Limits, Net, PathBytes, Plan, Refusal, spec};
 use std::path::{Component, Path, PathBuf};
 
 /// How to loosen a kept rule.
-const REPLACE: &str = "give all rules again with --replace-rules";
+pub(super) const REPLACE: &str = "give all rules again with --replace-rules";
 
 /// The directories of a configuration that the command may change, with their options.
 type Named = Vec<(&'static str, PathBuf)>;
@@ -310,13 +310,13 @@ impl Config {
     }
 
     /// The paths that the command cannot change.
-    fn fixed(&self) -> Named {
+    pub(super) fn fixed(&self) -> Named {
         let fixed = self.ro.iter().chain(&self.ro_try);
         fixed.map(|path| ("--ro", path.clone())).collect()
     }
 
     /// The paths that the command can change whatever is above them.
-    fn opened(&self) -> Named {
+    pub(super) fn opened(&self) -> Named {
         let mounts = self.mounts.iter().filter(|mount| !mount.is_read_only());
         let mounts = mounts.map(|mount| ("--mount", PathBuf::from(&mount.destination)));
         let rw = self.rw.iter().map(|path| ("--rw", path.clone()));

@@ -341,6 +341,17 @@ fn view_of(args: &Args, config: &Config, cwd: &Path) -> Result<Option<View>, Ref
         (None, _) => return Ok(None),
     };
     config.check_paths_are_text()?;
+    if name.contains('/') {
+        let (option, typed) = match config.name {
+            Some(_) => ("--name", &name),
+            None => ("--upper", args.upper.as_ref().unwrap_or(&name)),
+        };
+        let path = Path::new(name.trim_end_matches('/'));
+        if path.metadata().is_ok_and(|found| !found.is_dir()) {
+            let text = format!("{option} {typed}: it is not a directory: name another");
+            return Err(Refusal::usage(text));
+        }
+    }
     if args.dry_run {
         return Ok(Some(View::Named(name)));
     }

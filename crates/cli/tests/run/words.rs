@@ -175,3 +175,32 @@ fn path_with_two_dots_is_resolved() {
         assert_eq!(out(&output), "held\n", "{}", err(&output));
     }
 }
+
+#[test]
+fn missing_file_is_refused_with_its_option_and_what_to_do() {
+    for place in Place::all("missing") {
+        std::fs::create_dir(place.dir.join("d")).unwrap();
+        place.own("d");
+        place.write("file", "");
+        let (no_dir, make) = ("there is no directory nodir", "make it first");
+        for (option, value, why) in [
+            ("--config", "no.toml", ["no.toml", "there is no such file"]),
+            ("--config", ".", [".", "it is a directory"]),
+            ("--upper", "file", ["file", "it is not a directory"]),
+            ("--name", "./file", ["./file", "it is not a directory"]),
+            ("--log", "nodir/x", [no_dir, make]),
+            ("--report", "nodir/x", [no_dir, make]),
+            ("--rw", "nodir", ["nodir", make]),
+            ("--pass", "nodir", ["nodir", make]),
+            ("--mount", "nodir=mem", ["nodir", make]),
+            ("--mount", "d=host:nodir", ["d=host:", make]),
+            ("--mount", "d=overlay,lower=nodir", ["overlay,lower=", make]),
+            ("--mount", "d=foo", ["`d=foo`", "write DIR=mem"]),
+        ] {
+            refused(&place, &[option, value], &why);
+            if !value.starts_with("d=foo") {
+                refused(&place, &[option, value], &[option]);
+            }
+        }
+    }
+}

@@ -14,7 +14,7 @@ use crate::console;
 use crate::copying::Bar;
 use crate::error::Error;
 use crate::outcome::Outcome;
-use crate::summary;
+use crate::summary::{self, text_of};
 use config::{Config, Mount};
 use kept::AddedRules;
 use openpath_run::{
@@ -461,18 +461,7 @@ fn end(args: &Args, plan: &Plan, ended: RunOutcome, report: Option<Report>) -> R
         ));
     }
     let mut report = report;
-    if let Some(why) = &ended.changes_error {
-        let text = format!("what changed is not known: {why}");
-        say(&text);
-        // The report of an earlier run must not be taken for that of this run.
-        let told = report.take().map(|report| {
-            let json = serde_json::json!({ "unknown": why.to_string() });
-            let text = if args.json { json.to_string() } else { text };
-            tell(&|out| writeln!(out, "{text}"), Some(report))
-        });
-        told.transpose()
-            .map_err(|why| Refusal::step("the report cannot be written", why))?;
-    }
+    say_if_incomplete(args, plan, &ended, &mut report)?;
     for limit in &ended.limits_reached {
         if let Limit::Memory(_) = limit {
             say(format_args!(
@@ -498,6 +487,38 @@ fn end(args: &Args, plan: &Plan, ended: RunOutcome, report: Option<Report>) -> R
         tell(&write, report).map_err(|why| Refusal::step("the summary cannot be written", why))?;
     }
     Ok(ended.exit_like_command())
+}
+
+/// Says so if not all changes are known. If none are, the report says it as well: that of an earlier
+/// run must not be taken for that of this run.
+fn say_if_incomplete(
+    args: &Args,
+    plan: &Plan,
+    ended: &RunOutcome,
+    report: &mut Option<Report>,
+) -> Result<(), Refusal> {
+    let kept = plan.name.as_deref().map(|view| {
+        let view = text_of(view.as_ref());
+        format!("; the view keeps its changes, and `openpath diff {view}` shows them")
+    });
+    let kept = kept.unwrap_or_default();
+    if let Some(users) = &ended.still_used {
+        say(format_args!(
+            "{users}, so what it changed last may be missing here{kept}"
+        ));
+    }
+    let Some(why) = &ended.changes_error else {
+        return Ok(());
+    };
+    let text = format!("what changed is not known: {why}{kept}");
+    say(&text);
+    if report.is_none() && (args.quiet || !args.json) {
+        return Ok(());
+    }
+    let json = serde_json::json!({ "unknown": why.to_string() });
+    let text = if args.json { json.to_string() } else { text };
+    tell(&|out| writeln!(out, "{text}"), report.take())
+        .map_err(|why| Refusal::step("the report cannot be written", why))
 }
 
 /// Writes what `write` gives to the report, or to standard error.

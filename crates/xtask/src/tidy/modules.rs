@@ -398,6 +398,7 @@ const ORDERS: &[Order] = &[
             "protection",
             "changes",
             "view_members",
+            "view_users",
             "live",
             "guard",
             "session_waiter",

@@ -45,6 +45,9 @@ pub(crate) fn write_json(ended: &RunOutcome, out: &mut dyn io::Write) -> io::Res
     if !ended.limits_reached.is_empty() {
         rest["limits_reached"] = json!(ended.limits_reached);
     }
+    if let Some(users) = &ended.still_used {
+        rest["still_used"] = users.to_string().into();
+    }
     let rest = rest.to_string();
     writeln!(out, "],{}", rest.trim_start_matches('{'))
 }

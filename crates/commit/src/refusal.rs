@@ -120,19 +120,25 @@ impl Refusal {
     /// The refusal for an error of execve(2).
     #[must_use]
     pub fn exec(command: &OsStr, why: &std::io::Error) -> Refusal {
-        let shown = command.display();
-        let text = match why.kind() {
-            ErrorKind::PermissionDenied => match denied(command) {
-                Some(path) => format!("{shown}: {} of PATH: {why}", path.display()),
-                None => format!("{shown}: {why}"),
+        let is_searched = !command.as_bytes().contains(&b'/');
+        match why.kind() {
+            ErrorKind::PermissionDenied if is_searched => match denied(command) {
+                Denied::File(file) => Refusal::not_executable(
+                    command,
+                    format_args!("{} of PATH: {why}", file.display()),
+                ),
+                Denied::Directory(dir) => Refusal::command_not_found(
+                    command,
+                    format_args!(
+                        "there is no such command, and {} of PATH cannot be searched: {why}",
+                        dir.display()
+                    ),
+                ),
+                Denied::Nothing => Refusal::command_not_found(command, "there is no such command"),
             },
-            _ => format!("{shown}: {why}"),
-        };
-        let kind = match why.kind() {
-            ErrorKind::NotFound => RefusalKind::CommandNotFound,
-            _ => RefusalKind::NotExecutable,
-        };
-        Refusal::new(kind, text)
+            ErrorKind::NotFound => Refusal::command_not_found(command, why),
+            _ => Refusal::not_executable(command, why),
+        }
     }
 
     /// What kind of refusal it is.
@@ -148,20 +154,32 @@ impl Refusal {
     }
 }
 
-/// Why a command that is named without a slash gets `EACCES`: the first file of this name in
-/// `PATH`, or the first directory that cannot be searched.
-fn denied(command: &OsStr) -> Option<PathBuf> {
-    if command.as_bytes().contains(&b'/') {
-        return None;
-    }
-    let dirs = std::env::var_os("PATH")?;
-    std::env::split_paths(&dirs).find_map(|dir| {
+/// Why a command that is named without a slash gets `EACCES`.
+enum Denied {
+    /// This is the first file of its name in `PATH`.
+    File(PathBuf),
+    /// No file of its name is found, and this is the first directory that cannot be searched.
+    Directory(PathBuf),
+    /// Neither: a directory has its name.
+    Nothing,
+}
+
+fn denied(command: &OsStr) -> Denied {
+    /// What execvp(3) searches without `PATH`.
+    const DEFAULT: &str = "/bin:/usr/bin";
+    let dirs = std::env::var_os("PATH").unwrap_or(DEFAULT.into());
+    let mut closed = None;
+    for dir in std::env::split_paths(&dirs) {
         let file = dir.join(command);
         match file.metadata() {
-            Ok(found) => found.is_file().then_some(file),
-            Err(why) => (why.kind() == ErrorKind::PermissionDenied).then_some(dir),
+            Ok(found) if found.is_file() => return Denied::File(file),
+            Err(why) if why.kind() == ErrorKind::PermissionDenied && closed.is_none() => {
+                closed = Some(dir);
+            }
+            _ => {}
         }
-    })
+    }
+    closed.map_or(Denied::Nothing, Denied::Directory)
 }
 
 /// Control characters of names are written as `\xHH`: a terminal might obey them.
@@ -187,16 +205,21 @@ mod tests {
 
     #[test]
     fn exit_code_follows_from_the_kind_of_the_error() {
-        let command = "no-such-program".as_ref();
-        for (error, kind, code) in [
-            (io::ErrorKind::NotFound, RefusalKind::CommandNotFound, 127),
+        use RefusalKind::{CommandNotFound, NotExecutable};
+        let denied = io::ErrorKind::PermissionDenied;
+        for (command, error, kind, code) in [
+            ("./none", io::ErrorKind::NotFound, CommandNotFound, 127),
+            ("./none", denied, NotExecutable, 126),
+            // No file of that name is found in `PATH`.
+            ("no-such-program", denied, CommandNotFound, 127),
             (
-                io::ErrorKind::PermissionDenied,
-                RefusalKind::NotExecutable,
+                "no-such-program",
+                io::ErrorKind::OutOfMemory,
+                NotExecutable,
                 126,
             ),
         ] {
-            let refusal = Refusal::exec(command, &error.into());
+            let refusal = Refusal::exec(command.as_ref(), &error.into());
             assert_eq!((refusal.kind(), refusal.exit_code()), (kind, code));
         }
         assert_eq!(Refusal::usage("wrong").exit_code(), 125);

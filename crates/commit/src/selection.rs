@@ -18,6 +18,9 @@ use crate::printable::printable;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::scan::{Entry, EntryKind, Scan};
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// The selected entries of a scan.
 pub(crate) struct Selection {
@@ -82,14 +85,15 @@ impl Selection {
         self.only.is_empty() || self.only.iter().any(|only| is_below(path, only))
     }
 
-    /// Refuses a path that selects nothing: it is mistyped or not changed.
+    /// Refuses a path that selects nothing: it is mistyped or not changed. A directory of both
+    /// trees has nothing to commit.
     fn check_paths(&self, scan: &Scan, view: &str) -> Result<(), Refusal> {
         for only in &self.only {
             let mut below = scan
                 .entries
                 .iter()
                 .filter(|entry| is_below(&entry.path, only));
-            if !below.any(is_change) {
+            if !below.any(is_change) && !is_shown_dir(scan, only) {
                 return Err(Refusal::new(
                     RefusalKind::NoSuchChange,
                     format!(
@@ -221,6 +225,19 @@ pub(crate) fn alters_real_tree(entry: &Entry) -> bool {
         EntryKind::Merged => entry.is_moved(),
         EntryKind::Both => false,
     }
+}
+
+/// Whether a path without changes is a directory of the real tree that the view shows there.
+fn is_shown_dir(scan: &Scan, path: &[u8]) -> bool {
+    let mut above = scan
+        .entries
+        .iter()
+        .filter(|entry| is_below(path, &entry.path));
+    let real = match path {
+        b"" => Path::new("/"),
+        path => Path::new(OsStr::from_bytes(path)),
+    };
+    !above.any(alters_real_tree) && real.is_dir()
 }
 
 fn incomplete(taken: &[u8], missing: &[u8], why: &str) -> Refusal {

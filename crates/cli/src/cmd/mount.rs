@@ -225,6 +225,7 @@ fn refusal(why: &io::Error) -> String {
         io::ErrorKind::NotFound if why.to_string().contains("/dev/fuse") => {
             "; load the kernel module `fuse`"
         }
+        io::ErrorKind::NotFound => "; make the directory first",
         _ => "",
     };
     format!("{why}{help}")

@@ -3,6 +3,7 @@
 
 mod argv;
 mod config;
+mod kept;
 mod magic;
 mod output;
 mod rules;
@@ -13,8 +14,9 @@ use crate::console;
 use crate::copying::Bar;
 use crate::error::Error;
 use crate::outcome::Outcome;
-use crate::summary;
+use crate::summary::{self, text_of};
 use config::{Config, Mount};
+use kept::AddedRules;
 use openpath_run::{
     Engine, KeptRules, KeptView, Limit, LogFile, Net, Plan, Refusal, Reporting, RunOutcome, Share,
     Upper,
@@ -266,9 +268,11 @@ fn run_in(
         Some(View::Named(name)) => openpath_run::rules_of(name)?,
         None => None,
     };
+    let mut added = None;
     if let (Some(view), Some(text)) = (kept, &before) {
         let rules = Config::from_rules(view.name(), text)?;
         named.extend(rules.uppers());
+        added = Some(AddedRules::new(view.name(), &config, &rules));
         config.add_kept(view.name(), rules)?;
         if args.net == Some(Net::Host) && config.net == Net::None {
             return Err(Refusal::usage(format!(
@@ -286,7 +290,8 @@ fn run_in(
     if let Some(file) = &args.config {
         plan.check_file("--config", &cwd.join(file))?;
     }
-    for told in plan.check()? {
+    let told = plan.check();
+    for told in told.map_err(|why| added.map_or(why.clone(), |added| added.explain(cwd, why)))? {
         say(told);
     }
     plan.check_working_directory(cwd)?;
@@ -336,6 +341,17 @@ fn view_of(args: &Args, config: &Config, cwd: &Path) -> Result<Option<View>, Ref
         (None, _) => return Ok(None),
     };
     config.check_paths_are_text()?;
+    if name.contains('/') {
+        let (option, typed) = match config.name {
+            Some(_) => ("--name", &name),
+            None => ("--upper", args.upper.as_ref().unwrap_or(&name)),
+        };
+        let path = Path::new(name.trim_end_matches('/'));
+        if path.metadata().is_ok_and(|found| !found.is_dir()) {
+            let text = format!("{option} {typed}: it is not a directory: name another");
+            return Err(Refusal::usage(text));
+        }
+    }
     if args.dry_run {
         return Ok(Some(View::Named(name)));
     }
@@ -445,18 +461,7 @@ fn end(args: &Args, plan: &Plan, ended: RunOutcome, report: Option<Report>) -> R
         ));
     }
     let mut report = report;
-    if let Some(why) = &ended.changes_error {
-        let text = format!("what changed is not known: {why}");
-        say(&text);
-        // The report of an earlier run must not be taken for that of this run.
-        let told = report.take().map(|report| {
-            let json = serde_json::json!({ "unknown": why.to_string() });
-            let text = if args.json { json.to_string() } else { text };
-            tell(&|out| writeln!(out, "{text}"), Some(report))
-        });
-        told.transpose()
-            .map_err(|why| Refusal::step("the report cannot be written", why))?;
-    }
+    say_if_incomplete(args, plan, &ended, &mut report)?;
     for limit in &ended.limits_reached {
         if let Limit::Memory(_) = limit {
             say(format_args!(
@@ -482,6 +487,38 @@ fn end(args: &Args, plan: &Plan, ended: RunOutcome, report: Option<Report>) -> R
         tell(&write, report).map_err(|why| Refusal::step("the summary cannot be written", why))?;
     }
     Ok(ended.exit_like_command())
+}
+
+/// Says so if not all changes are known. If none are, the report says it as well: that of an
+/// earlier run must not be taken for that of this run.
+fn say_if_incomplete(
+    args: &Args,
+    plan: &Plan,
+    ended: &RunOutcome,
+    report: &mut Option<Report>,
+) -> Result<(), Refusal> {
+    let kept = plan.name.as_deref().map(|view| {
+        let view = text_of(view.as_ref());
+        format!("; the view keeps its changes, and `openpath diff {view}` shows them")
+    });
+    let kept = kept.unwrap_or_default();
+    if let Some(users) = &ended.still_used {
+        say(format_args!(
+            "{users}, so what it changed last may be missing here{kept}"
+        ));
+    }
+    let Some(why) = &ended.changes_error else {
+        return Ok(());
+    };
+    let text = format!("what changed is not known: {why}{kept}");
+    say(&text);
+    if report.is_none() && (args.quiet || !args.json) {
+        return Ok(());
+    }
+    let json = serde_json::json!({ "unknown": why.to_string() });
+    let text = if args.json { json.to_string() } else { text };
+    tell(&|out| writeln!(out, "{text}"), report.take())
+        .map_err(|why| Refusal::step("the report cannot be written", why))
 }
 
 /// Writes what `write` gives to the report, or to standard error.

@@ -327,3 +327,22 @@ fn control_groups_of_the_host_are_not_changed_unless_they_are_passed() {
         assert!(!group.sleeper.wait().unwrap().success());
     }
 }
+
+#[test]
+fn directory_with_the_groups_of_version_1_is_read_only() {
+    if !std::fs::read_to_string("/proc/mounts")
+        .unwrap()
+        .contains(" /sys/fs/cgroup tmpfs ")
+    {
+        eprintln!("skipped: no control groups of version 1 are mounted here");
+        return;
+    }
+    for place in Place::all("bound-groups-1") {
+        let name = place.dir.file_name().unwrap().to_str().unwrap();
+        let made = format!("/sys/fs/cgroup/{name}");
+        let inside = place.run(&["-q"], &format!("mkdir {made}"));
+        let exists = std::fs::symlink_metadata(&made).is_ok();
+        std::fs::remove_dir(&made).ok();
+        assert!(!exists && !inside.status.success(), "{}", err(&inside));
+    }
+}

@@ -115,6 +115,23 @@ fn conflict_shows_both_sides() {
             out(&verb(&place, "commit", &[])),
             "openpath: nothing to commit\n"
         );
+        // A directory without changes has none to commit; a name of neither tree is mistyped.
+        std::fs::create_dir(place.dir.join("dir")).unwrap();
+        for path in [".", "dir", "/"] {
+            let none = verb(&place, "commit", &[path]);
+            assert_eq!(
+                out(&none),
+                "openpath: nothing to commit\n",
+                "{}",
+                err(&none)
+            );
+            assert_eq!(none.status.code(), Some(0));
+        }
+        for path in ["none", "dir/none", "file"] {
+            let wrong = verb(&place, "commit", &[".", path]);
+            assert_eq!(wrong.status.code(), Some(2), "{path}");
+            assert!(err(&wrong).contains("has no change at"), "{}", err(&wrong));
+        }
     }
 }
 

@@ -105,7 +105,11 @@ fn exec_sees_the_changes_of_the_first_command() {
         assert_eq!(place.read("file"), "before");
         let gone = call(&place, &["exec", &view, "--", "true"]);
         assert_eq!(gone.status.code(), Some(125));
-        assert!(err(&gone).contains("nothing runs"), "{}", err(&gone));
+        let (state, help) = ("does not run", format!("openpath run --name {view} "));
+        let said = err(&gone);
+        assert!(said.contains(state) && said.contains(&help), "{said}");
+        let none = call(&place, &["exec", "no-such-view", "--", "true"]);
+        assert!(err(&none).contains("nothing runs"), "{}", err(&none));
     }
 }
 

@@ -3,7 +3,9 @@
 //! working directory.
 
 use crate::place::{OPENPATH, Place, Who, err, out, until};
+use std::fs::Permissions;
 use std::io::{BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -106,16 +108,25 @@ fn exit_status_is_that_of_the_command() {
         let killed = place.run(&[], "kill -SEGV $$");
         assert_eq!(killed.status.signal(), Some(SIGSEGV));
         assert!(!killed.status.core_dumped());
-        // A directory of `PATH` that cannot be searched would give EACCES.
-        let path = "/usr/bin:/bin";
-        let run = |args: &[&str]| place.openpath(args).env("PATH", path).output().unwrap();
+        let closed = place.dir.join("closed");
+        std::fs::create_dir(&closed).unwrap();
+        std::fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
+        std::fs::create_dir(place.dir.join("found")).unwrap();
+        place.write("found/plain", "");
+        // For an ordinary user a directory of `PATH` that cannot be searched gives `EACCES`.
+        let path = format!("{}:{}:/usr/bin:/bin", closed.display(), place.path("found"));
+        let run = |args: &[&str]| place.openpath(args).env("PATH", &path).output().unwrap();
         let missing = run(&["run", "--", "no-such-command"]);
-        assert_eq!(missing.status.code(), Some(127));
+        assert_eq!(missing.status.code(), Some(127), "{}", err(&missing));
         assert!(err(&missing).contains("no-such-command"));
+        let found = run(&["run", "--", "plain"]);
+        assert_eq!(found.status.code(), Some(126), "{}", err(&found));
+        assert!(err(&found).contains("found/plain"));
         assert_eq!(run(&["run", "--", "/etc/passwd"]).status.code(), Some(126));
         let refused = run(&["run", "--pass", "/no/such/place", "--", "true"]);
         assert_eq!(refused.status.code(), Some(125));
         assert!(err(&refused).contains("/no/such/place"));
+        std::fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
     }
 }
 

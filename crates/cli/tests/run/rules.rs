@@ -326,6 +326,32 @@ fn rules_without_effect_are_refused() {
 }
 
 #[test]
+fn rule_against_a_kept_one_is_refused_with_both() {
+    for place in places("kept-against") {
+        let hidden = format!("--hide {}", place.path("w/ro"));
+        for first in [
+            ["--name", "v", "--hide", "w/ro"],
+            ["--name", "u", "--absent", "k.*"],
+        ] {
+            let made = place.run(&first, "echo ran");
+            assert_eq!(out(&made), "ran\n", "{}", err(&made));
+        }
+        for (rule, path) in [("--rw", "w/ro"), ("--mount", "w/ro=mem"), ("--pass", "w")] {
+            let options = ["--name", "v", rule, path];
+            for why in [rule, &*hidden, "which is kept with", "--replace-rules"] {
+                refused(&place, &options, why);
+            }
+        }
+        let why = "is kept with the view u: give all rules again with --replace-rules";
+        std::fs::create_dir(place.dir.join("k.d")).unwrap();
+        refused(&place, &["--name", "u", "--ro", "k.d"], why);
+        // The rules of the run exclude each other without the kept ones.
+        let own = ["--name", "v", "--ro", "w", "--rw", "w"];
+        refused(&place, &own, "keep one");
+    }
+}
+
+#[test]
 fn innermost_rule_wins() {
     for place in places("innermost") {
         let line = "for d in . w w/ro w/ro/rw w/ro/rw/x w/ro/rw/x/rw; do \

@@ -40,7 +40,11 @@ fn unexpanded_home_directory_is_refused_in_every_rule() {
             }
             refused(&place, &["--upper", path], &["--upper", "in full"]);
         }
-        refused(&place, &["--absent", "$HOME/*.pem"], &["in full"]);
+        for pattern in ["$HOME/*.pem", "~/x", "~root/x", "./~root/x"] {
+            refused(&place, &["--absent", pattern], &["in full"]);
+        }
+        let escaped = place.run(&["-q", "--absent", r"\~root/x"], "echo ran");
+        assert_eq!(out(&escaped), "ran\n", "{}", err(&escaped));
         // A name that the user chose.
         for path in ["./~/x", "./$x"] {
             let line = format!("mkdir -p '{path}' || echo held");
@@ -169,5 +173,34 @@ fn path_with_two_dots_is_resolved() {
         let line = "mkdir b/none || echo held";
         let output = place.run(&["--hide-try", "a/../b/none"], line);
         assert_eq!(out(&output), "held\n", "{}", err(&output));
+    }
+}
+
+#[test]
+fn missing_file_is_refused_with_its_option_and_what_to_do() {
+    for place in Place::all("missing") {
+        std::fs::create_dir(place.dir.join("d")).unwrap();
+        place.own("d");
+        place.write("file", "");
+        let (no_dir, make) = ("there is no directory nodir", "make it first");
+        for (option, value, why) in [
+            ("--config", "no.toml", ["no.toml", "there is no such file"]),
+            ("--config", ".", [".", "it is a directory"]),
+            ("--upper", "file", ["file", "it is not a directory"]),
+            ("--name", "./file", ["./file", "it is not a directory"]),
+            ("--log", "nodir/x", [no_dir, make]),
+            ("--report", "nodir/x", [no_dir, make]),
+            ("--rw", "nodir", ["nodir", make]),
+            ("--pass", "nodir", ["nodir", make]),
+            ("--mount", "nodir=mem", ["nodir", make]),
+            ("--mount", "d=host:nodir", ["d=host:", make]),
+            ("--mount", "d=overlay,lower=nodir", ["overlay,lower=", make]),
+            ("--mount", "d=foo", ["`d=foo`", "write DIR=mem"]),
+        ] {
+            refused(&place, &[option, value], &why);
+            if !value.starts_with("d=foo") {
+                refused(&place, &[option, value], &[option]);
+            }
+        }
     }
 }

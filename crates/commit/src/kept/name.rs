@@ -29,6 +29,12 @@ pub(super) fn path(name: &str) -> Result<PathBuf, Refusal> {
     if is_path(name) {
         return std::path::absolute(name).map_err(|why| Refusal::step(name, why));
     }
+    if let Some((user, view)) = of_user(name) {
+        return Err(Refusal::usage(format!(
+            "`{name}` is how root names a running view of user {user}, for exec, stats and locks: \
+             to do anything else with it, run openpath as that user, and call the view `{view}`"
+        )));
+    }
     if !is_name(name) {
         return Err(Refusal::usage(format!(
             "`{name}` cannot be the name of a view: letters, digits, `-`, `_` and `.`, \
@@ -123,6 +129,13 @@ fn is_refused(why: &std::io::Error) -> bool {
     matches!(why.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
+/// The number of a user before the name of a view, and that name.
+fn of_user(name: &str) -> Option<(u32, &str)> {
+    let (user, view) = name.split_once(':')?;
+    let user = user.parse().ok()?;
+    is_name(view).then_some((user, view))
+}
+
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !name.is_empty() && name.len() <= NAME_MAX && !name.starts_with('.') && name.bytes().all(plain)
@@ -153,5 +166,13 @@ mod tests {
         for wrong in ["", "..", ".x", "a b", &"x".repeat(65)] {
             assert!(path(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn name_with_the_number_of_a_user_is_refused_with_the_user_to_become() {
+        let why = path("1000:task-7").unwrap_err().to_string();
+        assert!(why.contains("run openpath as that user"), "{why}");
+        let why = path("1000:a b").unwrap_err().to_string();
+        assert!(why.contains("cannot be the name"), "{why}");
     }
 }

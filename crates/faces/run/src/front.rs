@@ -28,6 +28,9 @@ pub struct RunOutcome {
     pub changes: ChangeList,
     /// Why the changes and the lost writes are unknown.
     pub changes_error: Option<Refusal>,
+    /// Which processes outside still used the view at its end: the changes may lack what they
+    /// changed last.
+    pub still_used: Option<Refusal>,
     /// How many writes of the kernel's write-back found no room: their data is lost.
     pub lost_writes: u64,
     /// How many lines of the log were not written.
@@ -46,6 +49,7 @@ impl RunOutcome {
             ended_processes: 0,
             changes,
             changes_error: None,
+            still_used: None,
             lost_writes: 0,
             lost_log_lines: 0,
             server: None,
@@ -163,7 +167,8 @@ fn wait(
     // The command ran, and its status counts whatever is known of its changes.
     let pid = server.pid;
     let mut ended = match server.finish() {
-        Ok((changes, rest)) => RunOutcome {
+        Ok((changes, rest, still_used)) => RunOutcome {
+            still_used,
             ended_processes: rest.ended,
             lost_writes: rest.lost_writes,
             lost_log_lines: rest.lost_log_lines,

@@ -6,15 +6,15 @@
 //! its view, and leave a group that limits it.
 //!
 //! # Rules
-//! R1. Each mount of control groups below `/sys` is read only in the view. A mount namespace made
-//!     inside cannot change that.
+//! R1. Each mount of control groups below `/sys` is read only in the view, and so is the tmpfs that
+//!     holds those of version 1. A mount namespace made inside cannot change that.
 //! R2. A mount that is passed itself (`--pass /sys/fs/cgroup`) stays as it is.
 
-use crate::mount_flags::{flags_at, unescaped};
+use crate::mount_flags::{flags_at, remount, unescaped};
 use crate::plan::Plan;
 use openpath_commit::Refusal;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount_remount};
+use rustix::mount::MountFlags;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -41,17 +41,27 @@ fn listed(plan: &Plan, list: &[u8]) -> Vec<PathBuf> {
         };
         let kind = words.skip_while(|word| *word != b"-").nth(1);
         let place = PathBuf::from(OsString::from_vec(unescaped(place)));
-        let above = plan
-            .pass
-            .iter()
-            .filter(|pass| place.starts_with(pass.path()));
-        let pass = above.max_by_key(|pass| pass.bytes().len());
-        let with_sys = pass.is_some_and(|pass| pass.path() == Path::new(SYS));
-        if with_sys && matches!(kind, Some(b"cgroup" | b"cgroup2")) {
-            found.push(place);
+        if is_of_sys(plan, &place) {
+            found.push((place, kind));
         }
     }
-    found
+    let is_group = |kind: Option<&[u8]>| matches!(kind, Some(b"cgroup" | b"cgroup2"));
+    let groups = found.iter().filter(|(_, kind)| is_group(*kind));
+    let groups: Vec<_> = groups.map(|(place, _)| place.clone()).collect();
+    let holds_groups = |place: &Path| groups.iter().any(|group| group.starts_with(place));
+    found.retain(|(place, kind)| match *kind {
+        Some(b"tmpfs") => place != Path::new(SYS) && holds_groups(place),
+        kind => is_group(kind),
+    });
+    found.into_iter().map(|(place, _)| place).collect()
+}
+
+/// Whether a path passes with `/sys`, and not by a `--pass` of its own.
+fn is_of_sys(plan: &Plan, place: &Path) -> bool {
+    let above = plan.pass.iter();
+    let above = above.filter(|pass| place.starts_with(pass.path()));
+    let pass = above.max_by_key(|pass| pass.bytes().len());
+    pass.is_some_and(|pass| pass.path() == Path::new(SYS))
 }
 
 /// Makes these mounts read only. The view is the root of this process.
@@ -60,10 +70,9 @@ fn listed(plan: &Plan, list: &[u8]) -> Vec<PathBuf> {
 /// The kernel refuses it.
 pub(crate) fn protect(mounts: &[PathBuf]) -> Result<(), Refusal> {
     for place in mounts {
-        let opened = crate::links::open(place);
-        let done = opened.and_then(|at| flags_at(&at)).and_then(|held| {
-            let flags = MountFlags::BIND | MountFlags::RDONLY | held;
-            mount_remount(place, flags, c"")
+        let done = crate::links::open(place).and_then(|at| {
+            let flags = MountFlags::BIND | MountFlags::RDONLY | flags_at(&at)?;
+            remount(&at, place, flags)
         });
         match done {
             // A mount covers a directory above it.
@@ -98,12 +107,25 @@ mod tests {
     #[test]
     fn mounts_of_control_groups_below_sys_are_found_unless_they_are_passed() {
         let mut plan = Plan::default();
-        let (unified, old) = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/a b");
-        assert_eq!(listed(&plan, LIST), [Path::new(unified), Path::new(old)]);
-        plan.pass.push(Path::new(unified).into());
+        let (top, unified) = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified");
+        let old = Path::new("/sys/fs/cgroup/a b");
+        let [top, unified] = [top, unified].map(Path::new);
+        assert_eq!(listed(&plan, LIST), [top, unified, old]);
+        plan.pass.push(unified.into());
         plan.pass.push(Path::new("/groups").into());
-        assert_eq!(listed(&plan, LIST), [Path::new(old)]);
-        plan.pass.push(Path::new("/sys/fs/cgroup").into());
+        assert_eq!(listed(&plan, LIST), [top, old]);
+        plan.pass.push(top.into());
         assert!(listed(&plan, LIST).is_empty());
+    }
+
+    #[test]
+    fn tmpfs_below_sys_without_control_groups_is_not_found() {
+        let list = b"\
+21 20 0:2 / /sys rw - tmpfs tmpfs rw
+22 21 0:3 / /sys/other rw - tmpfs tmpfs rw
+23 22 0:4 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw
+";
+        let found = listed(&Plan::default(), list);
+        assert_eq!(found, [Path::new("/sys/fs/cgroup")]);
     }
 }

@@ -97,6 +97,7 @@ mod terminate;
 mod verbs;
 mod view;
 mod view_members;
+mod view_users;
 mod wire;
 
 pub use commit::Commit;

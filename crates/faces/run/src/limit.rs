@@ -37,11 +37,11 @@ const TIME: std::ops::RangeInclusive<u64> = 1..=366 * 24 * 3_600_000;
 
 /// Units of time, in milliseconds.
 const UNITS: [(&str, u64); 6] = [
-    ("ms", 1),
-    ("s", 1000),
-    ("m", 60_000),
-    ("h", 3_600_000),
     ("d", 24 * 3_600_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
     ("", 1000),
 ];
 
@@ -149,10 +149,12 @@ impl fmt::Display for Limit {
             }
             Limit::Pids(count) => write!(f, "{resource}={count}"),
             Limit::Cpu(cores) => write!(f, "{resource}={}", f64::from(*cores) / 1000.0),
-            Limit::Time(time) if time.subsec_millis() == 0 => {
-                write!(f, "{resource}={}s", time.as_secs())
+            Limit::Time(time) => {
+                let millis = time.as_millis();
+                let fits = |(_, unit): &&(&str, u64)| millis.is_multiple_of(u128::from(*unit));
+                let (name, unit) = UNITS.iter().find(fits).unwrap_or(&("ms", 1));
+                write!(f, "{resource}={}{name}", millis / u128::from(*unit))
             }
-            Limit::Time(time) => write!(f, "{resource}={}ms", time.as_millis()),
         }
     }
 }
@@ -248,7 +250,10 @@ mod tests {
             ("time=90", time(90_000), "time=90s"),
             ("time=1.5m", time(90_000), "time=90s"),
             ("time=0.25s", time(250), "time=250ms"),
-            ("time=2h", time(7_200_000), "time=7200s"),
+            ("time=20m", time(1_200_000), "time=20m"),
+            ("time=7200s", time(7_200_000), "time=2h"),
+            ("time=48h", time(172_800_000), "time=2d"),
+            ("time=1501ms", time(1501), "time=1501ms"),
         ] {
             let read: Limit = text.parse().unwrap();
             assert_eq!(

@@ -53,15 +53,17 @@ fn attempt(text: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
 /// with nothing left for a shell to expand.
 ///
 /// # Errors
-/// A comma outside of braces and sets, or a `$` before a path, that is not escaped.
+/// A comma outside of braces and sets, or a `~` or `$` before a path, that is not escaped.
 pub(crate) fn check_written(text: &str) -> Result<(), Refusal> {
     let no = |why: &str| {
         Err(Refusal::usage(format!(
             "`{text}` is no pattern of absent names: {why}"
         )))
     };
-    if text.starts_with('$') && text.contains('/') {
-        return no("`$` is not expanded here: write the path in full, or `\\$` for the character");
+    if let Some(sign @ ('~' | '$')) = text.chars().next().filter(|_| text.contains('/')) {
+        return no(&format!(
+            "`{sign}` is not expanded here: write the path in full, or `\\{sign}` for the character"
+        ));
     }
     let mut reader = Reader {
         text: text.as_bytes(),

@@ -12,8 +12,9 @@ use crate::share::Share;
 use crate::view::{ObserverOption, View, ViewOptions};
 use crate::view_members;
 use crate::view_members::ViewMembers;
+use crate::view_users;
 use crate::wire::Wire;
-use openpath_commit::{ChangeList, PathBytes, Refusal};
+use openpath_commit::{ChangeList, PathBytes, Refusal, RefusalKind};
 use openpath_host::LeaseWaits;
 use openpath_overlay::CopyUpObserver;
 use openpath_sync::asymmetric_fence;
@@ -198,8 +199,11 @@ impl Server {
         }
     }
 
-    /// Releases the view and reports its changes.
+    /// Releases the view and reports its changes. A [`RefusalKind::Busy`] after them names the
+    /// processes that still use the view.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
+        let access = self.access.as_ref();
+        let device = access.map(|access| access.members.device().to_owned());
         let ended = self.end_guests(false);
         // The front waits as long as it receives messages.
         let on_progress = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
@@ -209,11 +213,24 @@ impl Server {
             (None, None) => return Err(Refusal::system("there is no view")),
         };
         let lost = view.wait_until_unused(on_progress)?;
+        let users = || view_users::describe(device.as_deref().unwrap_or_default());
+        let users = lost.is_none().then(users);
+        if let Some(users) = users.as_ref().filter(|_| self.plan.uses_write_back()) {
+            let text = format!("{users}, so writes may be delayed");
+            return Err(Refusal::system(text));
+        }
         let lost_log_lines = view.finish_log();
         let changes = with_heartbeat(HEARTBEAT, on_progress, || view.compare()?.list())?;
         for some in changes.parts() {
             let sent = wire.send(&FromServer::Changes(some), None);
             sent.map_err(|why| Refusal::step("the changes cannot be told", why))?;
+        }
+        if let Some(users) = users {
+            // The refusal comes after a message with changes, if only with none.
+            on_progress();
+            // The session goes on, and with it the lock, until this process has ended.
+            Box::leak(Box::new(view));
+            return Err(Refusal::new(RefusalKind::Busy, users));
         }
         if !view.is_awaited() {
             // It is released with this process, for which the front does not wait.
@@ -221,7 +238,7 @@ impl Server {
         }
         Ok(FromServer::Finished(RunSummary {
             ended,
-            lost_writes: lost,
+            lost_writes: lost.unwrap_or(0),
             lost_log_lines,
         }))
     }

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::log::LogFile;
 use crate::plan::{FromServer, Plan, RunSummary, ToServer};
 use crate::wire::Wire;
-use openpath_commit::{ChangeList, Refusal, SERVE};
+use openpath_commit::{ChangeList, Refusal, RefusalKind, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::ffi::OsString;
@@ -53,6 +53,9 @@ impl Reporting {
         self
     }
 }
+
+/// The changes, the other results, and which processes outside still use the view.
+pub(crate) type Finished = (ChangeList, RunSummary, Option<Refusal>);
 
 /// The server of the view, as the front knows it.
 pub(crate) struct ServerClient {
@@ -138,26 +141,32 @@ impl ServerClient {
     }
 
     /// The changes, and the other results. If they are known the server ends by itself: its end
-    /// takes the kernel some milliseconds, because it watched files.
-    pub(crate) fn finish(self) -> Result<(ChangeList, RunSummary), Refusal> {
+    /// takes the kernel some milliseconds, because it watched files. If processes outside still use
+    /// the view, this waits for it: they could change the view until then.
+    pub(crate) fn finish(self) -> Result<Finished, Refusal> {
         let changes = self.changes();
-        if changes.is_err() {
+        if changes.as_ref().map_or(true, |ended| ended.2.is_some()) {
             self.end();
         }
         changes
     }
 
-    fn changes(&self) -> Result<(ChangeList, RunSummary), Refusal> {
+    fn changes(&self) -> Result<Finished, Refusal> {
         self.wire.set_read_timeout(FINISH).map_err(Self::lost)?;
         let mut all = ChangeList::default();
         let mut answer = self.ask(&ToServer::Finish, None)?;
         loop {
             match answer {
                 FromServer::Changes(some) => all.extend(some.iter()),
-                FromServer::Finished(rest) => return Ok((all, rest)),
+                FromServer::Finished(rest) => return Ok((all, rest, None)),
                 _ => return Err(Refusal::system("the server of the view is confused")),
             }
-            answer = self.receive()?.0;
+            answer = match self.receive() {
+                Err(users) if users.kind() == RefusalKind::Busy => {
+                    return Ok((all, RunSummary::default(), Some(users)));
+                }
+                received => received?.0,
+            };
         }
     }
 

@@ -14,7 +14,7 @@ use crate::log::{Log, LogFile, LogWriter};
 use crate::plan::{Plan, TreeSource, Upper};
 use crate::session_waiter::SessionWaiter;
 use openpath_abi::Errno;
-use openpath_commit::{PathBytes, Refusal, RefusalKind, ViewDir, ViewLock};
+use openpath_commit::{PathBytes, Refusal, ViewDir, ViewLock};
 use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
 use openpath_host::{
     Crossing, EnforcedFlags, HostFs, HostOptions, Interruption, LeaseWaits, Ownership, Policy,
@@ -313,22 +313,23 @@ impl View {
     }
 
     /// Waits until the view is unused and all delayed writes have come; returns how many of them
-    /// found no room. `on_progress` is called now and then while some come.
-    pub(crate) fn wait_until_unused(&mut self, on_progress: impl Fn()) -> Result<u64, Refusal> {
+    /// found no room, and `None` if it is still used. `on_progress` is called now and then while
+    /// some come.
+    pub(crate) fn wait_until_unused(
+        &mut self,
+        on_progress: impl Fn(),
+    ) -> Result<Option<u64>, Refusal> {
         let Some((session, waiter)) = self.session.take() else {
-            return Ok(0);
+            return Ok(Some(0));
         };
         self.ended.get_or_init(|| ());
         let handle = session.handle();
         let asked = || handle.stats().requests.iter().map(|(_, n)| n).sum::<u64>();
         waiter.begin(session);
         match waiter.wait_while_active(LEAVE, LEAVE_MAX, asked, on_progress) {
-            Some(Ok(())) => Ok(handle.stats().lost_writes()),
+            Some(Ok(())) => Ok(Some(handle.stats().lost_writes())),
             Some(Err(why)) => Err(Refusal::step("the view ended badly", why)),
-            None => Err(Refusal::new(
-                RefusalKind::Busy,
-                "another process still uses the view",
-            )),
+            None => Ok(None),
         }
     }
 

@@ -400,6 +400,7 @@ const ORDERS: &[Order] = &[
             "protection",
             "changes",
             "view_members",
+            "view_users",
             "live",
             "guard",
             "session_waiter",

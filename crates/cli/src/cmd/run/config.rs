@@ -73,8 +73,12 @@ pub(crate) struct Mount {
 impl Config {
     /// Reads a file.
     pub(crate) fn read(file: &Path) -> Result<Config, String> {
-        let said = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
-        let text = std::fs::read_to_string(file).map_err(|why| said(&why))?;
+        let said = |why: &dyn std::fmt::Display| format!("--config {}: {why}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|why| match why.kind() {
+            std::io::ErrorKind::NotFound => said(&"there is no such file"),
+            std::io::ErrorKind::IsADirectory => said(&"it is a directory: name a TOML file"),
+            _ => said(&why),
+        })?;
         let mut config: Config = toml::from_str(&text).map_err(|why| said(&why))?;
         let file = std::path::absolute(file).map_err(|why| said(&why))?;
         // Without links and `..`, because patterns cannot have them.
@@ -87,8 +91,8 @@ impl Config {
     /// Makes all paths, and patterns with a slash, absolute from `dir`.
     ///
     /// # Errors
-    /// A wrong pattern; an upper layer of an unknown kind; a path that is not UTF-8 where it must
-    /// be; a path that begins with `~` or `$`, which a shell would have expanded.
+    /// A wrong pattern; a wrong mount; an upper layer of an unknown kind; a path that is not UTF-8
+    /// where it must be; a path that begins with `~` or `$`, which a shell would have expanded.
     pub(crate) fn settle(&mut self, dir: &Path) -> Result<(), Refusal> {
         for (option, paths) in [
             ("--rw", &mut self.rw),
@@ -119,6 +123,8 @@ impl Config {
             check_written("--name", Path::new(name))?;
         }
         for mount in &mut self.mounts {
+            // Before the paths are made absolute, so that a message has the text as it was typed.
+            spec::extra_mount(dir, &mount.text())?;
             mount.destination = whole("--mount", &mount.destination)?;
             if let Some(source) = &mut mount.source {
                 *source = whole("--mount", source)?;

@@ -106,9 +106,16 @@ fn open(option: &str, path: &Path, more: OFlags) -> Result<OwnedFd, Refusal> {
 }
 
 fn failed(option: &str, path: &Path, why: Errno) -> Refusal {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let is_missing = !dir.as_os_str().is_empty() && !dir.exists();
     let path = path.display();
     Refusal::system(match why {
         Errno::NXIO => format!("{option} {path}: nothing reads it: start the reader first"),
+        Errno::ISDIR => format!("{option} {path}: it is a directory: name a file"),
+        Errno::NOENT if is_missing => format!(
+            "{option} {path}: there is no directory {}: make it first",
+            dir.display()
+        ),
         why => format!("{option} {path} cannot be written: {why}"),
     })
 }

@@ -15,7 +15,7 @@ use openpath_run::{Engine, Limits, Net, PathBytes, Plan, Refusal, spec};
 use std::path::{Component, Path, PathBuf};
 
 /// How to loosen a kept rule.
-const REPLACE: &str = "give all rules again with --replace-rules";
+pub(super) const REPLACE: &str = "give all rules again with --replace-rules";
 
 /// The directories of a configuration that the command may change, with their options.
 type Named = Vec<(&'static str, PathBuf)>;
@@ -29,14 +29,14 @@ impl Config {
         let named = [self.named(), self.uppers()].concat();
         self.check_patterns()?;
         for path in &mut self.rw {
-            directory("--rw", path)?;
+            directory("--rw ", path)?;
             *path = place(path)?;
         }
         for path in &mut self.pass {
             if path.metadata().is_err_and(|why| is_missing(&why)) {
                 let path = path.display();
                 return Err(Refusal::usage(format!(
-                    "--pass {path}: there is no such path"
+                    "--pass {path}: there is no such path: make it first, or leave the option out"
                 )));
             }
             *path = place(path)?;
@@ -310,13 +310,13 @@ impl Config {
     }
 
     /// The paths that the command cannot change.
-    fn fixed(&self) -> Named {
+    pub(super) fn fixed(&self) -> Named {
         let fixed = self.ro.iter().chain(&self.ro_try);
         fixed.map(|path| ("--ro", path.clone())).collect()
     }
 
     /// The paths that the command can change whatever is above them.
-    fn opened(&self) -> Named {
+    pub(super) fn opened(&self) -> Named {
         let mounts = self.mounts.iter().filter(|mount| !mount.is_read_only());
         let mounts = mounts.map(|mount| ("--mount", PathBuf::from(&mount.destination)));
         let rw = self.rw.iter().map(|path| ("--rw", path.clone()));
@@ -374,16 +374,17 @@ impl Mount {
     fn resolve(&mut self) -> Result<(), Refusal> {
         let whole = |path: &str| Ok::<_, Refusal>(spec::utf8(&place(Path::new(path))?)?.to_owned());
         let option = format!("--mount {}=", self.destination);
-        directory("--mount", Path::new(&self.destination))?;
+        directory("--mount ", Path::new(&self.destination))?;
         self.destination = whole(&self.destination)?;
         if self.kind == "host"
             && let Some(source) = &mut self.source
         {
-            directory(&option, Path::new(source))?;
+            directory(&format!("{option}host:"), Path::new(source))?;
             *source = whole(source)?;
         }
         for layer in &mut self.options {
             if let Some(lower) = layer.strip_prefix("lower=") {
+                directory(&format!("{option}overlay,lower="), Path::new(lower))?;
                 *layer = format!("lower={}", whole(lower)?);
             }
         }
@@ -400,18 +401,16 @@ fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
     }
 }
 
-/// Refuses a path that is not a directory.
+/// Refuses a path that is not a directory; `option` is what the user writes before it.
 fn directory(option: &str, path: &Path) -> Result<(), Refusal> {
     let said = |why: &dyn std::fmt::Display| {
-        Err(Refusal::usage(format!(
-            "{option} {}: {why}",
-            path.display()
-        )))
+        let path = path.display();
+        Err(Refusal::usage(format!("{option}{path}: {why}")))
     };
     match path.metadata() {
         Ok(found) if found.is_dir() => Ok(()),
         Ok(_) => said(&"it is not a directory"),
-        Err(why) if is_missing(&why) => said(&"there is no such directory"),
+        Err(why) if is_missing(&why) => said(&"there is no such directory: make it first"),
         Err(why) => said(&why),
     }
 }

@@ -10,7 +10,7 @@ use crate::cgroup::CommandGroup;
 use crate::namespace_kind::NamespaceKind;
 use crate::share::Share;
 use crate::wire::Wire;
-use openpath_commit::{Refusal, RefusalKind};
+use openpath_commit::{KeptView, Refusal, RefusalKind};
 use rustix::fd::OwnedFd;
 use rustix::net::{UCred, sockopt};
 use std::collections::BTreeMap;
@@ -94,7 +94,17 @@ impl LiveServer {
     /// # Errors
     /// There is none, or several.
     pub fn find(text: &str) -> Result<LiveServer, Refusal> {
-        choose(Self::all(), text, rustix::process::geteuid().as_raw())
+        let found = choose(Self::all(), text, rustix::process::geteuid().as_raw())?;
+        found.ok_or_else(|| {
+            let why = match KeptView::open(text) {
+                Ok(_) => format!(
+                    "the view {text} does not run: start it with `openpath run --name {text} -- \
+                     COMMAND`"
+                ),
+                Err(_) => format!("nothing runs that is called {text}: see `openpath list`"),
+            };
+            Refusal::new(RefusalKind::NoSuchView, why)
+        })
     }
 
     /// By which name its user, or root, finds it: that of another user has the user's number before
@@ -210,8 +220,8 @@ impl LiveServer {
     }
 }
 
-/// The server that `text` names to the user `me`.
-fn choose(mut all: Vec<LiveServer>, text: &str, me: u32) -> Result<LiveServer, Refusal> {
+/// The server that `text` names to the user `me`, if there is one.
+fn choose(mut all: Vec<LiveServer>, text: &str, me: u32) -> Result<Option<LiveServer>, Refusal> {
     let user = text.split_once(':');
     let user = user.and_then(|(uid, name)| Some((uid.parse::<u32>().ok()?, name)));
     match user {
@@ -238,16 +248,13 @@ fn choose(mut all: Vec<LiveServer>, text: &str, me: u32) -> Result<LiveServer, R
     }
     let found = all.pop();
     match (found, all.pop()) {
-        (Some(live), None) => Ok(live),
+        (Some(live), None) => Ok(Some(live)),
         (Some(a), Some(b)) => Err(Refusal::usage(format!(
             "{text} is the name of several: say the process, {} or {}",
             b.unique_name(),
             a.unique_name()
         ))),
-        (None, _) => Err(Refusal::new(
-            RefusalKind::NoSuchView,
-            format!("nothing runs that is called {text}: see `openpath list`"),
-        )),
+        (None, _) => Ok(None),
     }
 }
 
@@ -325,7 +332,7 @@ mod tests {
         let find = |text: &str| {
             let found = choose(all.clone(), text, 0);
             found
-                .map(|live| (live.uid, live.label().pid))
+                .map(|live| live.map_or((0, 0), |live| (live.uid, live.label().pid)))
                 .map_err(|why| why.to_string())
         };
         assert_eq!(find("prod"), Ok((0, 18)));
@@ -336,7 +343,7 @@ mod tests {
         assert!(why.contains("`1000:theirs`"), "{why}");
         // A name can be that of a process.
         assert!(find("22").is_err());
-        assert!(find("1002:prod").is_err());
+        assert_eq!(find("1002:prod"), Ok((0, 0)));
         // Two users claim one process.
         let why = find("23").unwrap_err();
         assert!(why.contains("1001:23"), "{why}");

@@ -15,8 +15,8 @@
 //! R4. With the writeback cache the kernel trusts no size but its own. If others made a file
 //!     longer, the kernel is given the last byte, and believes that size. If others made it
 //!     shorter, the file gets another node at the next lookup. Open files keep the size they had.
-//! R5. From three quarters of [`crate::Options::nodes_max`] on, the kernel is asked for a quarter of
-//!     the nodes, and gives back those that are not in use. It is asked for the next quarter, by
+//! R5. From three quarters of [`crate::Options::nodes_max`] on, the kernel is asked for a quarter
+//!     of the nodes, and gives back those that are not in use. It is asked for the next quarter, by
 //!     number, when the nodes have grown by a sixteenth of the maximum since they were fewest, or
 //!     there is no room for one more. It is asked for all if a sixteenth or less is free. A kernel
 //!     before 6.18 does not know the request, and gives nodes back when it likes.

@@ -67,7 +67,7 @@ pub(crate) fn wait(pid: Pid) {
     rustix::io::retry_on_intr(ended).ok();
 }
 
-/// Reaps a child that is about to end. One that has not ended within `limit` is killed, and one that
+/// Reaps a child that is about to end. One that has not ended within `limit` is killed. One that
 /// even then does not end, because the kernel waits for something, is left.
 pub(crate) fn wait_or_kill(pid: Pid, limit: Duration) {
     if let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
@@ -135,6 +135,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "the tested function waits for it")]
     fn stopped_child_is_killed_and_reaped() {
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = Pid::from_child(&child);

@@ -120,7 +120,8 @@ fn a_mount_goes_when_its_name_leads_elsewhere() {
 
 #[test]
 fn change_that_finds_another_directory_takes_the_mounts_below_away() {
-    let changes: [(&str, fn(&Task) -> Errno); 5] = [
+    type Change = fn(&Task) -> Errno;
+    let changes: [(&str, Change); 5] = [
         ("mkdir", |task| task.mkdir(b"/d", 0o755).unwrap_err()),
         ("unlink", |task| task.unlink(b"/d").unwrap_err()),
         ("rename from", |task| {

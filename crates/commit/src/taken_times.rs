@@ -12,6 +12,8 @@ use crate::baseline::Baseline;
 use crate::file_stat::Time;
 use crate::journal::TakenAt;
 use crate::messages::public_path;
+use crate::names::is_below;
+use crate::path_bytes::PathBytes;
 use crate::records::Records;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::scan::{Entry, EntryKind, Scan};
@@ -54,11 +56,13 @@ pub fn record_kernel_run(view: &ViewDir) -> Result<(), Refusal> {
 }
 
 /// Refuses an upper tree that the kernel's overlay would show otherwise: it follows no redirect, as
-/// the overlay of this program makes one when a directory is renamed, and hides devices 0:0.
+/// the overlay of this program makes one when a directory is renamed, and hides devices 0:0. At
+/// `places` and above them the view must show the directories of the real tree: something is to be
+/// mounted there.
 ///
 /// # Errors
-/// There is such a file; the view cannot be read.
-pub fn check_kernel_upper(view: &ViewDir) -> Result<(), Refusal> {
+/// There is such a file; a place is not shown; the view cannot be read.
+pub fn check_kernel_upper(view: &ViewDir, places: &[PathBytes]) -> Result<(), Refusal> {
     let records = Records::of(view)?;
     let Ok(upper) = records.below(b"/upper") else {
         return Ok(());
@@ -70,6 +74,22 @@ pub fn check_kernel_upper(view: &ViewDir) -> Result<(), Refusal> {
         let file = &entry.upper_file;
         file.mark("redirect").is_some() || file.stat.is_null_device() && !file.is_whiteout
     };
+    let of_view = |entry: &&Entry| {
+        let path = public_path(&entry.path);
+        entry.entry_kind != EntryKind::Merged
+            && places
+                .iter()
+                .any(|place| is_below(place.bytes(), path.bytes()))
+    };
+    if let Some(entry) = scan.entries.iter().find(of_view) {
+        let path = public_path(&entry.path);
+        let text = format!(
+            "the view has removed or replaced {}, where the kernel has to mount something: go on \
+             without --engine kernel",
+            path.path().display()
+        );
+        return Err(Refusal::new(RefusalKind::Unsupported, text));
+    }
     let Some(entry) = scan.entries.iter().find(shown) else {
         return Ok(());
     };

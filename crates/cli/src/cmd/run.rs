@@ -77,8 +77,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
     /// What serves the view: `fuse`, this program, which holds every rule and shows changes of the
-    /// real tree at once; or `kernel`, the kernel's overlayfs, which is quicker. `kernel` is for
-    /// root alone, and refuses rules that overlayfs cannot hold. A view may go on with either.
+    /// real tree at once; or `kernel`, the kernel's overlayfs, which is quicker. `kernel` is an
+    /// experiment for root alone, and refuses rules that overlayfs cannot hold.
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
     /// Let the kernel keep writes back, as for a disk: many small writes are faster, reading many

@@ -4,7 +4,7 @@
 use crate::place::{Place, Who, err, out, until};
 use std::io::Read as _;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 const KERNEL: [&str; 4] = ["-q", "--engine", "kernel", "--name"];
 
@@ -244,7 +244,7 @@ fn rules_that_overlayfs_cannot_hold_are_refused() {
         return;
     };
     place.write("file", "");
-    let rules: [&[&str]; 9] = [
+    let rules: [&[&str]; 10] = [
         &["--hide", "file"],
         &["--hide-try", "none"],
         &["--absent", "*.pem"],
@@ -253,6 +253,7 @@ fn rules_that_overlayfs_cannot_hold_are_refused() {
         &["--locks"],
         &["--log", "log"],
         &["--no-rings"],
+        &["--share", "pid"],
         &["--upper", "memory:0"],
     ];
     for rule in rules {
@@ -273,6 +274,55 @@ fn rules_that_overlayfs_cannot_hold_are_refused() {
             err(&refused)
         );
     }
+}
+
+#[test]
+fn experiment_is_refused_unless_the_environment_permits_it() {
+    let Some(place) = root_place("experiment") else {
+        return;
+    };
+    let mut run = place.openpath(["run", "--engine", "kernel", "--", "echo", "ran"]);
+    let refused = run.env_remove("OPENPATH_EXPERIMENTAL").output().unwrap();
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(err(&refused).contains("an experiment"), "{}", err(&refused));
+}
+
+/// Above a mount of the host, or at it, the view has a directory of its own.
+#[test]
+fn view_that_replaced_the_place_of_a_mount_is_refused() {
+    let Some(place) = root_place("replaced-place") else {
+        return;
+    };
+    place.plain("mkdir -p top/m");
+    let line = "mount -t tmpfs none top/m; echo host > top/m/old; \
+        \"$OPENPATH\" run -q --name own-place -- sh -c 'rm -rf top/m; rm -r top; mkdir -p top/m'; \
+        \"$OPENPATH\" run -q --engine kernel --name own-place -- ls top/m; echo $?; \
+        \"$OPENPATH\" discard own-place";
+    let output = apart(&place, line);
+    assert_eq!(out(&output), "125\n", "{}", err(&output));
+    assert!(
+        err(&output).contains("removed or replaced"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn read_only_rule_above_a_mount_of_the_host_is_refused() {
+    let Some(place) = root_place("mount-below-ro") else {
+        return;
+    };
+    place.plain("mkdir -p rw/ro/mnt");
+    let line = "mount -t tmpfs none rw/ro/mnt; \
+        \"$OPENPATH\" run -q --engine kernel --rw rw --ro rw/ro -- sh -c 'echo x > rw/ro/mnt/f'; \
+        echo $?; ls rw/ro/mnt";
+    let output = apart(&place, line);
+    assert_eq!(out(&output), "125\n", "{}", err(&output));
+    assert!(
+        err(&output).contains("cannot hold for the mount"),
+        "{}",
+        err(&output)
+    );
 }
 
 #[test]
@@ -316,6 +366,17 @@ fn commands_enter_a_view_that_the_kernel_serves() {
     assert_eq!(place.read("file"), "");
 }
 
+/// Runs a shell's line in a mount namespace of its own.
+fn apart(place: &Place, line: &str) -> Output {
+    let mut apart = Command::new("unshare");
+    apart.args(["--mount", "sh", "-c", line]);
+    apart.current_dir(&place.dir);
+    apart.env("OPENPATH", env!("CARGO_BIN_EXE_openpath"));
+    apart.env("OPENPATH_EXPERIMENTAL", "kernel-engine");
+    apart.env("XDG_STATE_HOME", place.path("state"));
+    apart.output().unwrap()
+}
+
 /// L142
 #[test]
 fn mount_of_a_file_is_read_only() {
@@ -325,13 +386,7 @@ fn mount_of_a_file_is_read_only() {
     place.plain("echo real > file; echo other > other");
     let line = "mount --bind other file; exec \"$OPENPATH\" run -q --engine kernel -- \
         sh -c 'cat file; echo x >> file; echo x >> other; cat other'";
-    let mut apart = std::process::Command::new("unshare");
-    apart
-        .args(["--mount", "sh", "-c", line])
-        .current_dir(&place.dir);
-    apart.env("OPENPATH", env!("CARGO_BIN_EXE_openpath"));
-    apart.env("XDG_STATE_HOME", place.path("state"));
-    let output = apart.output().unwrap();
+    let output = apart(&place, line);
     assert_eq!(out(&output), "other\nother\nx\n", "{}", err(&output));
     assert!(
         err(&output).contains("file: Read-only file system"),

@@ -15,7 +15,7 @@ use crate::plan::{Plan, TreeSource, Upper};
 use crate::spec;
 use openpath_commit::{PathBytes, Refusal};
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
 use std::fs::DirBuilder;
@@ -140,8 +140,9 @@ fn pin(top: &Path, path: &Path) -> rustix::io::Result<()> {
 /// Opens a directory; `None` if it does not exist or this user may not open it.
 fn directory(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(None),
+    // A link would have the mount lie elsewhere.
+    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => Ok(None),
         dir => dir.map(Some),
     }
 }

@@ -45,7 +45,9 @@ impl KernelUpper {
         };
         let view = View::build(plan, &options)?;
         if let Some(held) = view.held() {
-            openpath_commit::check_kernel_upper(held.dir())?;
+            let layers = plan.layers.iter().map(|layer| &layer.place);
+            let places = layers.chain(&plan.masked).cloned().collect::<Vec<_>>();
+            openpath_commit::check_kernel_upper(held.dir(), &places)?;
         }
         for layer in plan.layers.iter().filter(|layer| layer.overlay) {
             let copied = copy_up(view.task(), &layer.place);

@@ -11,8 +11,8 @@
 //! # Rules
 //! R1. The process that makes the namespaces stays in the host's pid namespace and mounts FUSE from
 //!     there, so that the kernel reports the host's process numbers to the server.
-//! R2. What passes is opened by a path without links: a command of another run may have made one
-//!     since the path was resolved.
+//! R2. What passes is opened, and mounted, by a path without links: a command of another run, or
+//!     another user, may have made one since the path was resolved.
 
 use crate::devices::{mount_own, raise_loopback};
 use crate::engine::Engine;
@@ -173,9 +173,12 @@ impl Namespaces {
         };
         for (tree, path) in self.passed {
             let own = proc.as_ref().filter(|_| path.path() == Path::new(PROC));
-            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-            let moved =
-                rustix::mount::move_mount(own.unwrap_or(&tree), "", CWD, path.path(), flags);
+            let both =
+                MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+            // R2
+            let moved = crate::links::open(path.path()).and_then(|place| {
+                rustix::mount::move_mount(own.unwrap_or(&tree), "", place, "", both)
+            });
             moved.map_err(|why| failed("pass", &path, why))?;
             if path.path() == Path::new(DEV) {
                 mount_own(plan)?;

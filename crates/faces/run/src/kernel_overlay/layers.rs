@@ -6,7 +6,8 @@
 
 use crate::engine::Engine;
 use crate::mount_flags;
-use crate::plan::{Layer, Plan, Upper};
+use crate::plan::{Layer, Plan, Protection, Upper};
+use crate::share::Share;
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::fs::{CWD, FsWord, Mode, OFlags};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ const FOREIGN_CLOCKS: [FsWord; 8] = [
     0x7461_636f,
 ];
 
+/// The environment variable that permits what is not finished.
+const EXPERIMENTAL: &str = "OPENPATH_EXPERIMENTAL";
 /// What the user has to do without the kernel's overlay.
 const REMEDY: &str = "leave out --engine kernel";
 
@@ -38,6 +41,7 @@ pub(crate) fn layers(plan: &Plan) -> Result<Vec<Layer>, Refusal> {
     let mut layers = Vec::new();
     for (path, flags) in mount_flags::visible()? {
         if is_of_host(plan, &path) {
+            check_protected(plan, &path)?;
             continue;
         }
         let overlay = can_be_lower(&path);
@@ -66,6 +70,23 @@ pub(crate) fn recorded(plan: &Plan) -> Vec<PathBytes> {
     let all = all.filter_map(|dir| dir.canonicalize().ok());
     let of_view = all.filter(|dir| !is_of_host(plan, dir));
     of_view.map(|dir| dir.as_path().into()).collect()
+}
+
+/// Refuses a mount of the host below a read-only path in what is written through: the path is made
+/// read only, and not the mounts below it.
+fn check_protected(plan: &Plan, mount: &Path) -> Result<(), Refusal> {
+    let rules = plan.protections();
+    let above = rules
+        .iter()
+        .filter(|(path, _)| mount.starts_with(path.path()));
+    match above.max_by_key(|(path, _)| path.bytes().len()) {
+        Some((path, Protection::ReadOnly)) if path.path() != mount => Err(Refusal::usage(format!(
+            "--ro {} cannot hold for the mount at {}: name that with --ro too, or {REMEDY}",
+            path.path().display(),
+            mount.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the command sees the host's own file at a path.
@@ -104,6 +125,18 @@ impl Plan {
         if let Some((rule, _)) = rules.iter().find(|(_, is_set)| *is_set) {
             let text = format!("{rule} needs the engine fuse: {REMEDY}, or {rule}");
             return Err(Refusal::usage(text));
+        }
+        if std::env::var_os(EXPERIMENTAL).is_none_or(|what| what != "kernel-engine") {
+            let text = format!(
+                "--engine kernel is an experiment with known holes (docs/status/run.md): {REMEDY}, \
+                 or set {EXPERIMENTAL}=kernel-engine on a machine without other users"
+            );
+            return Err(Refusal::usage(text));
+        }
+        if self.shares(Share::Pid) {
+            let text = "--share pid needs the engine fuse: a process that outlives its run would \
+                        go on changing the view";
+            return Err(Refusal::usage(format!("{text}: {REMEDY}, or --share pid")));
         }
         if self.upper == (Upper::Memory { size: Some(0) }) {
             let text = format!("memory:0 needs the engine fuse: {REMEDY}, or give it room");

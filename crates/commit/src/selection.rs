@@ -85,8 +85,8 @@ impl Selection {
         self.only.is_empty() || self.only.iter().any(|only| is_below(path, only))
     }
 
-    /// Refuses a path that selects nothing: it is mistyped or not changed. A directory of both trees
-    /// has nothing to commit.
+    /// Refuses a path that selects nothing: it is mistyped or not changed. A directory of both
+    /// trees has nothing to commit.
     fn check_paths(&self, scan: &Scan, view: &str) -> Result<(), Refusal> {
         for only in &self.only {
             let mut below = scan

@@ -489,8 +489,8 @@ fn end(args: &Args, plan: &Plan, ended: RunOutcome, report: Option<Report>) -> R
     Ok(ended.exit_like_command())
 }
 
-/// Says so if not all changes are known. If none are, the report says it as well: that of an earlier
-/// run must not be taken for that of this run.
+/// Says so if not all changes are known. If none are, the report says it as well: that of an
+/// earlier run must not be taken for that of this run.
 fn say_if_incomplete(
     args: &Args,
     plan: &Plan,

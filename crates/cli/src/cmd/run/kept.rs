@@ -39,7 +39,8 @@ impl AddedRules {
         let mut pairs = pairs.filter(|(one, two)| exclude(one, two) || exclude(two, one));
         let text = match pairs.next() {
             Some(((option, path), (kept, place))) => format!(
-                "{option} {} contradicts `{kept} {}`, which is kept with the view {view}: {REPLACE}",
+                "{option} {} contradicts `{kept} {}`, which is kept with the view {view}: \
+                 {REPLACE}",
                 path.display(),
                 place.display()
             ),

@@ -168,7 +168,7 @@ fn changes_are_told_though_a_process_outside_still_uses_the_view() {
         return;
     };
     let file = place.path("hello");
-    let options = ["--json", "--name", "v"];
+    let options = ["--engine", "fuse", "--json", "--name", "v"];
     let run = Running::start(&place, &options, "echo hi > hello");
     // A process of the view is one that sees the file.
     let inside = || {

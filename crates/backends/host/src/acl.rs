@@ -260,6 +260,14 @@ impl Tree {
         !matches!(self.options.ownership, Ownership::Squash { .. })
     }
 
+    /// Whether the lists of a file are read when they are first needed. Two calls of the host are
+    /// saved for each file that is only looked at.
+    pub(crate) fn defers_acls(&self, stat: &HostStat) -> bool {
+        matches!(self.options.ownership, Ownership::PassThrough)
+            && stat.kind() == mode::S_IFREG
+            && mode::is_reg(stat.attr.mode)
+    }
+
     /// The lists of a file with these attributes; never fewer than it has (R2).
     pub(crate) fn acls(&self, stat: &HostStat, at: AclTarget<'_>) -> Acls {
         if !self.has_acls() || stat.kind() == mode::S_IFLNK {

@@ -11,12 +11,12 @@ use std::sync::{Arc, Weak};
 impl Tree {
     /// The inode of the file with these attributes, found under `alias`: the known one, or a new
     /// one. A look that began when the tree's count of changes was `seen` refreshes it. `acls`
-    /// reads its lists, where they are needed now.
+    /// reads its lists; those of a file that `defers_acls` are read when they are first needed.
     pub(crate) fn adopt(
         self: &Arc<Self>,
         stat: &HostStat,
         alias: Option<Alias>,
-        seen: u64,
+        (seen, defers_acls): (u64, bool),
         acls: impl FnOnce() -> Acls,
     ) -> Arc<Inode> {
         let key = key(stat.id, stat.mnt);
@@ -32,7 +32,7 @@ impl Tree {
             node.apply_if_newer(inode, stat, seen, acls);
             return Arc::clone(inode);
         }
-        let acls = (!self.defers_acls(stat)).then(acls);
+        let acls = (!defers_acls).then(acls);
         let inode = self.make_inode(stat, alias, acls);
         // Two threads may make it at once: the first one entered wins.
         let mut table = self.table.lock();

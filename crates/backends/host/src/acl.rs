@@ -260,6 +260,14 @@ impl Tree {
         !matches!(self.options.ownership, Ownership::Squash { .. })
     }
 
+    /// Whether the lists of a file are read when they are first needed. Two calls of the host are
+    /// saved for each file that is only looked at.
+    pub(crate) fn defers_acls(&self, stat: &HostStat) -> bool {
+        matches!(self.options.ownership, Ownership::PassThrough)
+            && stat.kind() == mode::S_IFREG
+            && mode::is_reg(stat.attr.mode)
+    }
+
     /// The lists of a file with these attributes; never fewer than it has (R2).
     pub(crate) fn acls(&self, stat: &HostStat, at: AclTarget<'_>) -> Acls {
         if !self.has_acls() || stat.kind() == mode::S_IFLNK {
@@ -336,7 +344,8 @@ impl Tree {
         work(AclTarget::Fd(file.as_fd()))
     }
 
-    /// Gives a new file its lists (R3); its owner and mode are right.
+    /// Gives a new file its lists (R3); its owner and mode are right. Returns whether that changed
+    /// the file.
     ///
     /// # Errors
     /// Those of the host; `EOPNOTSUPP` where the host has no lists and the file needs some.
@@ -346,21 +355,24 @@ impl Tree {
         at: AclTarget<'_>,
         wanted: Option<&Acls>,
         mode_bits: u32,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         if !self.has_acls() || stat.kind() == mode::S_IFLNK {
-            return Ok(());
+            return Ok(false);
         }
         let none = Acls::default();
         let wanted = wanted.unwrap_or(&none);
         let by_attribute = matches!(self.options.ownership, Ownership::Xattr { .. });
         if by_attribute {
-            let AclTarget::Fd(fd) = at else { return Ok(()) };
+            let AclTarget::Fd(fd) = at else {
+                return Ok(false);
+            };
             let kinds = KINDS
                 .into_iter()
                 .filter_map(|kind| Some((kind, wanted.get(kind)?)));
-            return kinds
+            kinds
                 .into_iter()
-                .try_for_each(|(kind, acl)| store_acl(fd, kind, Some(acl)));
+                .try_for_each(|(kind, acl)| store_acl(fd, kind, Some(acl)))?;
+            return Ok(!wanted.is_empty());
         }
         let give = |at: AclTarget<'_>| {
             let has = at.read()?;
@@ -373,11 +385,11 @@ impl Tree {
                     (_, acl) => at.write(kind, acl.map(|acl| &**acl))?,
                 }
             }
-            Ok(())
+            Ok(has != *wanted)
         };
         match self.with_acls(stat, at, give) {
             // Where lists cannot be reached, the host gave it none that could be seen.
-            Err(Errno::EOPNOTSUPP) if wanted.is_empty() => Ok(()),
+            Err(Errno::EOPNOTSUPP) if wanted.is_empty() => Ok(false),
             done => done,
         }
     }

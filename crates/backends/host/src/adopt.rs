@@ -11,12 +11,12 @@ use std::sync::{Arc, Weak};
 impl Tree {
     /// The inode of the file with these attributes, found under `alias`: the known one, or a new
     /// one. A look that began when the tree's count of changes was `seen` refreshes it. `acls`
-    /// reads its lists, where they are needed.
+    /// reads its lists; those of a file that `defers_acls` are read when they are first needed.
     pub(crate) fn adopt(
         self: &Arc<Self>,
         stat: &HostStat,
         alias: Option<Alias>,
-        seen: u64,
+        (seen, defers_acls): (u64, bool),
         acls: impl FnOnce() -> Acls,
     ) -> Arc<Inode> {
         let key = key(stat.id, stat.mnt);
@@ -32,7 +32,8 @@ impl Tree {
             node.apply_if_newer(inode, stat, seen, acls);
             return Arc::clone(inode);
         }
-        let inode = self.make_inode(stat, alias, acls());
+        let acls = (!defers_acls).then(acls);
+        let inode = self.make_inode(stat, alias, acls);
         // Two threads may make it at once: the first one entered wins.
         let mut table = self.table.lock();
         let other = table.get(&key).and_then(Weak::upgrade);
@@ -60,7 +61,7 @@ impl Tree {
         self: &Arc<Self>,
         stat: &HostStat,
         alias: Option<Alias>,
-        acls: Acls,
+        acls: Option<Acls>,
     ) -> Arc<Inode> {
         let node = Node::new(self, stat, alias);
         let special = mode::is_chr(stat.attr.mode) || mode::is_blk(stat.attr.mode);
@@ -81,8 +82,13 @@ impl Tree {
             flags |= flag::APPEND_ONLY;
         }
         inode.set_flags(flags);
-        inode.put_acls(acls);
-        node.record_acl_time(stat);
+        match acls {
+            Some(acls) => {
+                inode.put_acls(acls);
+                node.record_acl_time(stat);
+            }
+            None => inode.defer_acls(),
+        }
         node.set_inode(&inode);
         inode
     }

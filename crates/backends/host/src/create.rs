@@ -154,7 +154,7 @@ impl Node {
             None => self.tree.apply_ownership(stat, None)?,
         };
         let acls = || new.acls.cloned().unwrap_or_default();
-        let inode = self.tree.adopt(&stat, Some(alias), seen, acls);
+        let inode = self.tree.adopt(&stat, Some(alias), (seen, false), acls);
         if let Some(fd) = fd {
             let handle_kind = if plan.kind == mode::S_IFREG {
                 HandleKind::Write
@@ -190,12 +190,16 @@ impl Node {
             rustix::fs::fchown(fd, Some(uid), Some(gid)).map_err(errno)?;
             stat = stat_at(fd, b"", WAIT)?;
         }
-        if mode_differs(&stat, new) {
+        let other_mode = mode_differs(&stat, new);
+        if other_mode {
             rustix::fs::fchmod(fd, bits(new.mode)).map_err(errno)?;
         }
-        self.tree
-            .give_acls(&stat, AclTarget::Fd(fd.as_fd()), new.acls, new.mode)?;
-        stat_at(fd, b"", WAIT)
+        let at = AclTarget::Fd(fd.as_fd());
+        let other_lists = self.tree.give_acls(&stat, at, new.acls, new.mode)?;
+        if other_mode || other_lists {
+            stat = stat_at(fd, b"", WAIT)?;
+        }
+        Ok(stat)
     }
 
     /// As [`Node::fix_attributes`], for a file that was made without being opened.
@@ -265,7 +269,7 @@ impl Node {
         let stat = self.fix_attributes(&fd, new, &plan)?;
         let stat = self.tree.apply_stored(stat, plan.stored);
         let acls = || new.acls.cloned().unwrap_or_default();
-        let inode = self.tree.adopt(&stat, None, seen, acls);
+        let inode = self.tree.adopt(&stat, None, (seen, false), acls);
         let node = self.sibling(&inode)?;
         node.set_nameless(true);
         node.install_handle(fd, HandleKind::Write, true)?;

@@ -164,17 +164,16 @@ impl Node {
 
     /// Others may have changed its attributes.
     fn refresh_and_forget(self: &Arc<Self>, sb: &SuperBlock, inode: &Arc<Inode>) {
-        let (before, acls) = (inode.attr(), inode.acls());
+        // Nobody knows lists that were not read.
+        let lists = || (!inode.are_acls_unread()).then(|| inode.acls());
+        let (before, acls) = (inode.attr(), lists());
         self.refresh_after_change(inode);
-        let now = inode.attr();
+        let (now, read) = (inode.attr(), lists());
         let permission = |attr: &Attr| (attr.mode, attr.uid, attr.gid);
-        if inode.is_dir() && (permission(&before) != permission(&now) || acls != inode.acls()) {
+        if inode.is_dir() && (permission(&before) != permission(&now) || acls != read) {
             self.unreported.set(0);
             sb.forget_permission(inode);
-        } else if self.unreported.swap_if(1, 0)
-            || !same_but_access(&before, &now)
-            || acls != inode.acls()
-        {
+        } else if self.unreported.swap_if(1, 0) || !same_but_access(&before, &now) || acls != read {
             sb.forget_attributes(inode);
         }
     }

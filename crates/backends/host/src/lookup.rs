@@ -82,7 +82,8 @@ impl Node {
             let stat = self.tree.apply_ownership(stat, None)?;
             let base = self.handle(HandleKind::Path, WaitMode::Wait)?;
             let acls = || self.tree.acls(&stat, AclTarget::Name(&base, name));
-            return Ok(self.tree.adopt(&stat, Some(alias), seen, acls));
+            let found = (seen, self.tree.defers_acls(&stat));
+            return Ok(self.tree.adopt(&stat, Some(alias), found, acls));
         }
         let base = self.handle(HandleKind::Path, WaitMode::Wait)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -91,7 +92,7 @@ impl Node {
         let stat = stat_at(&fd, b"", WaitMode::Wait)?;
         let stat = self.tree.apply_stored_of(stat, &fd)?;
         let acls = || self.tree.acls(&stat, AclTarget::Fd(fd.as_fd()));
-        let inode = self.tree.adopt(&stat, Some(alias), seen, acls);
+        let inode = self.tree.adopt(&stat, Some(alias), (seen, false), acls);
         let node = self.sibling(&inode)?;
         if node.held_handle(HandleKind::Read).is_none() && node.id == stat.id {
             node.install_handle(fd, HandleKind::Read, true)?;
@@ -122,7 +123,8 @@ impl Node {
             None => AclTarget::Name(&base, name),
         };
         let acls = || self.tree.acls(&stat, at);
-        Ok(self.tree.adopt(&stat, Some(alias), seen, acls))
+        let found = (seen, self.tree.defers_acls(&stat));
+        Ok(self.tree.adopt(&stat, Some(alias), found, acls))
     }
 
     /// Called when a name was not found.

@@ -197,6 +197,10 @@ impl InodeOps for NodeOps {
         self.0.change_acl(inode, change)
     }
 
+    fn read_acls(&self, inode: &Inode) {
+        self.0.read_deferred_acls(inode);
+    }
+
     fn getxattr(&self, _inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {
         self.0.get_xattr(name)
     }

@@ -4,9 +4,10 @@
 //! # Rules
 //! R1. `HostAttr` is held over the look at the host and the update that follows, so that the later
 //!     one of two looks wins. The other locks are held over nothing that waits.
-//! R2. The lists of an inode are read before it can be found, and again whenever its change time
-//!     moved: the host moves it with each change of a list. A change time less than [`SETTLED`] old
-//!     may not move with the next change, so the lists are read again until it is older.
+//! R2. The lists of a regular file are read when they are first needed, those of other inodes
+//!     before they can be found. They are read again whenever the change time moved: the host moves
+//!     it with each change of a list. A change time less than [`SETTLED`] old may not move with the
+//!     next change, so the lists are read again until it is older.
 
 use crate::acl::{AclTarget, WAIT, owner_only, stored_acls};
 use crate::node::{Alias, Node};
@@ -170,7 +171,10 @@ impl Node {
         if self.refreshed_at.get() <= seen {
             let before = inode.attr();
             self.apply_stat(inode, stat, self.tree.atime_source());
-            if self.may_acls_differ(stat) && self.tree.options.policy != Policy::Exclusive {
+            if !inode.are_acls_unread()
+                && self.may_acls_differ(stat)
+                && self.tree.options.policy != Policy::Exclusive
+            {
                 let acls = acls();
                 self.record_acl_time(stat);
                 if inode.acls() != acls {
@@ -191,12 +195,12 @@ impl Node {
             return;
         }
         let ours = self.tree.options.policy == Policy::Exclusive;
-        if !forced && (ours || !self.may_acls_differ(stat)) {
+        if !forced && (ours || inode.are_acls_unread() || !self.may_acls_differ(stat)) {
             return;
         }
         let acls = self.read_acls(stat);
         self.record_acl_time(stat);
-        if inode.acls() != acls {
+        if inode.are_acls_unread() || inode.acls() != acls {
             inode.put_acls(acls);
         }
     }
@@ -215,6 +219,27 @@ impl Node {
             0
         };
         self.acls_ctime.set(read);
+    }
+
+    /// As `InodeOps::read_acls`. The look that it takes may see a change by others, which is
+    /// reported with their event.
+    pub(crate) fn read_deferred_acls(self: &Arc<Self>, inode: &Inode) {
+        let held = self.attr.lock();
+        if !inode.are_acls_unread() {
+            return;
+        }
+        match self.stat(WaitMode::Wait) {
+            Ok(stat) => {
+                let before = inode.attr();
+                self.apply_stat(inode, &stat, self.tree.atime_source());
+                if !same_but_access(&before, &inode.attr()) {
+                    self.unreported.set(1);
+                }
+                self.refresh_acls(inode, &stat, true);
+            }
+            Err(_) => inode.put_acls(owner_only(inode.mode())),
+        }
+        drop(held);
     }
 
     fn read_acls(self: &Arc<Self>, stat: &HostStat) -> Acls {

@@ -110,7 +110,7 @@ impl HostFs {
                 AclTarget::Fd(open.as_fd()),
             ),
         };
-        let root = tree.adopt(&shown, None, 0, || tree.acls(&shown, at));
+        let root = tree.adopt(&shown, None, (0, false), || tree.acls(&shown, at));
         if let Some(node) = Node::of(&root) {
             node.install_handle(dir, HandleKind::Path, false)?;
         }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{POLICIES, Scratch, policy, read, tree, world, write};
+use common::{POLICIES, SEEING, Scratch, policy, read, tree, world, write};
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::{Errno, XattrFlags, resolve};
 use openpath_host::{HostFs, HostOptions, Ownership, Policy};
@@ -18,9 +18,6 @@ fn with_tree(s: &Scratch, options: HostOptions) -> (Arc<SuperBlock>, Vfs, Task) 
     let task = vfs.task(Cred::root()).expect("a task");
     (tree, vfs, task)
 }
-
-/// The policies under which changes by others are seen.
-const SEEING: [Policy; 3] = [Policy::Notify, Policy::Revalidate, Policy::None];
 
 #[test]
 fn names_changed_by_others_are_seen() {

@@ -207,9 +207,13 @@ impl Node {
         if copies_up && mode::is_reg(attr.mode) {
             flags |= flag::WRITE_HOOK;
         }
-        let acls = real.acls();
-        if inode.acls() != acls {
-            inode.put_acls(acls);
+        if real.are_acls_unread() {
+            inode.defer_acls();
+        } else {
+            let acls = real.acls();
+            if inode.are_acls_unread() || inode.acls() != acls {
+                inode.put_acls(acls);
+            }
         }
         let now = inode.flags();
         if now & COPIED_FLAGS != flags {

@@ -4,11 +4,13 @@
 mod common;
 
 use common::{get, names, put, task_in};
-use openpath_abi::Errno;
+use openpath_abi::access::R_OK;
+use openpath_abi::xattr::ACL_ACCESS_NAME;
+use openpath_abi::{Errno, XattrFlags};
 use openpath_host::{HostFs, HostOptions, Ownership, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::{OverlayFs, OverlayOptions};
-use openpath_vfs::{SuperBlock, Task, Vfs};
+use openpath_vfs::{Acl, AclEntry, AclTag, Cred, LookupResult, SuperBlock, Task, Vfs, WaitMode};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,4 +124,47 @@ fn upper_directory_of_an_ordinary_user_takes_changes() {
     assert_eq!(names(&task, "/"), ["e"]);
     assert_eq!(get(&task, "/e/f"), Ok("above".to_owned()));
     assert_eq!(ino(&task, b"/e/f"), before);
+}
+
+#[test]
+fn unread_list_of_a_lower_file_denies_and_is_copied_up() {
+    let entries = [
+        (AclTag::UserObj, 6),
+        (AclTag::User(61_000), 0),
+        (AclTag::GroupObj, 6),
+        (AclTag::Mask, 6),
+        (AclTag::Other, 6),
+    ];
+    let list = Acl::new(entries.map(|(tag, perm)| AclEntry { tag, perm }).to_vec()).encode();
+    let s = Scratch::new("lists");
+    s.put("f", "lower");
+    let (_direct, direct) = task_in(&tree(&s.0.join("lower"), Policy::Exclusive));
+    let set = direct.setxattr(b"/f", ACL_ACCESS_NAME, &list, XattrFlags::empty());
+    if set == Err(Errno::EOPNOTSUPP) {
+        eprintln!("left out: no access control lists here");
+        return;
+    }
+    set.expect("a list");
+    for copied in [false, true] {
+        let (lower, vfs, task) = over_memory(&s, Policy::Notify);
+        task.stat(b"/f").expect("attributes");
+        let named = vfs.task(Cred::user(61_000, 61_000, &[])).expect("a task");
+        let other = vfs.task(Cred::user(61_001, 61_001, &[])).expect("a task");
+        let below = match lower
+            .root()
+            .ops()
+            .lookup(lower.root(), b"f", WaitMode::Wait)
+        {
+            Ok(LookupResult::Inode(inode)) => inode,
+            found => panic!("{found:?}"),
+        };
+        assert!(below.are_acls_unread());
+        if copied {
+            put(&task, "/f", "upper");
+        }
+        assert_eq!(named.access(b"/f", R_OK), Err(Errno::EACCES), "{copied}");
+        assert_eq!(other.access(b"/f", R_OK), Ok(()), "{copied}");
+        assert_eq!(task.getxattr(b"/f", ACL_ACCESS_NAME), Ok(list.clone()));
+        assert!(!below.are_acls_unread());
+    }
 }

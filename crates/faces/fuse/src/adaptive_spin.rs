@@ -10,7 +10,8 @@
 //! but the wake-up -> sleeps at once, when most spins found nothing.
 //!
 //! # Rules
-//! R1. Between two polls the thread yields to whatever else can run on its CPU.
+//! R1. Between two polls the thread yields to whatever else can run on its CPU. A poll takes the
+//!     request that it finds, so that none is asked for twice.
 //! R2. Failed spins are few: each weighs as much as [`MISS_COST`] successful ones. A program that
 //!     computes between its requests, as a compiler does, loses more by them than it gains: the
 //!     spinning CPU may be half of its own core.
@@ -35,27 +36,28 @@ pub(crate) struct AdaptiveSpin {
 }
 
 impl AdaptiveSpin {
-    /// There is no request: polls `has_request` for as long as it pays, then sleeps by `sleep`.
-    pub(crate) fn wait<E>(
+    /// There is no request: takes the next one by `take` for as long as it pays to ask, then sleeps
+    /// by `sleep`; `None`: it slept.
+    pub(crate) fn wait<R, E>(
         &mut self,
-        has_request: impl Fn() -> bool,
+        mut take: impl FnMut() -> Result<Option<R>, E>,
         sleep: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<Option<R>, E> {
         let begun = Instant::now();
         let spins = self.score > 0;
         if spins {
             while begun.elapsed() < SPIN {
                 thread::yield_now();
-                if has_request() {
+                if let Some(request) = take()? {
                     self.adjust(1);
-                    return Ok(());
+                    return Ok(Some(request));
                 }
             }
         }
         sleep()?;
         let was_short = !spins && begun.elapsed() < WAKE_COST;
         self.adjust(if was_short { 1 } else { -MISS_COST });
-        Ok(())
+        Ok(None)
     }
 
     fn adjust(&mut self, by: i32) {
@@ -72,16 +74,17 @@ mod tests {
     /// returns whether it polled and whether it slept.
     fn wait(spin: &mut AdaptiveSpin, after: Option<Duration>) -> (bool, bool) {
         let (polled, slept) = (Cell::new(false), Cell::new(false));
-        let has_request = || {
+        let take = || {
             polled.set(true);
-            after.is_none()
+            Ok::<_, ()>(after.is_none().then_some(()))
         };
         let sleep = || {
             slept.set(true);
             thread::sleep(after.unwrap_or_default());
-            Ok::<(), ()>(())
+            Ok(())
         };
-        assert_eq!(spin.wait(has_request, sleep), Ok(()));
+        let taken = spin.wait(take, sleep);
+        assert_eq!(taken, Ok((!slept.get()).then_some(())));
         (polled.get(), slept.get())
     }
 
@@ -107,7 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_sleep_is_returned() {
-        assert_eq!(AdaptiveSpin::default().wait(|| false, || Err(7)), Err(7));
+    fn an_error_is_returned() {
+        let none = || Ok(None::<()>);
+        assert_eq!(AdaptiveSpin::default().wait(none, || Err(7)), Err(7));
+        let mut spin = AdaptiveSpin { score: 1 };
+        let taken = spin.wait(|| Err::<Option<()>, _>(8), || Ok(()));
+        assert_eq!(taken, Err(8));
     }
 }

@@ -87,9 +87,16 @@ impl Threads {
         let mut spin = AdaptiveSpin::default();
         let mut in_a_row = 0u32;
         let mut affinity = CpuAffinity::default();
+        let mut found = None;
         loop {
-            slot.wait_until_polling(|| self.device.has_request());
-            match self.device.read(&mut request)? {
+            let received = match found.take() {
+                Some(received) => received,
+                None => {
+                    slot.wait_until_polling(|| self.device.has_request());
+                    self.device.read(&mut request)?
+                }
+            };
+            match received {
                 Received::Request(len) => {
                     slot.begin_request();
                     self.place(&mut affinity, &request[..len]);
@@ -111,7 +118,11 @@ impl Threads {
                     if !slot.try_leave() {
                         let sleep = || self.device.wait(slot.sleep_limit());
                         if self.waiting.eager {
-                            spin.wait(|| self.device.has_request(), sleep)?;
+                            let take = || match self.device.read(&mut request)? {
+                                Received::Empty => Ok(None),
+                                received => Ok(Some(received)),
+                            };
+                            found = spin.wait(take, sleep)?;
                         } else {
                             sleep()?;
                         }

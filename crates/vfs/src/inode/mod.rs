@@ -56,7 +56,8 @@ pub mod flag {
     /// own: backends leave it alone.
     pub const LOCK_CONTEXT: u64 = 1;
     /// It has an access control list ([`crate::Acls::access`]), which may say otherwise than the
-    /// mode. Set and cleared by [`super::Inode::put_acls`] alone.
+    /// mode, or may have one ([`ACLS_UNREAD`]). Set and cleared by [`super::Inode::put_acls`] and
+    /// [`super::Inode::defer_acls`] alone.
     pub const ACL: u64 = 1 << 1;
     /// Everyone may search this directory: mode has all x bits and there is no ACL.
     pub const SEARCHABLE_BY_ALL: u64 = 1 << 2;
@@ -85,6 +86,10 @@ pub mod flag {
     pub const WATCHED: u64 = 1 << 10;
     /// A directory with a default access control list. As [`ACL`].
     pub const DEFAULT_ACL: u64 = 1 << 13;
+    /// Its access control lists were not read yet: the backend reads them when they are first
+    /// needed ([`super::InodeOps::read_acls`]). Set by [`super::Inode::defer_acls`] alone, of files
+    /// that are no directories, and together with [`ACL`].
+    pub const ACLS_UNREAD: u64 = 1 << 15;
     /// A read of no bytes is no access (`backing_file_read_iter`). The backend's own.
     pub const EMPTY_READ_NO_ACCESS: u64 = 1 << 14;
 }

@@ -445,6 +445,12 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::EOPNOTSUPP)
     }
 
+    /// Reads the access control lists of an inode that has them unread
+    /// ([`super::Inode::defer_acls`]), and puts them where the core finds them
+    /// ([`Inode::put_acls`]); without an effect, all but the owner are denied. It may wait, and
+    /// locks of this inode that the core has are held.
+    fn read_acls(&self, inode: &Inode) {}
+
     /// The value of an extended attribute. Access control lists are never asked for: the core has
     /// them from [`Inode::put_acls`].
     ///

@@ -171,8 +171,12 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
 /// if no rule but permissions and write access matters.
 #[inline(always)]
 fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errno>> {
-    const SPECIAL: u64 =
-        flag::OPEN_HOOK | flag::WRITE_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY | flag::LEASED;
+    const SPECIAL: u64 = flag::OPEN_HOOK
+        | flag::WRITE_HOOK
+        | flag::IMMUTABLE
+        | flag::APPEND_ONLY
+        | flag::LEASED
+        | flag::ACLS_UNREAD;
     let access = op.flags & O_ACCMODE;
     let ruled = op.flags.intersects(!(IDLE | O_ACCMODE | O_CREAT))
         || op.lookup & (lflag::DIRECTORY | lflag::REGULAR) != 0;
@@ -273,6 +277,9 @@ pub(super) fn granted<'t>(
     } else {
         (op.access, op.flags)
     };
+    if op.lookup & lflag::CACHED != 0 {
+        core.can_check_now(inode)?;
+    }
     may_open(core, mount, mount_flags, inode, access, flags)?;
     Ok(writing)
 }

@@ -9,6 +9,7 @@ use crate::object::mflag;
 use crate::perm;
 use crate::steps::Check;
 use crate::task::Task;
+use crate::walk::lflag;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::fcntl::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
@@ -71,6 +72,9 @@ impl Task {
         let kind = target.inode.kind();
         if want & X_OK != 0 && kind == mode::S_IFREG && target.mount_flags().has(mflag::NO_EXEC) {
             return Err(core.refused(Check::NoPrograms, Errno::EACCES));
+        }
+        if lookup & lflag::CACHED != 0 {
+            core.can_check_now(target.inode)?;
         }
         perm::inode_permission(&core.cred(), &target.mount.sb, target.inode, want)
             .map_err(|errno| core.denied(target.inode, want, errno))?;

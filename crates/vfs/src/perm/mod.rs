@@ -73,6 +73,13 @@ fn by_acl(cred: &Cred, inode: &Inode, mode_bits: u32, mask: u32) -> Option<(Deci
     by_list(cred, inode, mask)
 }
 
+/// Whether a check for `cred` would have the backend read the lists of the inode first, which may
+/// wait.
+#[inline]
+pub(crate) fn reads_acls(cred: &Cred, inode: &Inode) -> bool {
+    inode.are_acls_unread() && cred.fsuid != inode.ids().0 && inode.mode() & 0o070 != 0
+}
+
 /// As [`by_acl`], of an inode with a list.
 #[cold]
 #[inline(never)]

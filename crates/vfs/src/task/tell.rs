@@ -122,6 +122,18 @@ impl Core {
         self.refused(Check::Cached, Errno::EAGAIN)
     }
 
+    /// A call that may not wait gives up if its check of the inode would read lists first.
+    ///
+    /// # Errors
+    /// `EAGAIN`.
+    #[inline]
+    pub(crate) fn can_check_now(&self, inode: &Inode) -> Result<(), Errno> {
+        if perm::reads_acls(&self.cred(), inode) {
+            return Err(self.give_up(Reason::WouldWait));
+        }
+        Ok(())
+    }
+
     /// The backend's errno: with `EAGAIN` and no patience, it would have had to wait.
     #[cold]
     pub(crate) fn would_wait(&self, wait_mode: WaitMode, errno: Errno) -> Errno {

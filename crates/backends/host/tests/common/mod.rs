@@ -82,6 +82,9 @@ pub(crate) fn write(task: &Task, path: &str, data: &str) -> Result<(), Errno> {
     done.map(|_| ())
 }
 
+/// The policies under which changes by others are seen.
+pub(crate) const SEEING: [Policy; 3] = [Policy::Notify, Policy::Revalidate, Policy::None];
+
 /// All policies.
 pub(crate) const POLICIES: [Policy; 4] = [
     Policy::Exclusive,

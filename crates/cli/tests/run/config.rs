@@ -165,7 +165,7 @@ fn command_not_found_names_the_path_directory_that_cannot_be_searched() {
     let output = command.env("PATH", format!("{}:{path}", closed.display()));
     let output = output.output().unwrap();
     let said = err(&output);
-    assert_eq!(output.status.code(), Some(126), "{said}");
+    assert_eq!(output.status.code(), Some(127), "{said}");
     assert!(
         said.contains("nosuchcmd") && said.contains(&closed.display().to_string()),
         "{said}"

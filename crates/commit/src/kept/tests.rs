@@ -220,7 +220,7 @@ fn discard_ended_at_any_step_leaves_a_whole_view_or_none() {
 #[test]
 fn interrupted_discard_is_finished_by_the_next() {
     let s = Scratch::new("again");
-    for last in 0..30 {
+    for last in 0..40 {
         s.used();
         let mut steps = 0..last;
         let done = discard_steps(&s.name, &mut || {

@@ -70,7 +70,7 @@ impl Transaction<'_> {
         });
         let backups: Vec<Backup> = replacements
             .map(|(number, replace)| {
-                let (hidden, kept) = (replace.hidden.clone(), store_path("old", number));
+                let (hidden, kept) = (replace.hidden.to_vec(), store_path("old", number));
                 let (from, to) = match direction {
                     Direction::Save => (hidden, kept),
                     Direction::Restore => (kept, hidden),

@@ -33,7 +33,7 @@
 //!   moved another one there, that is a conflict of the directory, which force solves.
 
 use crate::file_stat::{FileStat, Time};
-use crate::journal::{KnownSince, TakenAt};
+use crate::journal::{Bytes, KnownSince, TakenAt};
 use crate::names::{join, split};
 use crate::records::Records;
 use crate::refusal::Refusal;
@@ -42,9 +42,9 @@ use std::collections::HashMap;
 
 /// When a view took the files that it changed.
 pub(crate) struct Baseline {
-    known: HashMap<Vec<u8>, KnownSince>,
+    known: HashMap<Bytes, KnownSince>,
     /// When it took the files that its last run found.
-    first: HashMap<Vec<u8>, Time>,
+    first: HashMap<Bytes, Time>,
     /// When the view was made, for file systems without times of birth.
     made: Time,
 }

@@ -54,7 +54,7 @@ fn attempt(args: &Args) -> Result<(), Refusal> {
     let changes = chosen(inspect.changes()?, &only, &kept.name)?;
     let mut out = Pieces::new();
     if args.json {
-        out.put("{\"changes\":[")?;
+        out.put("{\"changes\":[").map_err(unwritten)?;
     }
     for (at, change) in changes.iter().enumerate() {
         let both = texts(&inspect, change)?;
@@ -73,14 +73,19 @@ fn attempt(args: &Args) -> Result<(), Refusal> {
         } else {
             unified(&mut text, change, both.as_ref());
         }
-        if !out.put(&text)? {
+        if !out.put(&text).map_err(unwritten)? {
             return Ok(());
         }
     }
     if args.json {
-        out.put(&format!("],\"view\":{}}}\n", json!(kept.name)))?;
+        out.put(&format!("],\"view\":{}}}\n", json!(kept.name)))
+            .map_err(unwritten)?;
     }
-    out.end()
+    out.end().map_err(unwritten)
+}
+
+fn unwritten(why: std::io::Error) -> Refusal {
+    Refusal::step("cannot write the results", why)
 }
 
 /// The changes at these paths and below; all changes if there are no paths. If the view has no

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lists the changes of a view: what the overlay reports, with the attributes before and now.
 
+use crate::view::limits_once;
 use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
 };
@@ -40,7 +41,8 @@ impl TreeComparison {
         lower: &Arc<SuperBlock>,
         view: &Task,
     ) -> Result<TreeComparison, Refusal> {
-        let vfs = Vfs::builder().build(Arc::clone(lower));
+        let vfs = Vfs::builder().limits(limits_once());
+        let vfs = vfs.build(Arc::clone(lower));
         let lower = vfs.and_then(|vfs| vfs.task(Cred::root()));
         Ok(TreeComparison {
             overlay: Arc::clone(overlay),

@@ -36,7 +36,11 @@ impl Inspect {
         let mut plan = Plan::default();
         plan.keep_changes_in(kept);
         let plan = crate::guard::guard(&plan)?;
-        let view = View::open_locked(&plan, Some(held), &ViewOptions::default())?;
+        let view_options = ViewOptions {
+            is_compared: true,
+            ..ViewOptions::default()
+        };
+        let view = View::open_locked(&plan, Some(held), &view_options)?;
         Ok(Inspect {
             compare: view.compare()?,
             view,

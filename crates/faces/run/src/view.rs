@@ -48,6 +48,9 @@ const HANDLES: usize = 16_384;
 /// Cached names: more than the server has nodes. Those of names that do not exist take 30 MB.
 const NAMES: u32 = 1 << 20;
 const ABSENT_NAMES: u32 = 1 << 17;
+/// The same for a tree of which each name is looked at about once: a kilobyte for each cached name
+/// would add up with the names of a large view.
+const NAMES_ONCE: u32 = 1 << 12;
 /// Locks on files, at 150 bytes each; beyond them the command gets `ENOLCK`.
 const LOCKS: u64 = 1 << 18;
 /// Directories that an overlay makes for itself in its upper tree.
@@ -70,6 +73,8 @@ pub(crate) struct ViewOptions {
     pub(crate) lease_waits: LeaseWaits,
     /// Mount flags are enforced where the view is shown, as the plan says ([`Plan::held`]).
     pub(crate) holds_flags: bool,
+    /// No command runs in the view: its names are looked at once.
+    pub(crate) is_compared: bool,
 }
 
 /// What the command sees.
@@ -150,7 +155,9 @@ impl View {
                 .clock(Arc::clone(&clock)),
         );
         let overlay = overlay.map_err(failed)?;
-        let vfs = Vfs::builder().limits(limits()).clock(Box::new(clock));
+        let vfs = Vfs::builder()
+            .limits(view_options.limits())
+            .clock(Box::new(clock));
         let vfs = vfs.root_tenant(TenantLimits::default().locks_max(LOCKS));
         let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
         let mut view = View {
@@ -362,6 +369,15 @@ fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
 }
 
 impl ViewOptions {
+    fn limits(&self) -> Limits {
+        match self.is_compared {
+            true => limits_once(),
+            false => Limits::default()
+                .dentries_max(NAMES)
+                .negatives_max(ABSENT_NAMES),
+        }
+    }
+
     /// A directory of the host as a tree.
     pub(crate) fn host(&self, path: &Path, read_only: bool) -> Result<Arc<SuperBlock>, Refusal> {
         self.host_with(path, read_only, None)
@@ -468,10 +484,11 @@ fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
 }
 
 /// The server's limits for the command, besides the changes.
-fn limits() -> Limits {
+/// The limits of a tree of which each name is looked at about once.
+pub(crate) fn limits_once() -> Limits {
     Limits::default()
-        .dentries_max(NAMES)
-        .negatives_max(ABSENT_NAMES)
+        .dentries_max(NAMES_ONCE)
+        .negatives_max(NAMES_ONCE / 2)
 }
 
 /// Half of the machine's memory in whole pages, in bytes: the default size of a tree in memory, as

@@ -40,7 +40,7 @@ use crate::kept::{KeptView, OLD_CONTENT, ViewLock};
 use crate::messages::shown;
 use crate::not_undone::NotUndone;
 use crate::path_bytes::PathBytes;
-use crate::phase::CommitObserver;
+use crate::phase::{CommitObserver, Looker, Phase, Unobserved};
 use crate::preflight::Preflight;
 use crate::printable::printable;
 use crate::records::{CommitDir, Records};
@@ -74,9 +74,22 @@ impl<T: ViewTrees> Commit<T> {
     /// cannot be committed without another. Then, with
     /// force: the view never saw a name that would be removed. Last: a step would fail.
     pub fn plan(kept: &KeptView, only: &[PathBytes], force: bool) -> Result<Commit<T>, Refusal> {
+        Self::plan_observed(kept, only, force, &mut Unobserved)
+    }
+
+    /// The same; `observer` is told of the names that are looked at.
+    ///
+    /// # Errors
+    /// As [`Commit::plan`].
+    pub fn plan_observed(
+        kept: &KeptView,
+        only: &[PathBytes],
+        force: bool,
+        observer: &mut dyn CommitObserver,
+    ) -> Result<Commit<T>, Refusal> {
         let (held, records) = enter(kept)?;
         let trees = T::open_locked(kept, held)?;
-        let changes = trees.changes()?;
+        let changes = trees.changes(observer)?;
         let base = Tree::open(Path::new("/"))?;
         let upper = records.below(b"/upper")?;
         let kinds = changes.iter();
@@ -84,7 +97,16 @@ impl<T: ViewTrees> Commit<T> {
             .map(|change| (change.path.bytes(), &change.kind))
             .collect();
         let baseline = Baseline::new(&records, kept.info.made)?;
-        let scan = Scan::new(&base, &upper, &kinds, &baseline, trees.sides())?;
+        // Each is scanned, and gets its steps.
+        let all = 2 * changes.len() as u64;
+        let mut looker = Looker::new(observer, Phase::Planning, all);
+        let scan = Scan::new(
+            &base,
+            &upper,
+            (&kinds, trees.sides()),
+            &baseline,
+            &mut looker,
+        )?;
         let selection = Selection::new(&scan, only, &kept.name)?;
         let conflicts = baseline.conflicts(&base, &scan, &selection)?;
         if let Some(unseen) = conflicts.iter().find(|both| force && both.unseen) {
@@ -100,7 +122,8 @@ impl<T: ViewTrees> Commit<T> {
         }
         let (seconds, part) = transaction::now();
         let id = format!("{:x}{part:08x}", seconds & 0xffff_ffff);
-        let mut journal = JournalBuilder::build(&base, &scan, &selection, &baseline, id)?;
+        let trees_and_baseline = (&base, &scan, &selection, &baseline);
+        let mut journal = JournalBuilder::build(trees_and_baseline, id, &mut looker)?;
         journal.any_owner = force;
         journal.contested = contested(&conflicts);
         journal.changes = JournalBuilder::committed_changes(&scan, &selection, changes);

@@ -23,6 +23,7 @@ use crate::journal::{
 };
 use crate::messages::{changed_meanwhile, failed, shown};
 use crate::names::{join, split};
+use crate::phase::Looker;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::scan::{Entry, EntryKind, Scan};
 use crate::selection::{Selection, alters_real_tree};
@@ -53,11 +54,9 @@ pub(crate) struct JournalBuilder<'a> {
 impl<'a> JournalBuilder<'a> {
     /// All steps of a commit.
     pub(crate) fn build(
-        base: &'a Tree,
-        scan: &'a Scan,
-        selection: &'a Selection,
-        baseline: &'a Baseline,
+        (base, scan, selection, baseline): (&'a Tree, &'a Scan, &'a Selection, &'a Baseline),
         id: String,
+        looker: &mut Looker<'_>,
     ) -> Result<Journal, Refusal> {
         let mut builder = JournalBuilder {
             base,
@@ -87,6 +86,7 @@ impl<'a> JournalBuilder<'a> {
             next: 0,
         };
         for (at, entry) in scan.entries.iter().enumerate() {
+            looker.next();
             if selection.includes(at) {
                 builder.add_entry(at, entry)?;
             }

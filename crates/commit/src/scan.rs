@@ -16,6 +16,7 @@ use crate::change::ChangeKind;
 use crate::file_stat::{FileStat, Time};
 use crate::messages::failed;
 use crate::names::{join, split};
+use crate::phase::{Looker, Phase, Unobserved};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::stored_bytes::Bytes;
 use crate::tree::Tree;
@@ -142,11 +143,11 @@ impl Scan {
     pub(crate) fn new(
         base: &Tree,
         upper: &Tree,
-        kinds: &Kinds<'_>,
+        (kinds, sides): (&Kinds<'_>, &SidesByPath),
         baseline: &Baseline,
-        sides: &SidesByPath,
+        looker: &mut Looker<'_>,
     ) -> Result<Scan, Refusal> {
-        let mut scan = Self::read(base, upper, kinds, Some(baseline))?;
+        let mut scan = Self::read(base, upper, kinds, Some(baseline), looker)?;
         for entry in &mut scan.entries {
             entry.sides = sides.get(&entry.path[..]).copied();
         }
@@ -155,7 +156,9 @@ impl Scan {
 
     /// The same without entries in directories with nothing beneath.
     pub(crate) fn above(base: &Tree, upper: &Tree) -> Result<Scan, Refusal> {
-        Self::read(base, upper, &Kinds::new(), None)
+        let mut nobody = Unobserved;
+        let mut looker = Looker::new(&mut nobody, Phase::Planning, 0);
+        Self::read(base, upper, &Kinds::new(), None, &mut looker)
     }
 
     fn read(
@@ -163,6 +166,7 @@ impl Scan {
         upper: &Tree,
         kinds: &Kinds<'_>,
         baseline: Option<&Baseline>,
+        looker: &mut Looker<'_>,
     ) -> Result<Scan, Refusal> {
         let mut scan = Scan {
             entries: Vec::new(),
@@ -192,6 +196,7 @@ impl Scan {
             let first = scan.entries.len();
             let path = scan.entries[at].path.clone();
             for name in upper.names(&path).map_err(|why| failed(&path, why))? {
+                looker.next();
                 let entry = scan.entry((base, upper), (at, &name), kinds, baseline);
                 let entry = entry.map_err(|why| failed(&join(&path, &name), why))?;
                 scan.entries.extend(entry);

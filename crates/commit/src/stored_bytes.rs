@@ -127,3 +127,40 @@ pub(crate) mod list_with {
             .collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Bytes;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    struct Record {
+        #[serde(with = "super::one")]
+        one: Bytes,
+        #[serde(with = "super::list")]
+        list: Vec<Bytes>,
+        #[serde(with = "super::with")]
+        with: Option<(Bytes, u8)>,
+        #[serde(with = "super::list_with")]
+        list_with: Vec<(Bytes, u8)>,
+    }
+
+    #[test]
+    fn text_and_lists_of_numbers_are_read() {
+        let bytes = |bytes: &[u8]| Bytes::from(bytes);
+        let record = Record {
+            one: bytes("/a\"\n\u{e9}".as_bytes()),
+            list: vec![bytes(b"/\xff"), bytes(b"")],
+            with: Some((bytes(b"b"), 1)),
+            list_with: vec![(bytes(b"c"), 2)],
+        };
+        let new = r#"{"one":"/a\"\né","list":[[47,255],""],"with":["b",1],"list_with":[["c",2]]}"#;
+        assert_eq!(serde_json::to_string(&record).unwrap(), new);
+        let old = r#"{"one":[47,97,34,10,195,169],"list":[[47,255],[]],"with":[[98],1],
+            "list_with":[[[99],2]]}"#;
+        for text in [new, old] {
+            let read: Record = serde_json::from_reader(text.as_bytes()).unwrap();
+            assert_eq!(read, record, "{text}");
+        }
+    }
+}

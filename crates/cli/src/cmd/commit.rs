@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath commit`: applies the changes of a kept view to the real tree, or undoes that.
 
-mod bars;
-
+use crate::bars::Bars;
 use crate::cmd::diff::{Text, resolved_line};
 use crate::console::{self, Pieces};
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::summary::{change_json, list, sign, text_of};
 use anstyle::AnsiColor;
-use bars::Bars;
 use openpath_run::{
     Change, Commit, Conflict, ConflictKind, FileType, KeptView, NotUndone, NotUndoneReason,
     PathBytes, Refusal, Side, Undone, spec,
@@ -167,7 +165,8 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
         .map_err(|why| Refusal::step("there is no working directory", why))?;
     let only = args.paths.iter().map(|path| spec::absolute(&cwd, path));
     let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
-    let commit = Commit::plan(kept, &only, args.force)?;
+    let commit = Commit::plan_observed(kept, &only, args.force, bars)?;
+    bars.clear();
     for (written, real) in commit.resolved() {
         console::warn(&resolved_line(written, real));
     }

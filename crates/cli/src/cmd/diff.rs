@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath diff`: prints the changes of a kept view as unified diffs to read, not as a patch.
 
+use crate::bars::Bars;
 use crate::console::{self, Pieces};
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -13,6 +14,7 @@ use openpath_run::{
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 /// Files that are longer are not compared line by line.
@@ -51,12 +53,18 @@ fn attempt(args: &Args) -> Result<(), Refusal> {
     let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
     let kept = KeptView::open(&args.view)?;
     let inspect = Inspect::open(&kept)?;
-    let changes = chosen(inspect.changes()?, &only, &kept.name)?;
+    let mut bars = Bars::new(!args.json);
+    let changes = inspect.changes(&mut bars)?;
+    bars.clear();
+    let changes = chosen(changes, &only, &kept.name)?;
+    // On a terminal the lines themselves are the progress.
+    let mut bars = Bars::new(!args.json && !std::io::stdout().is_terminal());
     let mut out = Pieces::new();
     if args.json {
         out.put("{\"changes\":[").map_err(unwritten)?;
     }
     for (at, change) in changes.iter().enumerate() {
+        bars.show("printing", at as u64, changes.len() as u64);
         let both = texts(&inspect, change)?;
         let mut text = String::new();
         if args.json {

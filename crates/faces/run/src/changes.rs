@@ -53,14 +53,21 @@ impl TreeComparison {
         })
     }
 
-    /// All changes in the order of a walk, one for each path.
-    pub(crate) fn all(&self) -> Result<Vec<Change>, Refusal> {
-        let found = OverlayFs::changes_and_sides(&self.overlay, CHANGES_MAX);
+    /// All changes in the order of a walk, one for each path. `compared` is called for each name,
+    /// with how many were compared before and how many there are; 0: that is not known yet.
+    pub(crate) fn all(&self, compared: &mut dyn FnMut(u64, u64)) -> Result<Vec<Change>, Refusal> {
+        let mut names = 0;
+        let each = &mut || {
+            compared(names, 0);
+            names += 1;
+        };
+        let found = OverlayFs::changes_and_sides(&self.overlay, CHANGES_MAX, each);
         let (found, sides) = found.map_err(failed)?;
         self.sides.get_or_init(|| sides);
         let (mut all, mut bytes) = (Vec::new(), 0);
         self.for_each(&found, &mut |change| {
             bytes += change.path.bytes().len();
+            compared(all.len() as u64, names.max(all.len() as u64));
             all.push(change);
             match bytes {
                 ..=PATHS_MAX => Ok(()),

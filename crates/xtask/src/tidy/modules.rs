@@ -455,7 +455,7 @@ const ORDERS: &[Order] = &[
     Order {
         src: "crates/cli/src",
         modules: &[
-            "console", "error", "outcome", "copying", "scene", "summary", "trace", "cmd",
+            "console", "error", "outcome", "copying", "scene", "summary", "bars", "trace", "cmd",
         ],
         pending: &[],
     },

@@ -42,7 +42,8 @@ use std::collections::HashMap;
 
 /// When a view took the files that it changed.
 pub(crate) struct Baseline {
-    known: HashMap<Bytes, KnownSince>,
+    /// Since when a path is as the view knows it, and whether all below it is too.
+    known: HashMap<Bytes, (Time, bool)>,
     /// When it took the files that its last run found.
     first: HashMap<Bytes, Time>,
     /// When the view was made, for file systems without times of birth.
@@ -55,7 +56,9 @@ impl Baseline {
         let known = KnownSince::read(view)?.into_iter();
         let taken = TakenAt::read(view)?.into_iter();
         Ok(Baseline {
-            known: known.map(|known| (known.path.clone(), known)).collect(),
+            known: known
+                .map(|known| (known.path, (known.since, known.below)))
+                .collect(),
             first: taken.map(|taken| (taken.path, taken.since)).collect(),
             made: (i64::try_from(made).unwrap_or(i64::MAX), 0),
         })
@@ -70,8 +73,8 @@ impl Baseline {
         let mut at = path;
         loop {
             match self.known.get(at) {
-                Some(known) if known.below || at.len() == path.len() => {
-                    taken = taken.max(known.since);
+                Some((since, below)) if *below || at.len() == path.len() => {
+                    taken = taken.max(*since);
                 }
                 _ => {}
             }

@@ -107,6 +107,7 @@ impl<T: ViewTrees> Commit<T> {
             &baseline,
             &mut looker,
         )?;
+        drop(kinds);
         let selection = Selection::new(&scan, only, &kept.name)?;
         let conflicts = baseline.conflicts(&base, &scan, &selection)?;
         if let Some(unseen) = conflicts.iter().find(|both| force && both.unseen) {

@@ -328,5 +328,5 @@ fn is_alike(base: &Tree, entry: &Entry, place: &[u8], here: &FileStat) -> Result
         return Ok(false);
     };
     let theirs = held.attributes().map_err(fail)?;
-    Ok(held.stat.ino == here.ino && theirs.same(&entry.upper_file.attributes))
+    Ok(held.stat.ino == here.ino && theirs.same(&entry.upper_file.attributes()))
 }

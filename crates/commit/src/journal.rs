@@ -78,7 +78,7 @@ pub(crate) struct Replace {
     /// The old file, which gets the hidden name.
     pub(crate) old: Option<InodeId>,
     /// A copy of the old file, which an undo makes under a hidden name.
-    pub(crate) copy: Option<InodeId>,
+    pub(crate) copy: Option<Box<InodeId>>,
     /// The paths to make for it, directories first; none that moved.
     #[serde(with = "stored_bytes::list")]
     pub(crate) items: Vec<Bytes>,
@@ -276,9 +276,16 @@ impl Journal {
         }
         let replacements = self.replacements.iter_mut();
         let replacements = replacements
-            .flat_map(|replace| [&mut replace.new, &mut replace.old, &mut replace.copy]);
-        let mtimes = self.mtimes.iter_mut().map(|restore| &mut restore.id);
-        let ids = replacements.chain(mtimes).flatten();
+            .flat_map(|replace| {
+                let copy = replace.copy.as_deref_mut();
+                [replace.new.as_mut(), replace.old.as_mut(), copy]
+            })
+            .flatten();
+        let mtimes = self
+            .mtimes
+            .iter_mut()
+            .filter_map(|restore| restore.id.as_mut());
+        let ids = replacements.chain(mtimes);
         let ids = ids.chain(self.moves.iter_mut().map(|moved| &mut moved.id));
         let ids = ids.chain(self.set_attrs.iter_mut().map(|attrs| &mut attrs.id));
         let ids = ids.chain(self.links.iter_mut().map(|link| &mut link.id));

@@ -147,7 +147,7 @@ impl<'a> JournalBuilder<'a> {
         match (&entry.kind, in_place, &entry.place) {
             (None, ..) => Ok(()),
             (_, Some(held), Some(place)) => {
-                self.add_attrs(&entry.path, place, &held, &entry.upper_file.attributes)
+                self.add_attrs(&entry.path, place, &held, &entry.upper_file.attributes())
             }
             // R2
             _ => self.add_item(entry).map(drop),
@@ -180,7 +180,7 @@ impl<'a> JournalBuilder<'a> {
         };
         let held = self.hold(&entry.path, place, here)?;
         let before = held.attributes().map_err(|why| failed(&entry.path, why))?;
-        let rights = before.gains_rights(&entry.upper_file.attributes);
+        let rights = before.gains_rights(&entry.upper_file.attributes());
         Ok(Some(held).filter(|_| !rights))
     }
 
@@ -279,7 +279,7 @@ impl<'a> JournalBuilder<'a> {
             Some(_) if entry.sides.is_some_and(|sides| !sides.upper) => Ok(()),
             Some((real, stat)) => {
                 let held = self.hold(&entry.path, real, stat)?;
-                let mut after = entry.upper_file.attributes.clone();
+                let mut after = entry.upper_file.attributes();
                 // Its times are set last (`add_mtimes`), and names that others made or removed in
                 // it since the scan are no change of this view.
                 (after.atime, after.mtime) = (held.stat.atime, held.stat.mtime);

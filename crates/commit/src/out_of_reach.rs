@@ -161,7 +161,7 @@ impl Transaction<'_> {
         ];
         for (dir, name) in names {
             let held = HeldFile::open(&**dir, name).map_err(fail)?;
-            let ids = [replace.old, replace.copy];
+            let ids = [replace.old, replace.copy.as_deref().copied()];
             if held.is_some_and(|held| ids.iter().flatten().any(|id| held.id().matches(id))) {
                 return Ok(None);
             }

@@ -76,8 +76,8 @@ impl<'a> Preflight<'a> {
         for (at, entry) in scan.entries.iter().enumerate() {
             if let Some(dir) = made.get(&entry.path).filter(|_| selection.includes(at)) {
                 let given = preflight.inherited_group(dir)?;
-                preflight.check_owner(&entry.path, &entry.upper_file.attributes, given)?;
-                preflight.check_acl(&entry.path, dir, &entry.upper_file.attributes)?;
+                preflight.check_owner(&entry.path, &entry.upper_file.attributes(), given)?;
+                preflight.check_acl(&entry.path, dir, &entry.upper_file.attributes())?;
             }
         }
         preflight.check_space(upper)

@@ -174,8 +174,8 @@ impl Transaction<'_> {
         self.move_backups(Direction::Restore, Phase::Undoing, 2 * all as u64)?;
         for number in 0..all {
             let replace = &mut self.journal.replacements[number];
-            if replace.copy.is_some() {
-                replace.old = replace.copy.take();
+            if let Some(copy) = replace.copy.take() {
+                replace.old = Some(*copy);
             }
         }
         Ok(())

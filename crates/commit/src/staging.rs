@@ -160,7 +160,7 @@ impl Transaction<'_> {
                     let held = stage
                         .hold(&item[replace.path.len()..])?
                         .ok_or(Errno::STALE)?;
-                    self.apply_metadata_to_new(&held, &upper_file.attributes)
+                    self.apply_metadata_to_new(&held, &upper_file.attributes())
                 };
                 apply_metadata().map_err(|why| rename_failed(item, why))?;
             }
@@ -193,7 +193,7 @@ impl Transaction<'_> {
         let source = self.upper.hold(item).map_err(|why| failed(item, why))?;
         let source = source.ok_or_else(|| failed(item, Errno::NOENT))?;
         let observer = &mut *self.observer;
-        let (attributes, any) = (&upper_file.attributes, self.journal.any_owner);
+        let (attributes, any) = (&upper_file.attributes(), self.journal.any_owner);
         let made = copy(
             &source,
             to,
@@ -236,7 +236,7 @@ impl Transaction<'_> {
             let held = HeldFile::open(&*dir, &name).map_err(|why| failed(top, why))?;
             let held = held.filter(|held| replace.new.is_some_and(|new| held.id().matches(&new)));
             let held = held.ok_or_else(|| changed_meanwhile(&replace.before))?;
-            let done = self.apply_metadata_to_new(&held, &upper_file.attributes);
+            let done = self.apply_metadata_to_new(&held, &upper_file.attributes());
             done.map_err(|why| rename_failed(top, why))?;
         }
         Ok(())

@@ -31,7 +31,7 @@ const ESCAPE: &[u8] = b"overlay.";
 pub(crate) struct UpperFile {
     /// The attributes on the host, with type, owner and mode as the view has them.
     pub(crate) stat: FileStat,
-    pub(crate) attributes: Attributes,
+    xattrs: Xattrs,
     pub(crate) marks: Xattrs,
     /// It is a whiteout (R2).
     pub(crate) is_whiteout: bool,
@@ -51,6 +51,8 @@ impl UpperFile {
         } else {
             Xattrs::default()
         };
+        let all = all.iter();
+        let all = all.map(|(name, value)| (Box::<[u8]>::from(name), Box::<[u8]>::from(value)));
         for (name, value) in all {
             if let Some(mark) = name.strip_prefix(MARK) {
                 match mark.strip_prefix(ESCAPE) {
@@ -82,13 +84,17 @@ impl UpperFile {
             is_whiteout = stat.mode & mode::S_ISVTX == 0;
             stat.mode &= !mode::S_ISVTX;
         }
-        let attributes = Attributes::of(&stat, plain.into_iter().collect());
         Ok(UpperFile {
             is_whiteout,
             stat,
-            attributes,
+            xattrs: plain.into_iter().collect(),
             marks: marks.into_iter().collect(),
         })
+    }
+
+    /// The attributes that the view shows.
+    pub(crate) fn attributes(&self) -> Attributes {
+        Attributes::of(&self.stat, self.xattrs.clone())
     }
 
     pub(crate) fn mark(&self, name: &str) -> Option<&[u8]> {

@@ -4,26 +4,42 @@
 
 use crate::stored_bytes::{Bytes, Stored};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// A name and a value.
 type Pair = (Box<[u8]>, Box<[u8]>);
 
-/// Names and their values, in the order of names.
+/// Names and their values, in the order of names: the length of each (4 bytes) and its bytes, all
+/// in one piece of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Xattrs(Box<[Pair]>);
+pub(crate) struct Xattrs(Box<[u8]>);
+
+/// The first byte string, and the rest.
+fn first(packed: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = packed.split_first_chunk()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
 
 impl Xattrs {
     /// The value of a name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        self.find(name).ok().map(|at| &*self.0[at].1)
+        let mut all = self.iter();
+        all.find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
     }
 
     pub(crate) fn contains_key(&self, name: &[u8]) -> bool {
-        self.find(name).is_ok()
+        self.get(name).is_some()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            let (name, after) = first(rest)?;
+            let (value, after) = first(after)?;
+            rest = after;
+            Some((name, value))
+        })
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
@@ -32,47 +48,30 @@ impl Xattrs {
 
     /// Gives a name a value.
     pub(crate) fn insert(&mut self, name: &[u8], value: &[u8]) {
-        match self.find(name) {
-            Ok(at) => self.0[at].1 = value.into(),
-            Err(at) => {
-                let mut pairs = std::mem::take(&mut self.0).into_vec();
-                pairs.insert(at, (name.into(), value.into()));
-                self.0 = pairs.into_boxed_slice();
-            }
-        }
+        let pairs = self.iter().chain([(name, value)]);
+        let pairs = pairs.map(|(name, value)| (name.into(), value.into()));
+        *self = pairs.collect();
     }
 
     pub(crate) fn remove(&mut self, name: &[u8]) {
-        if let Ok(at) = self.find(name) {
-            let mut pairs = std::mem::take(&mut self.0).into_vec();
-            pairs.remove(at);
-            self.0 = pairs.into_boxed_slice();
-        }
-    }
-
-    fn find(&self, name: &[u8]) -> Result<usize, usize> {
-        self.0.binary_search_by(|(known, _)| (**known).cmp(name))
-    }
-}
-
-impl IntoIterator for Xattrs {
-    type Item = Pair;
-    type IntoIter = std::vec::IntoIter<Pair>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_vec().into_iter()
+        let pairs = self.iter().filter(|(known, _)| *known != name);
+        let pairs = pairs.map(|(name, value)| (name.into(), value.into()));
+        *self = pairs.collect();
     }
 }
 
 /// The last value of each name counts.
 impl FromIterator<Pair> for Xattrs {
     fn from_iter<T: IntoIterator<Item = Pair>>(pairs: T) -> Xattrs {
-        let mut pairs: Vec<Pair> = pairs.into_iter().collect();
-        pairs.reverse();
-        // Stable, so the last of equal names is the first of them now.
-        pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        pairs.dedup_by(|a, b| a.0 == b.0);
-        Xattrs(pairs.into_boxed_slice())
+        let pairs: BTreeMap<_, _> = pairs.into_iter().collect();
+        let mut packed = Vec::new();
+        for bytes in pairs.iter().flat_map(|(name, value)| [name, value]) {
+            // No name and no value has more than 64 KiB; a longer one of a damaged record is cut.
+            let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            packed.extend_from_slice(&length.to_le_bytes());
+            packed.extend_from_slice(&bytes[..length as usize]);
+        }
+        Xattrs(packed.into_boxed_slice())
     }
 }
 

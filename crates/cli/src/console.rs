@@ -5,7 +5,6 @@
 //! R1. A reader that closed its end has read enough: `EPIPE` is neither an error nor a panic.
 //! R2. Only terminals get colours.
 
-use openpath_run::Refusal;
 use std::io::{self, ErrorKind, Write as _};
 
 /// Writes to standard output (R1, R2).
@@ -42,7 +41,7 @@ impl Pieces {
     ///
     /// # Errors
     /// The text cannot be written.
-    pub(crate) fn put(&mut self, text: &str) -> Result<bool, Refusal> {
+    pub(crate) fn put(&mut self, text: &str) -> io::Result<bool> {
         self.held.push_str(text);
         if self.held.len() >= PIECE {
             self.write()?;
@@ -54,16 +53,16 @@ impl Pieces {
     ///
     /// # Errors
     /// The text cannot be written.
-    pub(crate) fn end(mut self) -> Result<(), Refusal> {
+    pub(crate) fn end(mut self) -> io::Result<()> {
         self.write()
     }
 
-    fn write(&mut self) -> Result<(), Refusal> {
+    fn write(&mut self) -> io::Result<()> {
         let mut out = anstream::AutoStream::auto(io::stdout());
         let text = std::mem::take(&mut self.held);
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Err(why) if why.kind() == ErrorKind::BrokenPipe => self.is_open = false,
-            put => put.map_err(|why| Refusal::step("cannot write the results", why))?,
+            put => put?,
         }
         Ok(())
     }

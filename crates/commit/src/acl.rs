@@ -7,11 +7,11 @@
 //!     is equivalent to the mode, which the kernel stores as the mode alone. A removed list would
 //!     leave its mask as the group's permissions until the mode is set.
 
+use crate::xattrs::Xattrs;
 use openpath_abi::mode;
 use openpath_vfs::{Acl, AclEntry, AclTag};
 use rustix::fs::XattrFlags;
 use rustix::io::{Errno, Result};
-use std::collections::BTreeMap;
 
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -38,8 +38,8 @@ pub(crate) fn kept_as(name: &[u8]) -> Option<&'static [u8]> {
 }
 
 /// Whether these attributes have a list.
-pub(crate) fn has_acl(attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> bool {
-    attributes.keys().any(|name| is_acl(name))
+pub(crate) fn has_acl(attributes: &Xattrs) -> bool {
+    attributes.keys().any(is_acl)
 }
 
 /// Whether the file system of a descriptor's path supports lists.
@@ -53,7 +53,7 @@ pub(crate) fn are_supported(path: &str) -> Result<bool> {
 
 /// Gives a file the lists among these attributes, and no others (R1). `path` is its descriptor's;
 /// `bits`: the mode it is to have.
-pub(crate) fn apply(path: &str, attributes: &BTreeMap<Vec<u8>, Vec<u8>>, bits: u32) -> Result<()> {
+pub(crate) fn apply(path: &str, attributes: &Xattrs, bits: u32) -> Result<()> {
     if mode::is_lnk(bits) {
         return Ok(());
     }
@@ -69,7 +69,7 @@ pub(crate) fn apply(path: &str, attributes: &BTreeMap<Vec<u8>, Vec<u8>>, bits: u
             Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
             Err(why) => return Err(why),
         };
-        let to = attributes.get(*name).map(Vec::as_slice);
+        let to = attributes.get(name);
         if had == to {
             continue;
         }

@@ -44,14 +44,14 @@ fn is_between(now: &Attributes, before: &Attributes, after: &Attributes) -> bool
 fn values_are_between(now: &Attributes, sides: [&Attributes; 2]) -> bool {
     let all = [now, sides[0], sides[1]];
     let names = all.iter().flat_map(|one| one.xattrs.keys());
-    let names: BTreeSet<&Vec<u8>> = names.filter(|name| is_ours(name)).collect();
+    let names: BTreeSet<&[u8]> = names.filter(|name| is_ours(name)).collect();
     names.into_iter().all(|name| {
         let value = |one: &Attributes| {
             let value = one.xattrs.get(name)?;
             match is_acl(name) {
                 // R3
                 true => Some(with_owner(value, 7)),
-                false => Some(value.clone()),
+                false => Some(value.to_vec()),
             }
         };
         sides.iter().any(|side| value(side) == value(now))

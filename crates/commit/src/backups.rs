@@ -70,7 +70,7 @@ impl Transaction<'_> {
         });
         let backups: Vec<Backup> = replacements
             .map(|(number, replace)| {
-                let (hidden, kept) = (replace.hidden.clone(), store_path("old", number));
+                let (hidden, kept) = (replace.hidden.to_vec(), store_path("old", number));
                 let (from, to) = match direction {
                     Direction::Save => (hidden, kept),
                     Direction::Restore => (kept, hidden),
@@ -118,7 +118,7 @@ impl Transaction<'_> {
     /// The inodes that a backup may have in the real tree.
     fn replaced_ids(&self, backup: &Backup) -> [Option<InodeId>; 2] {
         let replace = &self.journal.replacements[backup.number];
-        [replace.old, replace.copy]
+        [replace.old, replace.copy.as_deref().copied()]
     }
 
     fn is_replaced(&self, held: &HeldFile, backup: &Backup) -> bool {
@@ -175,9 +175,13 @@ impl Transaction<'_> {
         }
         match direction {
             Direction::Save => to.remove(&partial).map_err(fail)?,
-            Direction::Restore => {
-                self.remove_staged(&partial, &[self.journal.replacements[backup.number].copy])?
-            }
+            Direction::Restore => self.remove_staged(
+                &partial,
+                &[self.journal.replacements[backup.number]
+                    .copy
+                    .as_deref()
+                    .copied()],
+            )?,
         }
         let (_, to) = match direction {
             Direction::Save => (&self.base, &self.store),
@@ -188,7 +192,7 @@ impl Transaction<'_> {
         let on_copied = &mut |bytes| observer.copied(bytes);
         let made = copy_tree(held, (dir.as_fd(), name), &backup.from, on_copied)?;
         if direction == Direction::Restore {
-            self.journal.replacements[backup.number].copy = Some(made);
+            self.journal.replacements[backup.number].copy = Some(Box::new(made));
         }
         Ok(true)
     }

@@ -34,7 +34,7 @@
 //!   moved another one there, that is a conflict of the directory, which force solves.
 
 use crate::file_stat::{FileStat, Time};
-use crate::journal::{KnownSince, TakenAt};
+use crate::journal::{Bytes, KnownSince, TakenAt};
 use crate::names::{join, split};
 use crate::records::Records;
 use crate::refusal::Refusal;
@@ -43,9 +43,10 @@ use std::collections::HashMap;
 
 /// When a view took the files that it changed.
 pub(crate) struct Baseline {
-    known: HashMap<Vec<u8>, KnownSince>,
+    /// Since when a path is as the view knows it, and whether all below it is too.
+    known: HashMap<Bytes, (Time, bool)>,
     /// When it took the files that its last run found.
-    first: HashMap<Vec<u8>, Time>,
+    first: HashMap<Bytes, Time>,
     /// When the run began in which the kernel's overlay took all others.
     begun: Option<Time>,
     /// When the view was made, for file systems without times of birth.
@@ -58,7 +59,9 @@ impl Baseline {
         let known = KnownSince::read(view)?.into_iter();
         let taken = TakenAt::read(view)?.into_iter();
         Ok(Baseline {
-            known: known.map(|known| (known.path.clone(), known)).collect(),
+            known: known
+                .map(|known| (known.path, (known.since, known.below)))
+                .collect(),
             first: taken.map(|taken| (taken.path, taken.since)).collect(),
             begun: view.begun()?,
             made: (i64::try_from(made).unwrap_or(i64::MAX), 0),
@@ -74,8 +77,8 @@ impl Baseline {
         let mut at = path;
         loop {
             match self.known.get(at) {
-                Some(known) if known.below || at.len() == path.len() => {
-                    taken = taken.max(known.since);
+                Some((since, below)) if *below || at.len() == path.len() => {
+                    taken = taken.max(*since);
                 }
                 _ => {}
             }

@@ -34,24 +34,23 @@ use crate::baseline::Baseline;
 use crate::change::Change;
 use crate::committed::{check_at, remedy};
 use crate::conflicts::Conflict;
-use crate::journal::{Journal, State};
+use crate::journal::{Bytes, Journal, State};
 use crate::journal_builder::JournalBuilder;
 use crate::kept::{KeptView, OLD_CONTENT, ViewLock};
 use crate::messages::shown;
 use crate::not_undone::NotUndone;
 use crate::path_bytes::PathBytes;
-use crate::phase::CommitObserver;
+use crate::phase::{CommitObserver, Looker, Phase, Unobserved};
 use crate::preflight::Preflight;
 use crate::printable::printable;
 use crate::records::{CommitDir, Records};
 use crate::refusal::{Refusal, RefusalKind};
-use crate::scan::Scan;
+use crate::scan::{Kinds, Scan};
 use crate::selection::Selection;
 use crate::transaction::{self, Transaction};
 use crate::tree::Tree;
 use crate::trees::{Side, ViewTrees};
 use crate::writable_dirs;
-use std::collections::HashMap;
 use std::path::Path;
 
 /// A planned commit. No other process can use the view meanwhile.
@@ -75,17 +74,40 @@ impl<T: ViewTrees> Commit<T> {
     /// cannot be committed without another. Then, with
     /// force: the view never saw a name that would be removed. Last: a step would fail.
     pub fn plan(kept: &KeptView, only: &[PathBytes], force: bool) -> Result<Commit<T>, Refusal> {
+        Self::plan_observed(kept, only, force, &mut Unobserved)
+    }
+
+    /// The same; `observer` is told of the names that are looked at.
+    ///
+    /// # Errors
+    /// As [`Commit::plan`].
+    pub fn plan_observed(
+        kept: &KeptView,
+        only: &[PathBytes],
+        force: bool,
+        observer: &mut dyn CommitObserver,
+    ) -> Result<Commit<T>, Refusal> {
         let (held, records) = enter(kept)?;
         let trees = T::open_locked(kept, held)?;
-        let changes = trees.changes()?;
+        let changes = trees.changes(observer)?;
         let base = Tree::open(Path::new("/"))?;
         let upper = records.below(b"/upper")?;
-        let kinds: HashMap<_, _> = changes
-            .iter()
-            .map(|change| (change.path.bytes().to_vec(), change.kind.clone()))
+        let kinds = changes.iter();
+        let kinds: Kinds<'_> = kinds
+            .map(|change| (change.path.bytes(), &change.kind))
             .collect();
         let baseline = Baseline::new(&records, kept.info.made)?;
-        let scan = Scan::new(&base, &upper, kinds, &baseline, trees.sides())?;
+        // Each is scanned, and gets its steps.
+        let all = 2 * changes.len() as u64;
+        let mut looker = Looker::new(observer, Phase::Planning, all);
+        let scan = Scan::new(
+            &base,
+            &upper,
+            (&kinds, trees.sides()),
+            &baseline,
+            &mut looker,
+        )?;
+        drop(kinds);
         let selection = Selection::new(&scan, only, &kept.name)?;
         let conflicts = baseline.conflicts(&base, &scan, &selection)?;
         if let Some(unseen) = conflicts.iter().find(|both| force && both.unseen) {
@@ -101,7 +123,8 @@ impl<T: ViewTrees> Commit<T> {
         }
         let (seconds, part) = transaction::now();
         let id = format!("{:x}{part:08x}", seconds & 0xffff_ffff);
-        let mut journal = JournalBuilder::build(&base, &scan, &selection, &baseline, id)?;
+        let trees_and_baseline = (&base, &scan, &selection, &baseline);
+        let mut journal = JournalBuilder::build(trees_and_baseline, id, &mut looker)?;
         journal.any_owner = force;
         journal.contested = contested(&conflicts);
         journal.changes = JournalBuilder::committed_changes(&scan, &selection, changes);
@@ -148,17 +171,17 @@ impl<T: ViewTrees> Commit<T> {
         self.trees.data(side, path, max)
     }
 
-    /// Applies the commit, over the conflicts that the plan found. Without changes nothing is done,
-    /// and the previous commit can still be undone.
+    /// Applies the commit, over the conflicts that the plan found, and returns its changes. Without
+    /// changes nothing is done, and the previous commit can still be undone.
     ///
     /// # Errors
     /// A step failed, or others changed a file since the plan; then nothing is done. Or it was
     /// interrupted, and must be resumed ([`resume`]) or rolled back ([`abort`]).
-    pub fn carry_out(self, observer: &mut dyn CommitObserver) -> Result<(), Refusal> {
+    pub fn carry_out(self, observer: &mut dyn CommitObserver) -> Result<Vec<Change>, Refusal> {
         // The view is released, and its lock kept.
         let _held = self.trees.close();
         if self.journal.is_empty() {
-            return Ok(());
+            return Ok(self.journal.changes);
         }
         let commit_dir = CommitDir::next(&self.records)?;
         commit_dir.write(&self.journal)?;
@@ -173,16 +196,23 @@ impl<T: ViewTrees> Commit<T> {
                 }
                 false => why,
             },
-        )
+        )?;
+        Ok(transaction.journal.changes)
+    }
+
+    /// The changes of a commit that is not applied.
+    #[must_use]
+    pub fn into_changes(self) -> Vec<Change> {
+        self.journal.changes
     }
 }
 
 /// The paths of conflicts, in the view and in the real tree.
-fn contested(conflicts: &[Conflict]) -> Vec<Vec<u8>> {
+fn contested(conflicts: &[Conflict]) -> Vec<Bytes> {
     let both = conflicts.iter();
     let both = both.flat_map(|conflict| [&conflict.path, &conflict.place]);
     both.map(|path| path.bytes().strip_suffix(b"/").unwrap_or(path.bytes()))
-        .map(<[u8]>::to_vec)
+        .map(Bytes::from)
         .collect()
 }
 

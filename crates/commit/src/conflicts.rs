@@ -11,6 +11,7 @@ use crate::path_bytes::PathBytes;
 use crate::refusal::Refusal;
 use crate::scan::{Entry, EntryKind, Scan};
 use crate::selection::{Selection, alters_real_tree};
+use crate::stored_bytes::Bytes;
 use crate::tree::Tree;
 
 /// What others did to a path.
@@ -108,7 +109,7 @@ impl Baseline {
         for (at, entry) in scan.entries.iter().enumerate() {
             replaced[at] = replaced[entry.parent] || entry.is_replaced() == Some(true);
             let included = selection.includes(at);
-            if let Some((real, stat)) = &entry.beneath {
+            if let Some((real, stat)) = entry.beneath() {
                 let gives = included
                     && (entry.is_moved()
                         || entry.sides.is_none_or(|sides| sides.upper)
@@ -136,7 +137,7 @@ impl Baseline {
         let mut note = |path: &[u8], place: &[u8], kind, unseen| {
             found.push(conflict((path, place), kind, unseen));
         };
-        if let (Some(here), Some(place), None) = (&entry.here, &entry.place, &entry.beneath)
+        if let (Some(here), Some(place), None) = (&entry.here, &entry.place, entry.beneath())
             && in_replaced
             && here.is_dir()
             && !scan.sources.contains(place)
@@ -176,7 +177,7 @@ impl Baseline {
                     Some(sides) => sides.upper && sides.lower,
                     None => self.changed_after(entry, stat.ctime),
                 };
-                if let Some((real, stat)) = &entry.beneath
+                if let Some((real, stat)) = entry.beneath()
                     && both(stat)
                     && !is_alike(base, entry, real, stat)?
                 {
@@ -193,7 +194,7 @@ impl Baseline {
         &self,
         base: &Tree,
         scan: &Scan,
-        (entry, here): (&Entry, Option<(&Vec<u8>, &FileStat)>),
+        (entry, here): (&Entry, Option<(&Bytes, &FileStat)>),
         note: &mut impl FnMut(&[u8], &[u8], ConflictKind, bool),
     ) -> Result<(), Refusal> {
         let at = entry.place.as_ref().unwrap_or(&entry.path);
@@ -233,7 +234,7 @@ impl Baseline {
         let changed = |real: &FileStat| self.changed_after(entry, real.ctime);
         by_kernel
             && entry.upper_file.mark("ino").is_none()
-            && dir.beneath.as_ref().is_some_and(|(_, real)| changed(real))
+            && dir.beneath().is_some_and(|(_, real)| changed(real))
     }
 
     /// Records changes by others to a file that is to be removed.
@@ -242,7 +243,7 @@ impl Baseline {
         base: &Tree,
         scan: &Scan,
         entry: &Entry,
-        (place, here): (&Vec<u8>, &FileStat),
+        (place, here): (&Bytes, &FileStat),
         note: &mut impl FnMut(&[u8], &[u8], ConflictKind, bool),
     ) -> Result<(), Refusal> {
         if here.is_dir() {
@@ -301,7 +302,7 @@ impl Baseline {
             for name in base.names(&dir).map_err(|why| failed(&dir, why))? {
                 let path = join(&dir, &name);
                 let stat = base.stat(&path).map_err(|why| failed(&path, why))?;
-                let Some(stat) = stat.filter(|_| !scan.sources.contains(&path)) else {
+                let Some(stat) = stat.filter(|_| !scan.sources.contains(&path[..])) else {
                     continue;
                 };
                 let born = stat
@@ -337,5 +338,5 @@ fn is_alike(base: &Tree, entry: &Entry, place: &[u8], here: &FileStat) -> Result
         return Ok(false);
     };
     let theirs = held.attributes().map_err(fail)?;
-    Ok(held.stat.ino == here.ino && theirs.same(&entry.upper_file.attributes))
+    Ok(held.stat.ino == here.ino && theirs.same(&entry.upper_file.attributes()))
 }

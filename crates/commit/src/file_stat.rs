@@ -2,13 +2,13 @@
 //! The attributes and the identity of a file, from statx(2).
 
 use crate::acl;
+use crate::xattrs::Xattrs;
 use openpath_abi::mode::{self, S_ISGID, S_ISUID};
 use openpath_abi::stat::makedev;
 use openpath_abi::xattr::CAPABILITY_NAME;
 use rustix::fs::{Statx, StatxAttributes, StatxFlags, StatxTimestamp};
 use rustix::io::{Errno, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Seconds since 1970, and nanoseconds.
 pub(crate) type Time = (i64, u32);
@@ -117,30 +117,12 @@ pub(crate) struct Attributes {
     pub(crate) rdev: u64,
     pub(crate) atime: Time,
     pub(crate) mtime: Time,
-    #[serde(with = "pairs")]
-    pub(crate) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-}
-
-/// Keys in JSON are text, which names need not be.
-mod pairs {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-    use std::collections::BTreeMap;
-
-    type Map = BTreeMap<Vec<u8>, Vec<u8>>;
-
-    pub(super) fn serialize<S: Serializer>(map: &Map, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(map)
-    }
-
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Map, D::Error> {
-        let pairs = Vec::<(Vec<u8>, Vec<u8>)>::deserialize(from)?;
-        Ok(pairs.into_iter().collect())
-    }
+    pub(crate) xattrs: Xattrs,
 }
 
 impl Attributes {
     /// The metadata of a file.
-    pub(crate) fn of(stat: &FileStat, xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> Attributes {
+    pub(crate) fn of(stat: &FileStat, xattrs: Xattrs) -> Attributes {
         Attributes {
             mode: stat.mode,
             uid: stat.uid,
@@ -154,13 +136,10 @@ impl Attributes {
 
     /// Whether mode, owner and those extended attributes that this process can change are equal.
     pub(crate) fn same(&self, other: &Attributes) -> bool {
-        let mine = |all: &BTreeMap<Vec<u8>, Vec<u8>>| -> Vec<_> {
-            let all = all.iter().filter(|(name, _)| is_ours(name));
-            all.map(|(name, value)| (name.clone(), value.clone()))
-                .collect()
-        };
+        let (mine, theirs) = (self.xattrs.iter(), other.xattrs.iter());
+        let is_ours = |pair: &(&[u8], &[u8])| is_ours(pair.0);
         (self.mode, self.uid, self.gid) == (other.mode, other.uid, other.gid)
-            && mine(&self.xattrs) == mine(&other.xattrs)
+            && mine.filter(is_ours).eq(theirs.filter(is_ours))
     }
 }
 
@@ -168,7 +147,7 @@ impl Attributes {
     /// Whether a change from these attributes to others gives the content of a regular file another
     /// owner, or rights to a process that executes it.
     pub(crate) fn gains_rights(&self, after: &Attributes) -> bool {
-        let capabilities = |side: &Attributes| side.xattrs.get(CAPABILITY_NAME).cloned();
+        let capabilities = |side: &Attributes| side.xattrs.get(CAPABILITY_NAME).map(<[u8]>::to_vec);
         mode::is_reg(after.mode)
             && (self.uid != after.uid
                 || (self.mode | after.mode) & (S_ISUID | S_ISGID) != 0
@@ -192,11 +171,11 @@ pub(crate) fn is_ours(name: &[u8]) -> bool {
 }
 
 /// All extended attributes of a descriptor's file, by its path.
-pub(crate) fn xattrs(path: &str) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+pub(crate) fn xattrs(path: &str) -> Result<Xattrs> {
     // Most files have few or none.
     let mut list = vec![0; 1024];
     let length = match rustix::fs::listxattr(path, &mut list[..]) {
-        Err(Errno::OPNOTSUPP) => return Ok(BTreeMap::new()),
+        Err(Errno::OPNOTSUPP) => return Ok(Xattrs::default()),
         Err(Errno::RANGE) => {
             list.resize(XATTR_MAX, 0);
             rustix::fs::listxattr(path, &mut list[..])?
@@ -204,9 +183,9 @@ pub(crate) fn xattrs(path: &str) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         length => length?,
     };
     if length == 0 {
-        return Ok(BTreeMap::new());
+        return Ok(Xattrs::default());
     }
-    let mut all = BTreeMap::new();
+    let mut all = Vec::new();
     let mut value = vec![0; XATTR_MAX];
     let names = list[..length].split(|byte| *byte == 0);
     for name in names.filter(|name| !name.is_empty()) {
@@ -215,11 +194,11 @@ pub(crate) fn xattrs(path: &str) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
             Err(Errno::NODATA | Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP) => {}
             // A copy of its length: all files of a commit are held in memory at once.
             length => {
-                all.insert(name.to_vec(), value[..length?].to_vec());
+                all.push((name.into(), value[..length?].into()));
             }
         }
     }
-    Ok(all)
+    Ok(all.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -241,9 +220,10 @@ mod tests {
         let held = tree.hold(b"/file").unwrap().unwrap();
         let all = held.attributes().unwrap().xattrs;
         std::fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(all.len(), 2);
-        for (name, value) in all {
-            assert_eq!(value.capacity(), value.len(), "{}", name.escape_ascii());
-        }
+        let all: Vec<_> = all.iter().collect();
+        assert_eq!(
+            all,
+            [(&b"user.one"[..], &b"1"[..]), (b"user.two", &[7; 100])]
+        );
     }
 }

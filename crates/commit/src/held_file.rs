@@ -12,13 +12,13 @@
 
 use crate::acl::{self, is_acl};
 use crate::file_stat::{Attributes, FileStat, InodeId, Time, is_ours, xattrs};
+use crate::xattrs::Xattrs;
 use openpath_abi::mode;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, StatxFlags, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::{Errno, Result};
-use std::collections::BTreeMap;
 
 /// The type of overlayfs, from fstatfs(2).
 const OVERLAYFS: i64 = 0x794c_7630;
@@ -140,7 +140,7 @@ impl HeldFile {
 
     /// Sets extended attributes other than access control lists; `bits`: the mode it has now.
     fn set_xattrs(&self, to: &Attributes, had: Option<&Attributes>, bits: u32) -> Result<()> {
-        let none = BTreeMap::new();
+        let none = Xattrs::default();
         let had = had.map_or(&none, |had| &had.xattrs);
         if *had == to.xattrs {
             return Ok(());
@@ -157,7 +157,7 @@ impl HeldFile {
             }
             #[cfg(any(test, feature = "fault-injection"))]
             seam::reached(key)?;
-            match rustix::fs::setxattr(&path, &key[..], value, XattrFlags::empty()) {
+            match rustix::fs::setxattr(&path, key, value, XattrFlags::empty()) {
                 // An attribute that this process cannot set is left out.
                 Err(Errno::PERM | Errno::OPNOTSUPP) if !is_ours(key) => {}
                 done => done?,
@@ -165,7 +165,7 @@ impl HeldFile {
         }
         for key in had.keys().filter(|key| is_ours(key) && !is_acl(key)) {
             if !to.xattrs.contains_key(key) {
-                match rustix::fs::removexattr(&path, &key[..]) {
+                match rustix::fs::removexattr(&path, key) {
                     Err(Errno::NODATA) => {}
                     done => done?,
                 }

@@ -16,7 +16,7 @@
 
 use crate::conflicts::{Conflict, ConflictKind};
 use crate::file_stat::{FileStat, InodeId, Time};
-use crate::journal::{Replace, State, UpperCleanup};
+use crate::journal::{Bytes, Replace, State, UpperCleanup};
 use crate::messages::{failed, public_path};
 use crate::names::{is_below, join, split};
 use crate::refusal::Refusal;
@@ -130,7 +130,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         let made = replace.made();
-        let mut todo = vec![replace.path.clone()];
+        let mut todo = vec![replace.path.to_vec()];
         while let Some(path) = todo.pop() {
             let fail = |why| failed(&path, why);
             let Some(stat) = self.base.stat(&path).map_err(fail)? else {
@@ -140,7 +140,7 @@ impl Transaction<'_> {
                 continue;
             }
             let stamp = made.get(&path[..]);
-            if path != replace.path && stamp.is_none() {
+            if path != *replace.path && stamp.is_none() {
                 note(&path, ConflictKind::Made);
             } else if stat.is_dir() {
                 let names = self.base.names(&path).map_err(fail)?;
@@ -192,9 +192,9 @@ impl Transaction<'_> {
     /// The real tree cannot be read, or the journal not be written.
     pub(crate) fn record_edits(&mut self, state: State) -> Result<(), Refusal> {
         let found = self.changes_since_interruption(state)?;
-        let known: HashSet<&[u8]> = self.journal.edited.iter().map(Vec::as_slice).collect();
+        let known: HashSet<&[u8]> = self.journal.edited.iter().map(|path| &**path).collect();
         let new = found.iter().map(|conflict| conflict.path.bytes());
-        let new = new.filter(|path| !known.contains(path)).map(<[u8]>::to_vec);
+        let new = new.filter(|path| !known.contains(path)).map(Bytes::from);
         let new: Vec<_> = new.collect();
         if new.is_empty() {
             return Ok(());

@@ -24,11 +24,10 @@ use crate::change::Change;
 use crate::file_stat::{Attributes, InodeId, Time};
 use crate::snapshot::Snapshot;
 use crate::stamp::Stamp;
+use crate::stored_bytes;
+pub(crate) use crate::stored_bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
-
-/// A path, from the root of its tree.
-pub(crate) type Bytes = Vec<u8>;
 
 /// How far a commit is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -51,10 +50,13 @@ pub(crate) enum State {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Move {
     /// Where it was.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) from: Bytes,
     /// Where it goes.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) to: Bytes,
     /// Where it waits under a hidden name while other entries are removed.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) stage: Bytes,
     pub(crate) id: InodeId,
 }
@@ -63,33 +65,39 @@ pub(crate) struct Move {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Replace {
     /// The name, once directories have moved.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) path: Bytes,
     /// The hidden name beside it.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) hidden: Bytes,
     /// The hidden name, before they moved.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) before: Bytes,
     /// The new file, which waits under the hidden name; number 0: it is not made yet.
     pub(crate) new: Option<InodeId>,
     /// The old file, which gets the hidden name.
     pub(crate) old: Option<InodeId>,
     /// A copy of the old file, which an undo makes under a hidden name.
-    pub(crate) copy: Option<InodeId>,
+    pub(crate) copy: Option<Box<InodeId>>,
     /// The paths to make for it, directories first; none that moved.
+    #[serde(with = "stored_bytes::list")]
     pub(crate) items: Vec<Bytes>,
     /// The stamps of these once they are made; none for a directory or for a file that existed.
     #[serde(default)]
     pub(crate) stamps: Vec<Option<Stamp>>,
     /// What the real tree had under the name when the commit was planned, and where that was; none
     /// for a directory that moves.
-    #[serde(rename = "seen")]
+    #[serde(rename = "seen", with = "stored_bytes::with")]
     pub(crate) snapshot: Option<(Bytes, Snapshot)>,
 }
 
 /// Sets the attributes of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SetAttrs {
+    #[serde(with = "stored_bytes::one")]
     pub(crate) path: Bytes,
     /// Where it is before directories move.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) place: Bytes,
     pub(crate) id: InodeId,
     /// Its time of change when the commit was planned.
@@ -101,7 +109,9 @@ pub(crate) struct SetAttrs {
 /// Sets the modification time of a directory, after all other steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RestoreMtime {
+    #[serde(with = "stored_bytes::one")]
     pub(crate) path: Bytes,
+    #[serde(with = "stored_bytes::one")]
     pub(crate) path_before: Bytes,
     /// Its inode; of a new directory, once it is made.
     pub(crate) id: Option<InodeId>,
@@ -118,14 +128,14 @@ pub(crate) struct RestoreMtime {
 pub(crate) enum UpperCleanup {
     /// Moves this out of the upper tree, with all that is in it.
     #[serde(rename = "Take")]
-    MoveOut(Bytes),
+    MoveOut(#[serde(with = "stored_bytes::one")] Bytes),
     /// Clears the opaque mark of a directory, which now has the real one beneath it and hides none
     /// of its names.
     #[serde(rename = "Unmark")]
-    ClearOpaque(Bytes),
+    ClearOpaque(#[serde(with = "stored_bytes::one")] Bytes),
     /// Marks a new directory in such a one as opaque instead.
     #[serde(rename = "Mark")]
-    MakeOpaque(Bytes),
+    MakeOpaque(#[serde(with = "stored_bytes::one")] Bytes),
 }
 
 /// A file of the view of which the real tree has a name.
@@ -134,9 +144,11 @@ pub(crate) struct Link {
     /// Its inode in the view.
     pub(crate) number: u64,
     /// The same file in the real tree, where it is before directories move.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) place: Bytes,
     pub(crate) id: InodeId,
     /// Where it is in the view.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) path: Bytes,
 }
 
@@ -144,8 +156,10 @@ pub(crate) struct Link {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WritableDir {
     /// Where it is before directories move.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) before: Bytes,
     /// Where it is afterwards.
+    #[serde(with = "stored_bytes::one")]
     pub(crate) after: Bytes,
     pub(crate) id: InodeId,
     /// Its mode before the commit, and after it.
@@ -171,8 +185,10 @@ pub(crate) struct Journal {
     /// Files of the view that have other names.
     pub(crate) links: Vec<Link>,
     /// The directories of the real tree in which names change, as they are before directories move.
+    #[serde(with = "stored_bytes::list_with")]
     pub(crate) before: Vec<(Bytes, InodeId)>,
     /// The same afterwards.
+    #[serde(with = "stored_bytes::list_with")]
     pub(crate) after: Vec<(Bytes, InodeId)>,
     /// The running kernel: devices are numbered anew by the next one.
     pub(crate) boot: String,
@@ -182,10 +198,10 @@ pub(crate) struct Journal {
     #[serde(default)]
     pub(crate) opened: Vec<WritableDir>,
     /// Paths that others changed too, and that were overwritten by force.
-    #[serde(default)]
+    #[serde(default, with = "stored_bytes::list")]
     pub(crate) contested: Vec<Bytes>,
     /// Paths that the commit had put in place and others changed before it was resumed.
-    #[serde(default)]
+    #[serde(default, with = "stored_bytes::list")]
     pub(crate) edited: Vec<Bytes>,
     /// An owner that cannot be set is left out.
     pub(crate) any_owner: bool,
@@ -198,12 +214,30 @@ impl Replace {
     pub(crate) fn made(&self) -> HashMap<&[u8], Option<&Stamp>> {
         let stamps = self.stamps.iter().map(Option::as_ref);
         let stamps = stamps.chain(std::iter::repeat(None));
-        let items = self.items.iter().map(Vec::as_slice);
+        let items = self.items.iter().map(|item| &**item);
         items.zip(stamps).collect()
     }
 }
 
 impl Journal {
+    /// Makes equal paths of a journal that was read share their bytes.
+    pub(crate) fn share_paths(&mut self) {
+        let share = |one: &mut Bytes, with: &Bytes| {
+            if one == with {
+                *one = Bytes::clone(with);
+            }
+        };
+        for replace in &mut self.replacements {
+            share(&mut replace.before, &replace.hidden);
+            if let Some(top) = replace.items.first_mut() {
+                share(top, &replace.path);
+            }
+            if let Some((place, _)) = &mut replace.snapshot {
+                share(place, &replace.path);
+            }
+        }
+    }
+
     /// Where directories move to.
     pub(crate) fn moved_to(&self) -> HashSet<&[u8]> {
         self.moves.iter().map(|moved| &moved.to[..]).collect()
@@ -230,7 +264,7 @@ impl Journal {
 
     /// The contested paths, in order.
     pub(crate) fn contested(&self) -> BTreeSet<&[u8]> {
-        self.contested.iter().map(Vec::as_slice).collect()
+        self.contested.iter().map(|path| &**path).collect()
     }
 
     /// Forgets devices, which have other numbers by now.
@@ -242,9 +276,16 @@ impl Journal {
         }
         let replacements = self.replacements.iter_mut();
         let replacements = replacements
-            .flat_map(|replace| [&mut replace.new, &mut replace.old, &mut replace.copy]);
-        let mtimes = self.mtimes.iter_mut().map(|restore| &mut restore.id);
-        let ids = replacements.chain(mtimes).flatten();
+            .flat_map(|replace| {
+                let copy = replace.copy.as_deref_mut();
+                [replace.new.as_mut(), replace.old.as_mut(), copy]
+            })
+            .flatten();
+        let mtimes = self
+            .mtimes
+            .iter_mut()
+            .filter_map(|restore| restore.id.as_mut());
+        let ids = replacements.chain(mtimes);
         let ids = ids.chain(self.moves.iter_mut().map(|moved| &mut moved.id));
         let ids = ids.chain(self.set_attrs.iter_mut().map(|attrs| &mut attrs.id));
         let ids = ids.chain(self.links.iter_mut().map(|link| &mut link.id));
@@ -271,6 +312,7 @@ pub(crate) fn is_within(all: &BTreeSet<&[u8]>, path: &[u8], below: bool) -> bool
 /// Since when a path is as the view knows it, whatever commits did to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct KnownSince {
+    #[serde(with = "stored_bytes::one")]
     pub(crate) path: Bytes,
     pub(crate) since: Time,
     /// And what is below.
@@ -280,6 +322,7 @@ pub(crate) struct KnownSince {
 /// When a view took what it has at a path, whatever replaced that in the view since.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TakenAt {
+    #[serde(with = "stored_bytes::one")]
     pub(crate) path: Bytes,
     pub(crate) since: Time,
 }

@@ -23,6 +23,7 @@ use crate::journal::{
 };
 use crate::messages::{changed_meanwhile, failed, shown};
 use crate::names::{join, split};
+use crate::phase::Looker;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::scan::{Entry, EntryKind, Scan};
 use crate::selection::{Selection, alters_real_tree};
@@ -30,6 +31,7 @@ use crate::snapshot::Snapshot;
 use crate::tree::Tree;
 use openpath_abi::mode;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// The time that the kernel gives to a file made now.
 fn file_clock() -> Time {
@@ -52,11 +54,9 @@ pub(crate) struct JournalBuilder<'a> {
 impl<'a> JournalBuilder<'a> {
     /// All steps of a commit.
     pub(crate) fn build(
-        base: &'a Tree,
-        scan: &'a Scan,
-        selection: &'a Selection,
-        baseline: &'a Baseline,
+        (base, scan, selection, baseline): (&'a Tree, &'a Scan, &'a Selection, &'a Baseline),
         id: String,
+        looker: &mut Looker<'_>,
     ) -> Result<Journal, Refusal> {
         let mut builder = JournalBuilder {
             base,
@@ -86,6 +86,7 @@ impl<'a> JournalBuilder<'a> {
             next: 0,
         };
         for (at, entry) in scan.entries.iter().enumerate() {
+            looker.next();
             if selection.includes(at) {
                 builder.add_entry(at, entry)?;
             }
@@ -96,7 +97,10 @@ impl<'a> JournalBuilder<'a> {
             let depth = moved.from.iter().filter(|byte| **byte == b'/').count();
             std::cmp::Reverse(depth)
         });
-        journal.replacements.sort_by(|a, b| a.path.cmp(&b.path));
+        // No two have one path. A stable sort would need room for a second list.
+        journal
+            .replacements
+            .sort_unstable_by(|a, b| a.path.cmp(&b.path));
         builder.add_mtimes();
         builder.record_dirs();
         builder.add_cleanups();
@@ -143,7 +147,7 @@ impl<'a> JournalBuilder<'a> {
         match (&entry.kind, in_place, &entry.place) {
             (None, ..) => Ok(()),
             (_, Some(held), Some(place)) => {
-                self.add_attrs(&entry.path, place, &held, &entry.upper_file.attributes)
+                self.add_attrs(&entry.path, place, &held, &entry.upper_file.attributes())
             }
             // R2
             _ => self.add_item(entry).map(drop),
@@ -176,7 +180,7 @@ impl<'a> JournalBuilder<'a> {
         };
         let held = self.hold(&entry.path, place, here)?;
         let before = held.attributes().map_err(|why| failed(&entry.path, why))?;
-        let rights = before.gains_rights(&entry.upper_file.attributes);
+        let rights = before.gains_rights(&entry.upper_file.attributes());
         Ok(Some(held).filter(|_| !rights))
     }
 
@@ -200,18 +204,22 @@ impl<'a> JournalBuilder<'a> {
         entry: &Entry,
         new: Option<InodeId>,
         old: Option<InodeId>,
-        items: Vec<Vec<u8>>,
+        items: Vec<Bytes>,
     ) -> Result<usize, Refusal> {
         let hidden = self.hidden_name();
         let place = entry.place.as_ref();
         let place =
             place.ok_or_else(|| Refusal::system(format!("{} is nowhere", shown(&entry.path))))?;
         let snapshot = self.snapshot(entry)?;
+        let before: Bytes = join(split(place).0, &hidden).into();
         let replacements = &mut self.journal.replacements;
         replacements.push(Replace {
             path: entry.path.clone(),
-            hidden: join(split(&entry.path).0, &hidden),
-            before: join(split(place).0, &hidden),
+            hidden: match *place == entry.path {
+                true => before.clone(),
+                false => join(split(&entry.path).0, &hidden).into(),
+            },
+            before,
             new,
             old,
             copy: None,
@@ -223,21 +231,21 @@ impl<'a> JournalBuilder<'a> {
     }
 
     fn add_move(&mut self, entry: &Entry) -> Result<(), Refusal> {
-        let Some((from, stat)) = &entry.beneath else {
+        let Some((from, stat)) = entry.beneath() else {
             return Ok(());
         };
         self.journal.moves.push(Move {
             from: from.clone(),
             to: entry.path.clone(),
-            stage: Vec::new(),
+            stage: Rc::from([]),
             id: stat.id(),
         });
         let old = self.replaced(entry).map(FileStat::id);
         let snapshot = self.snapshot(entry)?;
         self.journal.replacements.push(Replace {
             path: entry.path.clone(),
-            hidden: Vec::new(),
-            before: Vec::new(),
+            hidden: Rc::from([]),
+            before: Rc::from([]),
             new: Some(stat.id()),
             old,
             copy: None,
@@ -249,7 +257,7 @@ impl<'a> JournalBuilder<'a> {
     }
 
     /// A snapshot of the files under an entry's name, except those that move away.
-    fn snapshot(&self, entry: &Entry) -> Result<Option<(Vec<u8>, Snapshot)>, Refusal> {
+    fn snapshot(&self, entry: &Entry) -> Result<Option<(Bytes, Snapshot)>, Refusal> {
         let sources = &self.scan.sources;
         match entry
             .place
@@ -267,11 +275,11 @@ impl<'a> JournalBuilder<'a> {
 
     /// R4
     fn add_dir_attrs(&mut self, entry: &Entry) -> Result<(), Refusal> {
-        match &entry.beneath {
+        match entry.beneath() {
             Some(_) if entry.sides.is_some_and(|sides| !sides.upper) => Ok(()),
             Some((real, stat)) => {
                 let held = self.hold(&entry.path, real, stat)?;
-                let mut after = entry.upper_file.attributes.clone();
+                let mut after = entry.upper_file.attributes();
                 // Its times are set last (`add_mtimes`), and names that others made or removed in
                 // it since the scan are no change of this view.
                 (after.atime, after.mtime) = (held.stat.atime, held.stat.mtime);
@@ -291,16 +299,16 @@ impl<'a> JournalBuilder<'a> {
     /// Gives `held` the attributes `after`, if they are not what it has.
     fn add_attrs(
         &mut self,
-        path: &[u8],
-        real: &[u8],
+        path: &Bytes,
+        real: &Bytes,
         held: &HeldFile,
         after: &Attributes,
     ) -> Result<(), Refusal> {
         let before = held.attributes().map_err(|why| failed(path, why))?;
         if !before.same(after) || before.mtime != after.mtime {
             self.journal.set_attrs.push(SetAttrs {
-                path: path.to_vec(),
-                place: real.to_vec(),
+                path: path.clone(),
+                place: real.clone(),
                 id: held.id(),
                 ctime: held.stat.ctime,
                 before,
@@ -318,7 +326,7 @@ impl<'a> JournalBuilder<'a> {
 
     /// Finds staging paths for directories that move (R1).
     fn plan_staging(&mut self) -> Result<(), Refusal> {
-        let mut going: HashSet<Vec<u8>> = self.scan.sources.clone();
+        let mut going: HashSet<Bytes> = self.scan.sources.clone();
         for (at, entry) in self.scan.entries.iter().enumerate() {
             let leaves =
                 self.selection.includes(at) && alters_real_tree(entry) && entry.here.is_some();
@@ -347,7 +355,7 @@ impl<'a> JournalBuilder<'a> {
             }
             let above = split(top).0;
             self.check_same_mount(&entries, &from, (above, &to))?;
-            let stage = join(above, &name);
+            let stage: Bytes = join(above, &name).into();
             self.journal.moves[number].stage.clone_from(&stage);
             if let Some(at) = replacements.get(&to) {
                 let replace = &mut self.journal.replacements[*at];
@@ -371,7 +379,7 @@ impl<'a> JournalBuilder<'a> {
         };
         let mut dir = split(to).0;
         let known = loop {
-            match entries.get(dir).and_then(|entry| entry.beneath.as_ref()) {
+            match entries.get(dir).and_then(|entry| entry.beneath()) {
                 Some((_, stat)) => break Some(stat.mount),
                 None if dir.is_empty() => break None,
                 None => dir = split(dir).0,
@@ -406,7 +414,7 @@ impl<'a> JournalBuilder<'a> {
         let mut mtimes = Vec::new();
         for (at, entry) in self.scan.entries.iter().enumerate() {
             let shown = entry.upper_file.stat.mtime;
-            let Some((real, stat)) = &entry.beneath else {
+            let Some((real, stat)) = entry.beneath() else {
                 // A new directory, into which another one moves.
                 if touched.contains(&entry.path[..]) && self.selection.includes(at) {
                     mtimes.push(RestoreMtime {
@@ -459,7 +467,7 @@ impl<'a> JournalBuilder<'a> {
             .collect();
         let (mut real, mut shown) = (Vec::new(), Vec::new());
         for entry in &self.scan.entries {
-            let Some((place, stat)) = &entry.beneath else {
+            let Some((place, stat)) = entry.beneath() else {
                 continue;
             };
             if before.contains(&place[..]) {

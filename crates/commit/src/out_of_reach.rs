@@ -12,10 +12,10 @@
 
 use crate::file_stat::InodeId;
 use crate::held_file::HeldFile;
-use crate::journal::{Move, Replace, State};
+use crate::journal::{Replace, State};
 use crate::kept::OLD_CONTENT;
 use crate::messages::{failed, public_path};
-use crate::names::{is_below, join};
+use crate::names::join;
 use crate::not_undone::{NotUndone, NotUndoneReason, OutOfReach};
 use crate::path_bytes::{PathBytes, path_of};
 use crate::printable::printable;
@@ -94,11 +94,8 @@ impl Transaction<'_> {
 
     /// The number of the move that puts a directory under the name of this replacement.
     fn move_of(&self, replace: &Replace) -> Option<usize> {
-        let moves = &mut self.journal.moves.iter();
         let is_move = replace.items.is_empty() && replace.new.is_some();
-        is_move
-            .then(|| moves.position(|moved| moved.to == replace.path))
-            .flatten()
+        is_move.then(|| self.moves().to(&replace.path)).flatten()
     }
 
     /// Whether a directory that the commit moves cannot be moved back.
@@ -114,11 +111,9 @@ impl Transaction<'_> {
         if !self.has_id(&moved.stage, &moved.id)? && !self.has_id(&moved.to, &moved.id)? {
             return Ok(Some(NotUndoneReason::File));
         }
-        let above = |other: &Move| other.from != moved.from && is_below(&moved.from, &other.from);
-        let all = self.journal.moves.iter().enumerate();
-        let all = all.filter(|(_, other)| above(other));
+        let outer = self.moves().index_above(&moved.from);
         // A directory that moves back before this one has its old directory in it.
-        let is_lost = match all.max_by_key(|(_, other)| other.from.len()) {
+        let is_lost = match outer.map(|outer| (outer, &self.journal.moves[outer])) {
             Some((outer, _)) if found.moves.contains_key(&outer) => true,
             Some((_, outer)) if !self.has_id(&outer.from, &outer.id)? => false,
             _ => self
@@ -131,10 +126,9 @@ impl Transaction<'_> {
     /// Whether a directory with this path moved back, or has not moved yet: what is in it, and
     /// itself, is as before the commit.
     pub(crate) fn is_moved_back(&self, path: &[u8]) -> Result<bool, Refusal> {
-        for moved in &self.journal.moves {
-            if is_below(path, &moved.to)
-                && (self.has_id(&moved.stage, &moved.id)? || self.has_id(&moved.from, &moved.id)?)
-            {
+        for number in self.moves().to_or_above(path) {
+            let moved = &self.journal.moves[number];
+            if self.has_id(&moved.stage, &moved.id)? || self.has_id(&moved.from, &moved.id)? {
                 return Ok(true);
             }
         }
@@ -167,7 +161,7 @@ impl Transaction<'_> {
         ];
         for (dir, name) in names {
             let held = HeldFile::open(&**dir, name).map_err(fail)?;
-            let ids = [replace.old, replace.copy];
+            let ids = [replace.old, replace.copy.as_deref().copied()];
             if held.is_some_and(|held| ids.iter().flatten().any(|id| held.id().matches(id))) {
                 return Ok(None);
             }

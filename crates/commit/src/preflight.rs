@@ -4,7 +4,7 @@
 use crate::acl;
 use crate::file_stat::{Attributes, FileStat};
 use crate::held_file::HeldFile;
-use crate::journal::{Journal, Move, Replace};
+use crate::journal::{Bytes, Journal, Move, Replace};
 use crate::messages::{failed, shown};
 use crate::names::{join, split};
 use crate::refusal::{Refusal, RefusalKind};
@@ -72,12 +72,12 @@ impl<'a> Preflight<'a> {
                 .iter()
                 .map(|item| (item, split(&replace.before).0))
         };
-        let made: HashMap<&Vec<u8>, &[u8]> = journal.replacements.iter().flat_map(items).collect();
+        let made: HashMap<&Bytes, &[u8]> = journal.replacements.iter().flat_map(items).collect();
         for (at, entry) in scan.entries.iter().enumerate() {
             if let Some(dir) = made.get(&entry.path).filter(|_| selection.includes(at)) {
                 let given = preflight.inherited_group(dir)?;
-                preflight.check_owner(&entry.path, &entry.upper_file.attributes, given)?;
-                preflight.check_acl(&entry.path, dir, &entry.upper_file.attributes)?;
+                preflight.check_owner(&entry.path, &entry.upper_file.attributes(), given)?;
+                preflight.check_acl(&entry.path, dir, &entry.upper_file.attributes())?;
             }
         }
         preflight.check_space(upper)

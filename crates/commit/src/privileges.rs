@@ -49,7 +49,7 @@ pub(crate) fn add(to: &mut Attributes, from: &Attributes) {
         to.mode &= !S_ISGID;
     }
     if let Some(value) = from.xattrs.get(CAPABILITY).filter(|_| is_root) {
-        to.xattrs.insert(CAPABILITY.to_vec(), value.clone());
+        to.xattrs.insert(CAPABILITY, value);
     }
 }
 

@@ -22,12 +22,15 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The longest record, in bytes: a commit with the most changes that are listed needs less.
 const RECORD_MAX: u64 = 8 << 30;
+/// A record is read and written in pieces of this size: its text is never in memory as a whole.
+const BUFFER: usize = 1 << 16;
 
 /// The held directory of a view.
 #[derive(Clone, Debug)]
@@ -102,17 +105,17 @@ impl Records {
 
     /// Reads a file; `None`: there is none (R1, R3).
     fn read<T: DeserializeOwned>(&self, path: &[u8]) -> Result<Option<T>, Refusal> {
-        let attempt = || match self.locate(path)? {
-            Some((dir, name)) => dir.read(&name, RECORD_MAX),
-            None => Ok(None),
+        let attempt = || -> io::Result<Option<T>> {
+            let Some((dir, name)) = self.locate(path)? else {
+                return Ok(None);
+            };
+            let Some(file) = dir.open_limited(&name, RECORD_MAX)? else {
+                return Ok(None);
+            };
+            let text = BufReader::with_capacity(BUFFER, file);
+            Ok(Some(serde_json::from_reader(text)?))
         };
-        match attempt().map_err(|why| self.failed_io(path, why))? {
-            None => Ok(None),
-            Some(text) => match serde_json::from_slice(&text) {
-                Ok(value) => Ok(Some(value)),
-                Err(why) => Err(self.failed_io(path, why.into())),
-            },
-        }
+        attempt().map_err(|why| self.failed_io(path, why))
     }
 
     fn failed_io(&self, path: &[u8], why: io::Error) -> Refusal {
@@ -124,14 +127,34 @@ impl Records {
     /// Writes all of a file or nothing, to the disk (R1, R3).
     pub(crate) fn write<T: Serialize>(&self, path: &[u8], value: &T) -> Result<(), Refusal> {
         let attempt = || -> io::Result<()> {
-            let text = serde_json::to_vec(value)?;
-            if text.len() as u64 > RECORD_MAX {
-                return Err(Errno::FBIG.into());
-            }
             let (dir, name) = self.locate(path)?.ok_or(Errno::NOENT)?;
-            dir.replace(&name, &text)
+            dir.replace_by(&name, |file| {
+                let left = RECORD_MAX;
+                let mut text = BufWriter::with_capacity(BUFFER, Limited { file, left });
+                serde_json::to_writer(&mut text, value)?;
+                text.flush()
+            })
         };
         attempt().map_err(|why| self.failed_io(path, why))
+    }
+}
+
+/// A file that gets no longer than this (R3).
+struct Limited<'f> {
+    file: &'f mut File,
+    left: u64,
+}
+
+impl Write for Limited<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.left.checked_sub(bytes.len() as u64);
+        self.left = left.ok_or(Errno::FBIG)?;
+        self.file.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -188,6 +211,7 @@ impl CommitDir {
         let path = join(self.name, b"journal");
         let journal: Option<Journal> = self.records.read(&path)?;
         let mut journal = journal.ok_or_else(|| self.records.failed(&path, Errno::NOENT))?;
+        journal.share_paths();
         if journal.boot != boot() {
             journal.forget_devices();
         }

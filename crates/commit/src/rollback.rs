@@ -174,8 +174,8 @@ impl Transaction<'_> {
         self.move_backups(Direction::Restore, Phase::Undoing, 2 * all as u64)?;
         for number in 0..all {
             let replace = &mut self.journal.replacements[number];
-            if replace.copy.is_some() {
-                replace.old = replace.copy.take();
+            if let Some(copy) = replace.copy.take() {
+                replace.old = Some(*copy);
             }
         }
         Ok(())
@@ -301,7 +301,7 @@ impl Transaction<'_> {
                 on_newer(&to);
                 continue;
             }
-            if attrs_changed.is_some_and(|attrs_changed| attrs_changed.contains(&to)) {
+            if attrs_changed.is_some_and(|attrs_changed| attrs_changed.contains(&to[..])) {
                 // R3
                 self.set_attrs_mark(&to, marks.mark("attrs"))
                     .map_err(fail)?;
@@ -402,7 +402,7 @@ impl Transaction<'_> {
         note: &mut impl FnMut(&[u8], ConflictKind),
     ) -> Result<(), Refusal> {
         let made = replace.made();
-        let mut todo = vec![replace.path.clone()];
+        let mut todo = vec![replace.path.to_vec()];
         while let Some(path) = todo.pop() {
             let fail = |why| failed(&path, why);
             let Some(stat) = self.base.stat(&path).map_err(fail)? else {

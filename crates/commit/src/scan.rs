@@ -17,11 +17,14 @@ use crate::file_stat::{FileStat, Time};
 use crate::messages::failed;
 use crate::names::{join, split};
 use crate::origin;
+use crate::phase::{Looker, Phase, Unobserved};
 use crate::refusal::{Refusal, RefusalKind};
+use crate::stored_bytes::Bytes;
 use crate::tree::Tree;
 use crate::upper_file::UpperFile;
 use openpath_overlay::{Sides, SidesByPath};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// What an entry of the upper tree is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,12 +45,12 @@ pub(crate) enum EntryKind {
 }
 
 /// The lower directory that a directory shows, with its path.
-type Beneath = Option<(Vec<u8>, FileStat)>;
+type Beneath = Option<Box<(Bytes, FileStat)>>;
 
 /// An entry of the upper tree.
 pub(crate) struct Entry {
     /// Its path in the view.
-    pub(crate) path: Vec<u8>,
+    pub(crate) path: Bytes,
     /// The index of its directory among the entries; the root's is itself.
     pub(crate) parent: usize,
     pub(crate) upper_file: UpperFile,
@@ -55,27 +58,32 @@ pub(crate) struct Entry {
     /// How it changed, if it is no directory.
     pub(crate) kind: Option<ChangeKind>,
     /// The path of its name in the real tree, if its directory is there.
-    pub(crate) place: Option<Vec<u8>>,
+    pub(crate) place: Option<Bytes>,
     /// The file of the real tree at that path.
     pub(crate) here: Option<FileStat>,
     /// Of a directory: the lower directory that it shows, with its path.
-    pub(crate) beneath: Beneath,
+    beneath: Beneath,
     /// Of such a directory: on which sides its attributes changed since it was copied up, if its
     /// copy records it.
     pub(crate) sides: Option<Sides>,
 }
 
 impl Entry {
+    /// Of a directory: the lower directory that it shows, with its path.
+    pub(crate) fn beneath(&self) -> Option<&(Bytes, FileStat)> {
+        self.beneath.as_deref()
+    }
+
     /// Whether it is a directory with another path in the real tree.
     pub(crate) fn is_moved(&self) -> bool {
-        let beneath = self.beneath.as_ref().map(|(path, _)| path);
+        let beneath = self.beneath().map(|(path, _)| path);
         beneath.is_some() && beneath != self.place.as_ref()
     }
 
     /// Whether others replaced the lower directory that the view saw (R4); `None`: the view did not
     /// record which one that is.
     pub(crate) fn is_replaced(&self) -> Option<bool> {
-        let (_, stat) = self.beneath.as_ref()?;
+        let (_, stat) = self.beneath()?;
         if let Some(mark) = self.upper_file.mark("lower") {
             return is_of(mark, stat).map(|same| !same);
         }
@@ -124,13 +132,16 @@ fn parse_time(mark: &[u8]) -> Option<Time> {
     Some((sec.parse().ok()?, nsec.parse().ok()?))
 }
 
+/// The kinds of change, by path.
+pub(crate) type Kinds<'a> = HashMap<&'a [u8], &'a ChangeKind>;
+
 /// All entries, each directory before what is in it.
 pub(crate) struct Scan {
     pub(crate) entries: Vec<Entry>,
     /// Paths in the real tree that directories were moved from.
-    pub(crate) sources: HashSet<Vec<u8>>,
+    pub(crate) sources: HashSet<Bytes>,
     /// These, with their paths in the view.
-    moves: HashMap<Vec<u8>, Vec<u8>>,
+    moves: HashMap<Bytes, Bytes>,
 }
 
 impl Scan {
@@ -139,27 +150,37 @@ impl Scan {
     pub(crate) fn new(
         base: &Tree,
         upper: &Tree,
-        kinds: HashMap<Vec<u8>, ChangeKind>,
+        (kinds, sides): (&Kinds<'_>, &SidesByPath),
         baseline: &Baseline,
-        sides: &SidesByPath,
+        looker: &mut Looker<'_>,
     ) -> Result<Scan, Refusal> {
-        let mut scan = Self::read(base, upper, kinds, Some(baseline))?;
+        let mut scan = Self::read(base, upper, kinds, Some(baseline), looker)?;
         for entry in &mut scan.entries {
-            entry.sides = sides.get(&entry.path).copied();
+            entry.sides = sides.get(&entry.path[..]).copied();
         }
         Ok(scan)
     }
 
     /// The same without entries in directories with nothing beneath.
     pub(crate) fn above(base: &Tree, upper: &Tree) -> Result<Scan, Refusal> {
-        Self::read(base, upper, HashMap::new(), None)
+        let mut nobody = Unobserved;
+        let mut looker = Looker::new(&mut nobody, Phase::Planning, 0);
+        Self::read(base, upper, &Kinds::new(), None, &mut looker)
+    }
+
+    /// All entries, without the kinds of their changes.
+    pub(crate) fn whole(base: &Tree, upper: &Tree, baseline: &Baseline) -> Result<Scan, Refusal> {
+        let mut nobody = Unobserved;
+        let mut looker = Looker::new(&mut nobody, Phase::Planning, 0);
+        Self::read(base, upper, &Kinds::new(), Some(baseline), &mut looker)
     }
 
     fn read(
         base: &Tree,
         upper: &Tree,
-        mut kinds: HashMap<Vec<u8>, ChangeKind>,
+        kinds: &Kinds<'_>,
         baseline: Option<&Baseline>,
+        looker: &mut Looker<'_>,
     ) -> Result<Scan, Refusal> {
         let mut scan = Scan {
             entries: Vec::new(),
@@ -173,14 +194,14 @@ impl Scan {
         let upper_file = UpperFile::read(&held).map_err(top)?;
         let here = base.stat(b"").map_err(top)?;
         scan.entries.push(Entry {
-            path: Vec::new(),
+            path: Rc::from([]),
             parent: 0,
             upper_file,
             entry_kind: EntryKind::Merged,
             kind: None,
-            place: Some(Vec::new()),
+            place: Some(Rc::from([])),
             here: here.clone(),
-            beneath: here.map(|stat| (Vec::new(), stat)),
+            beneath: here.map(|stat| Box::new((Rc::from([]), stat))),
             sides: None,
         });
         // Last in, first out: names in reverse keep all entries below one together, in order.
@@ -189,7 +210,8 @@ impl Scan {
             let first = scan.entries.len();
             let path = scan.entries[at].path.clone();
             for name in upper.names(&path).map_err(|why| failed(&path, why))? {
-                let entry = scan.entry((base, upper), (at, &name), &mut kinds, baseline);
+                looker.next();
+                let entry = scan.entry((base, upper), (at, &name), kinds, baseline);
                 let entry = entry.map_err(|why| failed(&join(&path, &name), why))?;
                 scan.entries.extend(entry);
             }
@@ -201,7 +223,7 @@ impl Scan {
             }));
         }
         for entry in &scan.entries {
-            if let (true, Some((from, _))) = (entry.is_moved(), &entry.beneath) {
+            if let (true, Some((from, _))) = (entry.is_moved(), entry.beneath()) {
                 scan.sources.insert(from.clone());
                 scan.moves.insert(from.clone(), entry.path.clone());
             }
@@ -213,16 +235,19 @@ impl Scan {
         &self,
         (base, upper): (&Tree, &Tree),
         (parent, name): (usize, &[u8]),
-        kinds: &mut HashMap<Vec<u8>, ChangeKind>,
+        kinds: &Kinds<'_>,
         baseline: Option<&Baseline>,
     ) -> rustix::io::Result<Option<Entry>> {
         let dir = &self.entries[parent];
-        let path = join(&dir.path, name);
+        let path: Bytes = join(&dir.path, name).into();
         let Some(held) = upper.hold(&path)? else {
             return Ok(None);
         };
         let upper_file = UpperFile::read(&held)?;
-        let place = dir.beneath.as_ref().map(|(dir, _)| join(dir, name));
+        let place = dir.beneath().map(|(above, _)| match *above == dir.path {
+            true => Rc::clone(&path),
+            false => join(above, name).into(),
+        });
         let here = match &place {
             Some(place) => base.stat(place)?,
             None => None,
@@ -238,14 +263,17 @@ impl Scan {
                 (Some(baseline), Some(place), Some(here))
                     if baseline.is_apart(base, (&path, upper_file.stat.btime), place, here)? =>
                 {
-                    (EntryKind::Both, Some((place.clone(), here.clone())))
+                    (
+                        EntryKind::Both,
+                        Some(Box::new((place.clone(), here.clone()))),
+                    )
                 }
                 _ => (EntryKind::New, None),
             }
         } else {
             Self::below(base, &upper_file, place.as_ref(), here.as_ref())?
         };
-        let kind = kinds.remove(&path);
+        let kind = kinds.get(&path[..]).map(|kind| (*kind).clone());
         Ok(Some(Entry {
             path,
             parent,
@@ -263,17 +291,17 @@ impl Scan {
     fn below(
         base: &Tree,
         upper_file: &UpperFile,
-        place: Option<&Vec<u8>>,
+        place: Option<&Bytes>,
         here: Option<&FileStat>,
     ) -> rustix::io::Result<(EntryKind, Beneath)> {
         let (path, stat) = match (upper_file.mark("redirect"), place) {
             (Some([b'/', rest @ ..]), _) => {
-                let path = [b"/", rest].concat();
+                let path: Bytes = [b"/", rest].concat().into();
                 let stat = base.stat(&path)?;
                 (path, stat)
             }
             (Some(name), Some(place)) => {
-                let path = join(split(place).0, name);
+                let path: Bytes = join(split(place).0, name).into();
                 let stat = base.stat(&path)?;
                 (path, stat)
             }
@@ -281,7 +309,7 @@ impl Scan {
             (_, None) => return Ok((EntryKind::New, None)),
         };
         match stat.filter(FileStat::is_dir) {
-            Some(stat) => Ok((EntryKind::Merged, Some((path, stat)))),
+            Some(stat) => Ok((EntryKind::Merged, Some(Box::new((path, stat))))),
             None => Ok((EntryKind::Lost, None)),
         }
     }

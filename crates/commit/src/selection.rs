@@ -136,16 +136,16 @@ impl Selection {
     /// R2
     fn check_renames(&self, scan: &Scan) -> Result<(), Refusal> {
         for (at, entry) in scan.entries.iter().enumerate() {
-            let from = match (&entry.kind, &entry.beneath) {
-                (_, Some((from, _))) if entry.is_moved() => from,
-                (Some(ChangeKind::Renamed { from }), None) => &from.bytes().to_vec(),
+            let from = match (&entry.kind, entry.beneath()) {
+                (_, Some((from, _))) if entry.is_moved() => &from[..],
+                (Some(ChangeKind::Renamed { from }), None) => from.bytes(),
                 _ => continue,
             };
             let source = scan.shown(from);
             let (new, old) = (self.includes(at), self.covers(&source));
             let (taken, missing) = match (new, old) {
-                (true, false) => (&entry.path, &source),
-                (false, true) => (&source, &entry.path),
+                (true, false) => (&entry.path[..], &source[..]),
+                (false, true) => (&source[..], &entry.path[..]),
                 _ => continue,
             };
             return Err(incomplete(taken, missing, "the other half of a rename"));

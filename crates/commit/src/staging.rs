@@ -13,7 +13,7 @@
 use crate::copy::{copy, make_dir};
 use crate::file_stat::InodeId;
 use crate::held_file::HeldFile;
-use crate::journal::{Journal, Replace, WritableDir};
+use crate::journal::{Bytes, Journal, Replace, WritableDir};
 use crate::messages::{changed_meanwhile, failed};
 use crate::names::{join, names_in, split};
 use crate::phase::Phase;
@@ -33,13 +33,13 @@ use std::collections::{HashMap, HashSet};
 
 /// First names of files with several names in the view; with the stamp of a file that the commit
 /// made.
-type FirstNames = HashMap<u64, (Vec<u8>, InodeId, Option<Stamp>)>;
+type FirstNames = HashMap<u64, (Bytes, InodeId, Option<Stamp>)>;
 
 /// New directories that others move into.
 struct MoveTargets {
     into: HashSet<Vec<u8>>,
     /// Those with times of their own, by the number in `mtimes`.
-    mtimes: HashMap<Vec<u8>, usize>,
+    mtimes: HashMap<Bytes, usize>,
 }
 
 impl MoveTargets {
@@ -160,7 +160,7 @@ impl Transaction<'_> {
                     let held = stage
                         .hold(&item[replace.path.len()..])?
                         .ok_or(Errno::STALE)?;
-                    self.apply_metadata_to_new(&held, &upper_file.attributes)
+                    self.apply_metadata_to_new(&held, &upper_file.attributes())
                 };
                 apply_metadata().map_err(|why| rename_failed(item, why))?;
             }
@@ -193,7 +193,7 @@ impl Transaction<'_> {
         let source = self.upper.hold(item).map_err(|why| failed(item, why))?;
         let source = source.ok_or_else(|| failed(item, Errno::NOENT))?;
         let observer = &mut *self.observer;
-        let (attributes, any) = (&upper_file.attributes, self.journal.any_owner);
+        let (attributes, any) = (&upper_file.attributes(), self.journal.any_owner);
         let made = copy(
             &source,
             to,
@@ -204,7 +204,7 @@ impl Transaction<'_> {
         let (id, stamp) = made.map_err(|why| rename_failed(item, why))?;
         let stamp = Some(stamp.with_privileges(attributes));
         if upper_file.stat.nlink > 1 {
-            first.insert(upper_file.stat.ino, (place.to_vec(), id, stamp.clone()));
+            first.insert(upper_file.stat.ino, (place.into(), id, stamp.clone()));
         }
         Ok((id, stamp))
     }
@@ -215,7 +215,7 @@ impl Transaction<'_> {
             self.journal.mtimes[*number].id = Some(id);
         }
         if targets.into.contains(path) {
-            self.journal.after.push((path.to_vec(), id));
+            self.journal.after.push((path.into(), id));
             self.journal
                 .opened
                 .extend(WritableDir::made(path, id, mode));
@@ -236,7 +236,7 @@ impl Transaction<'_> {
             let held = HeldFile::open(&*dir, &name).map_err(|why| failed(top, why))?;
             let held = held.filter(|held| replace.new.is_some_and(|new| held.id().matches(&new)));
             let held = held.ok_or_else(|| changed_meanwhile(&replace.before))?;
-            let done = self.apply_metadata_to_new(&held, &upper_file.attributes);
+            let done = self.apply_metadata_to_new(&held, &upper_file.attributes());
             done.map_err(|why| rename_failed(top, why))?;
         }
         Ok(())

@@ -69,7 +69,7 @@ pub fn check_kernel_upper(view: &ViewDir, places: &[PathBytes]) -> Result<(), Re
     };
     let baseline = Baseline::new(&records, 0)?;
     let base = Tree::open(Path::new("/"))?;
-    let scan = Scan::new(&base, &upper, HashMap::new(), &baseline, &HashMap::new())?;
+    let scan = Scan::whole(&base, &upper, &baseline)?;
     let shown = |entry: &&Entry| {
         let file = &entry.upper_file;
         file.mark("redirect").is_some() || file.stat.is_null_device() && !file.is_whiteout

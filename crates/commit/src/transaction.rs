@@ -10,6 +10,7 @@ use crate::filesystems::HeldFilesystems;
 use crate::held_file::HeldFile;
 use crate::journal::{Bytes, Journal, Replace};
 use crate::messages::{changed_meanwhile, failed, shown};
+use crate::move_index::MoveIndex;
 use crate::name_pair::NamePair;
 use crate::names::{join, split};
 use crate::not_undone::OutOfReach;
@@ -51,8 +52,9 @@ pub(crate) struct Transaction<'a> {
     pub(crate) resumed: bool,
     filesystems: HeldFilesystems,
     pub(crate) opened: RefCell<WritableByInode>,
-    /// The inode numbers of files that get further names.
-    pub(crate) linked: OnceCell<HashSet<u64>>,
+    /// The files that get further names, by inode number.
+    linked: OnceCell<HashMap<u64, Vec<InodeId>>>,
+    moves: OnceCell<MoveIndex>,
     /// The inode that an undo took from a name, by the number of its replacement.
     pub(crate) displaced: HashMap<usize, InodeId>,
     /// What a rollback leaves as it is.
@@ -102,6 +104,7 @@ impl<'a> Transaction<'a> {
             filesystems: HeldFilesystems::default(),
             opened: RefCell::default(),
             linked: OnceCell::new(),
+            moves: OnceCell::new(),
             displaced: HashMap::new(),
             out_of_reach: OutOfReach::default(),
         })
@@ -259,7 +262,10 @@ impl<'a> Transaction<'a> {
         let mtimes = self.journal.mtimes.iter();
         let mtimes = mtimes.flat_map(|restore| [&restore.path_before, &restore.path]);
         let places = replacements.chain(set_attrs).chain(mtimes);
-        for path in places.map(|place| split(place).0) {
+        // Many files are in one directory.
+        let mut seen = HashSet::new();
+        let dirs = places.map(|place| split(place).0);
+        for path in dirs.filter(|dir| seen.insert(*dir)) {
             self.filesystems.hold(&self.base, path).map_err(|why| match why {
                 Errno::ACCESS => Refusal::new(RefusalKind::PermissionDenied, format!(
                     "no directory above {} may be read, so what is committed there cannot be \
@@ -283,11 +289,21 @@ impl<'a> Transaction<'a> {
 
     /// Whether a file had names in the real tree, and the commit makes further ones.
     pub(crate) fn is_link(&self, id: &InodeId) -> bool {
-        let links = &self.journal.links;
-        let numbers = self
-            .linked
-            .get_or_init(|| links.iter().map(|link| link.id.number).collect());
-        numbers.contains(&id.number) && links.iter().any(|link| link.id.matches(id))
+        let linked = self.linked.get_or_init(|| {
+            let mut linked: HashMap<u64, Vec<InodeId>> = HashMap::new();
+            for link in &self.journal.links {
+                linked.entry(link.id.number).or_default().push(link.id);
+            }
+            linked
+        });
+        let same = linked.get(&id.number);
+        same.is_some_and(|same| same.iter().any(|link| link.matches(id)))
+    }
+
+    /// The directories that the commit moves, by path.
+    pub(crate) fn moves(&self) -> &MoveIndex {
+        self.moves
+            .get_or_init(|| MoveIndex::new(&self.journal.moves))
     }
 
     /// The paths that the commit replaces. A name that others made at another path is in a

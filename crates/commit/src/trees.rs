@@ -4,6 +4,7 @@
 use crate::change::Change;
 use crate::kept::{KeptView, ViewLock};
 use crate::path_bytes::PathBytes;
+use crate::phase::CommitObserver;
 use crate::refusal::Refusal;
 use openpath_overlay::SidesByPath;
 
@@ -24,11 +25,11 @@ pub trait ViewTrees: Sized {
     /// It cannot be read.
     fn open_locked(kept: &KeptView, held: ViewLock) -> Result<Self, Refusal>;
 
-    /// The changes, in the order of a walk.
+    /// The changes, in the order of a walk; `observer` is told of names in `Phase::Comparing`.
     ///
     /// # Errors
     /// It cannot be read.
-    fn changes(&self) -> Result<Vec<Change>, Refusal>;
+    fn changes(&self, observer: &mut dyn CommitObserver) -> Result<Vec<Change>, Refusal>;
 
     /// On which sides the attributes of directories changed, by path. The changes must have been
     /// read before; a directory without a record is missing.

@@ -13,9 +13,9 @@
 use crate::acl;
 use crate::file_stat::{Attributes, FileStat, xattrs};
 use crate::held_file::HeldFile;
+use crate::xattrs::Xattrs;
 use openpath_abi::mode;
 use rustix::io::Result;
-use std::collections::BTreeMap;
 
 /// The prefix of the backend's own attributes, and after it that of a guest's own name.
 const OWN: &[u8] = b"user.openpath.";
@@ -31,8 +31,8 @@ const ESCAPE: &[u8] = b"overlay.";
 pub(crate) struct UpperFile {
     /// The attributes on the host, with type, owner and mode as the view has them.
     pub(crate) stat: FileStat,
-    pub(crate) attributes: Attributes,
-    pub(crate) marks: BTreeMap<Vec<u8>, Vec<u8>>,
+    xattrs: Xattrs,
+    pub(crate) marks: Xattrs,
     /// It is a whiteout (R2).
     pub(crate) is_whiteout: bool,
 }
@@ -41,37 +41,39 @@ impl UpperFile {
     /// Reads it.
     pub(crate) fn read(held: &HeldFile) -> Result<UpperFile> {
         let mut stat = held.stat.clone();
-        let mut plain = BTreeMap::new();
-        let mut marks = BTreeMap::new();
+        let mut plain = Vec::new();
+        let mut marks = Vec::new();
         let mut kept = None;
         let is_root = rustix::process::geteuid().is_root();
         let has = stat.is_dir() || stat.is_file() || is_root;
         let all = if has {
             xattrs(&held.path())?
         } else {
-            BTreeMap::new()
+            Xattrs::default()
         };
+        let all = all.iter();
+        let all = all.map(|(name, value)| (Box::<[u8]>::from(name), Box::<[u8]>::from(value)));
         for (name, value) in all {
             if let Some(mark) = name.strip_prefix(MARK) {
                 match mark.strip_prefix(ESCAPE) {
-                    Some(own) => plain.insert([MARK, own].concat(), value),
-                    None => marks.insert(mark.to_vec(), value),
+                    Some(own) => plain.push(([MARK, own].concat().into(), value)),
+                    None => marks.push((mark.into(), value)),
                 };
             } else if is_root {
                 // Root's upper tree keeps nothing in attributes: such names are the command's.
-                plain.insert(name, value);
-            } else if name == KEPT {
+                plain.push((name, value));
+            } else if *name == *KEPT {
                 kept = parse(&value);
             } else if let Some(list) = acl::kept_as(&name) {
-                plain.insert(list.to_vec(), value);
+                plain.push((list.into(), value));
             } else if acl::is_acl(&name) {
                 // R3
             } else if let Some(own) = name.strip_prefix(OWN) {
                 if let Some(own) = own.strip_prefix(OWN_ESCAPE) {
-                    plain.insert([OWN, own].concat(), value);
+                    plain.push(([OWN, own].concat().into(), value));
                 }
             } else {
-                plain.insert(name, value);
+                plain.push((name, value));
             }
         }
         if let Some((mode, uid, gid, rdev)) = kept {
@@ -82,17 +84,21 @@ impl UpperFile {
             is_whiteout = stat.mode & mode::S_ISVTX == 0;
             stat.mode &= !mode::S_ISVTX;
         }
-        let attributes = Attributes::of(&stat, plain);
         Ok(UpperFile {
             is_whiteout,
             stat,
-            attributes,
-            marks,
+            xattrs: plain.into_iter().collect(),
+            marks: marks.into_iter().collect(),
         })
     }
 
+    /// The attributes that the view shows.
+    pub(crate) fn attributes(&self) -> Attributes {
+        Attributes::of(&self.stat, self.xattrs.clone())
+    }
+
     pub(crate) fn mark(&self, name: &str) -> Option<&[u8]> {
-        self.marks.get(name.as_bytes()).map(Vec::as_slice)
+        self.marks.get(name.as_bytes())
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Take, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,16 +86,27 @@ impl ViewDir {
     /// # Errors
     /// Those of [`ViewDir::open_file`]; the file is longer; those of read(2).
     pub(crate) fn read(&self, name: &str, max: u64) -> io::Result<Option<Vec<u8>>> {
-        let Some(file) = self.open_file(name)? else {
+        let Some(mut file) = self.open_limited(name, max)? else {
             return Ok(None);
         };
         let mut bytes = Vec::new();
-        file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > max {
+        file.read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Opens a control file of at most `max` bytes for reading; `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of [`ViewDir::open_file`]; the file is longer.
+    pub(crate) fn open_limited(&self, name: &str, max: u64) -> io::Result<Option<Take<File>>> {
+        let Some(file) = self.open_file(name)? else {
+            return Ok(None);
+        };
+        if file.metadata()?.len() > max {
             let text = format!("{name} is longer than {max} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
-        Ok(Some(bytes))
+        Ok(Some(file.take(max)))
     }
 
     /// Makes a control file that does not exist, and opens it for reading and writing.
@@ -116,11 +127,27 @@ impl ViewDir {
     /// # Errors
     /// Those of openat(2), write(2), fsync(2) and renameat(2).
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.replace_by(name, |file| file.write_all(bytes))
+    }
+
+    /// The same with the content that `write` writes.
+    ///
+    /// # Errors
+    /// Those of [`ViewDir::replace`] and of `write`.
+    pub(crate) fn replace_by(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
         let beside = format!("{name}.new");
         // What an interrupted call left.
         self.remove_file(&beside)?;
         let mut file = self.create_new(&beside)?;
-        file.write_all(bytes)?;
+        if let Err(why) = write(&mut file) {
+            // It may be long, and have filled the disk.
+            self.remove_file(&beside)?;
+            return Err(why);
+        }
         file.sync_all()?;
         self.rename(&beside, name)?;
         self.sync()

@@ -31,8 +31,8 @@ impl WritableDir {
         let mode = mode & BITS;
         let closed = mode & WRITES != WRITES && !rustix::process::geteuid().is_root();
         closed.then(|| WritableDir {
-            before: path.to_vec(),
-            after: path.to_vec(),
+            before: path.into(),
+            after: path.into(),
             id,
             modes: [mode; 2],
         })
@@ -106,9 +106,10 @@ impl Transaction<'_> {
         let opened = self.opened_as(id);
         if opened.is_some_and(|dir| dir.is_open(now.mode)) {
             now.mode = mode;
-            if let Some(list) = now.xattrs.get_mut(acl::ACCESS) {
+            if let Some(list) = now.xattrs.get(acl::ACCESS) {
                 let owner = u16::try_from(mode >> 6 & 7).unwrap_or_default();
-                *list = acl::with_owner(list, owner);
+                let list = acl::with_owner(list, owner);
+                now.xattrs.insert(acl::ACCESS, &list);
             }
         }
     }

@@ -127,7 +127,10 @@ impl Changes {
         if self.count > self.max {
             return Err(Errno::E2BIG);
         }
-        self.names[at].kinds.push(kind);
+        let kinds = &mut self.names[at].kinds;
+        // Most names have one.
+        kinds.reserve_exact(1);
+        kinds.push(kind);
         Ok(())
     }
 

@@ -175,6 +175,15 @@ impl OverlayFs {
     /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes, or names of more than 128
     /// bytes for each of these together. Those of the layers.
     pub fn changes(sb: &SuperBlock, max: usize) -> Result<Changes, Errno> {
+        Self::compare_all(sb, max, &mut || {})
+    }
+
+    /// Calls `compared` for each name of the upper tree.
+    fn compare_all(
+        sb: &SuperBlock,
+        max: usize,
+        compared: &mut dyn FnMut(),
+    ) -> Result<Changes, Errno> {
         let root = Node::of(sb.root()).ok_or(Errno::EINVAL)?;
         let mut comparison = Comparison {
             changes: Changes::new(max),
@@ -200,6 +209,7 @@ impl OverlayFs {
                 None => Vec::new(),
             };
             for name in &names {
+                compared();
                 let at = comparison.changes.add_name(visit.at, name)?;
                 let replaced = visit.replaced.as_ref();
                 dirs.extend(node.compare(&NameToCompare { name, at, replaced }, &mut comparison)?);
@@ -213,12 +223,16 @@ impl OverlayFs {
 
     /// As [`OverlayFs::changes`]; and where the attributes of each directory changed that is in the
     /// upper tree and in a lower one, by path, the root's being empty. A directory without a record
-    /// is missing.
+    /// is missing. `compared` is called for each name of the upper tree.
     ///
     /// # Errors
     /// As [`OverlayFs::changes`].
-    pub fn changes_and_sides(sb: &SuperBlock, max: usize) -> Result<(Changes, SidesByPath), Errno> {
-        let changes = Self::changes(sb, max)?;
+    pub fn changes_and_sides(
+        sb: &SuperBlock,
+        max: usize,
+        compared: &mut dyn FnMut(),
+    ) -> Result<(Changes, SidesByPath), Errno> {
+        let changes = Self::compare_all(sb, max, compared)?;
         let sides = changes.sides();
         Ok((changes, sides))
     }

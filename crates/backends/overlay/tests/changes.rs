@@ -321,7 +321,7 @@ fn attributes_that_others_changed_beneath_a_copied_directory_are_no_change() {
         below.chmod(dir, 0o700).expect("chmod");
     }
     let tree = OverlayFs::new(options()).expect("an overlay");
-    let (changes, sides) = OverlayFs::changes_and_sides(&tree, 100).expect("changes");
+    let (changes, sides) = OverlayFs::changes_and_sides(&tree, 100, &mut || {}).expect("changes");
     let changes = changes.all();
     let attributes = changes.iter();
     let attributes = attributes.filter(|change| change.kind == ChangeKind::Attributes);

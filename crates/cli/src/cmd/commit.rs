@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath commit`: applies the changes of a kept view to the real tree, or undoes that.
 
-mod bars;
-
+use crate::bars::Bars;
 use crate::cmd::diff::{Text, resolved_line};
-use crate::console;
+use crate::console::{self, Pieces};
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::summary::{change_json, list, sign, text_of};
 use anstyle::AnsiColor;
-use bars::Bars;
 use openpath_run::{
     Change, Commit, Conflict, ConflictKind, FileType, KeptView, NotUndone, NotUndoneReason,
     PathBytes, Refusal, Side, Undone, spec,
@@ -17,6 +15,7 @@ use openpath_run::{
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -83,13 +82,12 @@ struct Both {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let told = attempt(args).map_err(|why| Error::Setup(why.to_string()))?;
-    let text = if args.json {
-        format!("{}\n", as_json(args, &told))
-    } else {
-        as_text(&told)
+    let put = match args.json {
+        true => put_json(args, &told),
+        false => console::put(&as_text(&told)),
     };
     let is_refused = is_refused(&told);
-    match console::put(&text) {
+    match put {
         // A finished commit is a success even if its list is lost.
         Err(why) if told.done != "possible" => console::warn(&format!(
             "openpath: {}; the list cannot be written: {why}",
@@ -167,13 +165,17 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
         .map_err(|why| Refusal::step("there is no working directory", why))?;
     let only = args.paths.iter().map(|path| spec::absolute(&cwd, path));
     let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
-    let commit = Commit::plan(kept, &only, args.force)?;
+    let commit = Commit::plan_observed(kept, &only, args.force, bars)?;
+    bars.clear();
     for (written, real) in commit.resolved() {
         console::warn(&resolved_line(written, real));
     }
     let mut conflicts = Vec::new();
     let all = commit.changes().iter();
-    let all: HashMap<&Path, &Change> = all.map(|one| (one.path.path(), one)).collect();
+    let all: HashMap<&Path, &Change> = match commit.conflicts() {
+        [] => HashMap::new(),
+        _ => all.map(|one| (one.path.path(), one)).collect(),
+    };
     for conflict in commit.conflicts() {
         let change = all.get(conflict.path.path()).copied();
         conflicts.push(Both {
@@ -194,14 +196,12 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
             diff: difference(&commit, conflict),
         });
     }
-    let changes = commit.changes().to_vec();
-    let done = if !args.force && !conflicts.is_empty() {
-        "refused"
+    let (changes, done) = if !args.force && !conflicts.is_empty() {
+        (commit.into_changes(), "refused")
     } else if args.dry_run {
-        "possible"
+        (commit.into_changes(), "possible")
     } else {
-        commit.carry_out(bars)?;
-        "committed"
+        (commit.carry_out(bars)?, "committed")
     };
     Ok(Told {
         changes,
@@ -254,7 +254,22 @@ fn view_word(both: &Both) -> &'static str {
     }
 }
 
-fn as_json(args: &Args, told: &Told) -> Value {
+/// Prints the object piece by piece: a view can have very many changes.
+fn put_json(args: &Args, told: &Told) -> io::Result<()> {
+    let mut out = Pieces::new();
+    out.put("{\"changes\":[")?;
+    for (at, change) in told.changes.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        out.put(&format!("{comma}{}", change_json(change)))?;
+    }
+    let rest = rest_json(args, told).to_string();
+    let rest = rest.strip_prefix('{').unwrap_or(&rest);
+    out.put(&format!("],{rest}\n"))?;
+    out.end()
+}
+
+/// The object without its changes.
+fn rest_json(args: &Args, told: &Told) -> Value {
     let conflicts = told.conflicts.iter().map(|both| {
         json!({
             "path": text_of(both.conflict.path.path()),
@@ -281,7 +296,6 @@ fn as_json(args: &Args, told: &Told) -> Value {
     json!({
         "view": args.view,
         "result": result,
-        "changes": told.changes.iter().map(change_json).collect::<Vec<_>>(),
         "conflicts": conflicts.collect::<Vec<_>>(),
         "left": left.collect::<Vec<_>>(),
     })

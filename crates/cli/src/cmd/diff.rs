@@ -4,6 +4,7 @@
 //! The view was kept on the disk by `openpath run --name` or `--upper`. The diffs are to be read,
 //! not applied as a patch: `openpath commit` brings the changes to the real tree.
 
+use crate::bars::Bars;
 use crate::console::{self, Pieces};
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -16,6 +17,7 @@ use openpath_run::{
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 /// Files that are longer are not compared line by line.
@@ -54,12 +56,18 @@ fn attempt(args: &Args) -> Result<(), Refusal> {
     let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
     let kept = KeptView::open(&args.view)?;
     let inspect = Inspect::open(&kept)?;
-    let changes = chosen(inspect.changes()?, &only, &kept.name)?;
+    let mut bars = Bars::new(!args.json);
+    let changes = inspect.changes(&mut bars)?;
+    bars.clear();
+    let changes = chosen(changes, &only, &kept.name)?;
+    // On a terminal the lines themselves are the progress.
+    let mut bars = Bars::new(!args.json && !std::io::stdout().is_terminal());
     let mut out = Pieces::new();
     if args.json {
-        out.put("{\"changes\":[")?;
+        out.put("{\"changes\":[").map_err(unwritten)?;
     }
     for (at, change) in changes.iter().enumerate() {
+        bars.show("printing", at as u64, changes.len() as u64);
         let both = texts(&inspect, change)?;
         let mut text = String::new();
         if args.json {
@@ -76,14 +84,19 @@ fn attempt(args: &Args) -> Result<(), Refusal> {
         } else {
             unified(&mut text, change, both.as_ref());
         }
-        if !out.put(&text)? {
+        if !out.put(&text).map_err(unwritten)? {
             return Ok(());
         }
     }
     if args.json {
-        out.put(&format!("],\"view\":{}}}\n", json!(kept.name)))?;
+        out.put(&format!("],\"view\":{}}}\n", json!(kept.name)))
+            .map_err(unwritten)?;
     }
-    out.end()
+    out.end().map_err(unwritten)
+}
+
+fn unwritten(why: std::io::Error) -> Refusal {
+    Refusal::step("cannot write the results", why)
 }
 
 /// The changes at these paths and below; all changes if there are no paths. If the view has no

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath list` and `openpath discard`: list running and kept views, and remove kept ones.
 
+use crate::bars::Bars;
 use crate::console;
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -161,7 +162,14 @@ pub(crate) fn discard(args: &Discard) -> Result<Outcome, Error> {
     let mut failed = false;
     let mut seen = HashSet::new();
     for name in args.views.iter().filter(|name| seen.insert(*name)) {
-        if let Err(why) = openpath_run::discard(name) {
+        let mut bars = Bars::new(true);
+        let mut names = 0;
+        let done = openpath_run::discard(name, &mut || {
+            bars.show("discarding", names, 0);
+            names += 1;
+        });
+        drop(bars);
+        if let Err(why) = done {
             failed = true;
             console::warn(&format!("openpath: {why}"));
         }

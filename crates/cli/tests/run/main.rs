@@ -21,6 +21,7 @@ mod limits;
 mod links;
 mod live;
 mod log;
+mod many_files;
 mod memory;
 mod mount_flags;
 mod names;

@@ -16,29 +16,30 @@
 use super::lock::ViewLock;
 use super::{DISCARDED, INFO, LOCK, own_names};
 use crate::view_dir::ViewDir;
+use rustix::fd::AsFd as _;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
-use std::ffi::OsStr;
 use std::io;
 
 /// Asked before each step; an error ends everything where it is, as a signal would.
 pub(super) type Step<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 
-/// Removes a whole view, or what is left of one, if its directory holds nothing but ours.
-pub(super) fn remove(held: ViewLock, step: Step<'_>) -> io::Result<()> {
+/// Removes a whole view, or what is left of one, if its directory holds nothing but ours. `removed`
+/// is called before each name.
+pub(super) fn remove(held: ViewLock, step: Step<'_>, removed: &mut dyn FnMut()) -> io::Result<()> {
     let dir = held.dir().clone();
     step()?;
     // R3
     if dir.has(INFO)? || !dir.has(DISCARDED)? {
         // Left by a discard that ended before it began.
-        remove_tree(&dir, DISCARDED)?;
+        remove_tree(&dir, DISCARDED, removed)?;
         step()?;
         let going = dir.make_subdir(DISCARDED)?;
         step()?;
         follow(&dir, &going, INFO)?;
         dir.sync()?;
     }
-    finish(&held, step)?;
+    finish(&held, step, removed)?;
     step()?;
     dir.remove_file(LOCK)?;
     step()?;
@@ -47,7 +48,7 @@ pub(super) fn remove(held: ViewLock, step: Step<'_>) -> io::Result<()> {
 }
 
 /// Finishes what another discard began; the lock stays.
-pub(super) fn finish(held: &ViewLock, step: Step<'_>) -> io::Result<()> {
+pub(super) fn finish(held: &ViewLock, step: Step<'_>, removed: &mut dyn FnMut()) -> io::Result<()> {
     let dir = held.dir();
     let Some(going) = dir.subdir(DISCARDED)? else {
         return Ok(());
@@ -59,10 +60,10 @@ pub(super) fn finish(held: &ViewLock, step: Step<'_>) -> io::Result<()> {
     }
     for name in own_names() {
         step()?;
-        remove_tree(&going, name)?;
+        remove_tree(&going, name, removed)?;
     }
     step()?;
-    remove_tree(dir, DISCARDED)
+    remove_tree(dir, DISCARDED, removed)
 }
 
 /// Moves a name of ours, if it is there.
@@ -73,9 +74,18 @@ fn follow(dir: &ViewDir, going: &ViewDir, name: &str) -> io::Result<()> {
     }
 }
 
-/// Removes a tree, of which directories may have lost their permissions.
-fn remove_tree(dir: &ViewDir, name: &str) -> io::Result<()> {
-    crate::remove::remove_tree_in(dir, OsStr::new(name))
+/// Removes a tree, of which directories may have lost their permissions; `removed` is called before
+/// each name.
+fn remove_tree(dir: &ViewDir, name: &str, removed: &mut dyn FnMut()) -> io::Result<()> {
+    let keep_going = &mut || {
+        removed();
+        true
+    };
+    Ok(crate::remove::remove(
+        dir.as_fd(),
+        name.as_bytes(),
+        keep_going,
+    )?)
 }
 
 /// Removes the directory itself, if it is empty and may be removed.

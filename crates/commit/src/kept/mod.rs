@@ -166,7 +166,9 @@ impl KeptView {
         match state(&at) {
             State::Whole(info) => return Ok(Some(KeptView::new(name, at, info))),
             State::Damaged(why) => return Err(damaged(name, &at, &why)),
-            State::Discarding => discard::finish(&held, &mut || Ok(())).map_err(failed)?,
+            State::Discarding => {
+                discard::finish(&held, &mut || Ok(()), &mut || {}).map_err(failed)?
+            }
             State::Empty => {}
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -260,7 +262,7 @@ impl KeptView {
             && self.view_dir.subdir("upper").is_ok_and(unused)
         {
             // It stays, then, and holds nothing.
-            let _left = discard::remove(held, &mut || Ok(()));
+            let _left = discard::remove(held, &mut || Ok(()), &mut || {});
         }
     }
 
@@ -305,18 +307,23 @@ pub(crate) fn note_command(dir: &ViewDir, command: &str) {
 const DISCARD_INTERRUPTED: &str = "its discard was interrupted";
 
 /// Removes a view with all that is in it; what it has committed cannot be undone any more. What
-/// interrupted discards left of named views is removed as well.
+/// interrupted discards left of named views is removed as well. `removed` is called before each
+/// name.
 ///
 /// # Errors
 /// There is none; another process uses it; it belongs to another user; a commit of it was
 /// interrupted; it is damaged, and not in the directory of named views; what the file system says.
-pub fn discard(name: &str) -> Result<(), Refusal> {
-    let done = discard_steps(name, &mut || Ok(()));
+pub fn discard(name: &str, removed: &mut dyn FnMut()) -> Result<(), Refusal> {
+    let done = discard_steps(name, &mut || Ok(()), removed);
     finish_discards();
     done
 }
 
-fn discard_steps(name: &str, step: discard::Step<'_>) -> Result<(), Refusal> {
+fn discard_steps(
+    name: &str,
+    step: discard::Step<'_>,
+    removed: &mut dyn FnMut(),
+) -> Result<(), Refusal> {
     let at = name::open(name, IfMissing::ReturnNone)?.filter(|at| fresh::is_view(name, at));
     let at = at.ok_or_else(|| no_such_view(name))?;
     match state(&at) {
@@ -335,7 +342,7 @@ fn discard_steps(name: &str, step: discard::Step<'_>) -> Result<(), Refusal> {
         }
         State::Discarding | State::Damaged(_) => {}
     }
-    discard::remove(held, step).map_err(|why| step_failed(name, "be discarded", &why))
+    discard::remove(held, step, removed).map_err(|why| step_failed(name, "be discarded", &why))
 }
 
 /// Finishes discards of named views that were interrupted.
@@ -347,7 +354,7 @@ fn finish_discards() {
             && left()
         {
             // The list shows what is left.
-            let _left = discard::remove(held, &mut || Ok(()));
+            let _left = discard::remove(held, &mut || Ok(()), &mut || {});
         }
     }
 }

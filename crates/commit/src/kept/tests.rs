@@ -60,7 +60,7 @@ fn view_is_made_found_locked_and_discarded() {
         ("make -j", kept.info.made)
     );
     let held = kept.lock().unwrap();
-    assert!(again.is_in_use() && discard(&s.name).is_err());
+    assert!(again.is_in_use() && discard(&s.name, &mut || {}).is_err());
     // As a child has it that is about to execute its program.
     let inherited = held.inherited();
     drop(held);
@@ -68,13 +68,13 @@ fn view_is_made_found_locked_and_discarded() {
     drop(inherited);
     fs::create_dir_all(s.dir.join("upper/x")).unwrap();
     fs::write(s.dir.join("mine"), "").unwrap();
-    discard(&s.name).unwrap();
+    discard(&s.name, &mut || {}).unwrap();
     let left: Vec<_> = fs::read_dir(&s.dir).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(s.dir.join("mine").exists());
     fs::remove_file(s.dir.join("mine")).unwrap();
     s.used();
-    discard(&s.name).unwrap();
+    discard(&s.name, &mut || {}).unwrap();
     assert!(!s.dir.exists());
 }
 
@@ -117,7 +117,7 @@ fn control_files_are_not_followed_and_not_waited_for() {
         symlink(&victim, s.dir.join(name)).unwrap();
         assert!(s.make().is_err(), "{name}");
         assert!(!victim.exists(), "{name}");
-        assert!(discard(&s.name).is_err(), "{name}");
+        assert!(discard(&s.name, &mut || {}).is_err(), "{name}");
         fs::remove_dir_all(&s.dir).unwrap();
     }
     s.used();
@@ -141,7 +141,7 @@ fn view_of_another_user_is_refused_by_name_of_the_user() {
         s.make().map(drop).unwrap_err(),
         KeptView::open(&s.name).map(drop).unwrap_err(),
         lock_view(&s.dir).map(drop).unwrap_err(),
-        discard(&s.name).unwrap_err(),
+        discard(&s.name, &mut || {}).unwrap_err(),
     ] {
         assert!(why.to_string().contains("user 1000"), "{why}");
     }
@@ -159,7 +159,7 @@ fn damaged_view_is_neither_used_nor_replaced() {
         let all = [
             s.make().map(drop),
             KeptView::open(&s.name).map(drop),
-            discard(&s.name),
+            discard(&s.name, &mut || {}),
         ];
         for (done, why) in all.into_iter().zip(whys) {
             let said = done.unwrap_err().to_string();
@@ -185,10 +185,11 @@ fn discard_ended_at_any_step_leaves_a_whole_view_or_none() {
         s.used();
         fs::write(s.dir.join("mine"), "").unwrap();
         let mut steps = 0..last;
-        let done = discard_steps(&s.name, &mut || {
+        let mut step = || {
             let more = steps.next().map(|_| ());
             more.ok_or_else(|| io::ErrorKind::Interrupted.into())
-        });
+        };
+        let done = discard_steps(&s.name, &mut step, &mut || {});
         let whole = KeptView::open(&s.name).is_ok();
         ends[usize::from(whole)] += 1;
         if whole {
@@ -209,7 +210,7 @@ fn discard_ended_at_any_step_leaves_a_whole_view_or_none() {
             }
         }
         assert!(s.dir.join("mine").exists());
-        discard(&s.name).unwrap();
+        discard(&s.name, &mut || {}).unwrap();
         if done.is_ok() {
             break;
         }
@@ -223,15 +224,16 @@ fn interrupted_discard_is_finished_by_the_next() {
     for last in 0..40 {
         s.used();
         let mut steps = 0..last;
-        let done = discard_steps(&s.name, &mut || {
+        let mut step = || {
             let more = steps.next().map(|_| ());
             more.ok_or_else(|| io::ErrorKind::Interrupted.into())
-        });
+        };
+        let done = discard_steps(&s.name, &mut step, &mut || {});
         if done.is_ok() {
             return;
         }
         // After the last but one step there is no view any more, and maybe its lock.
-        if discard(&s.name).is_err() {
+        if discard(&s.name, &mut || {}).is_err() {
             fs::remove_file(s.dir.join("lock")).ok();
             fs::remove_dir(&s.dir).unwrap();
         }
@@ -244,13 +246,14 @@ fn interrupted_discard_is_finished_by_the_next() {
 fn is_interrupted_at(s: &Scratch, last: u32) -> bool {
     let mut steps = 0..last;
     let mut is_interrupted = false;
-    let _refused = discard_steps(&s.name, &mut || {
+    let mut step = || {
         is_interrupted = steps.next().is_none();
         match is_interrupted {
             true => Err(io::ErrorKind::Interrupted.into()),
             false => Ok(()),
         }
-    });
+    };
+    let _refused = discard_steps(&s.name, &mut step, &mut || {});
     is_interrupted
 }
 
@@ -280,7 +283,8 @@ fn interrupt_twice(seconds: u32) {
                 assert!(s.dir.join("upper/x/old").exists(), "{first}, {second}");
             } else {
                 if second % 2 == 0 && s.dir.join(super::DISCARDED).exists() {
-                    discard(&s.name).unwrap_or_else(|why| panic!("{first}, {second}: {why}"));
+                    discard(&s.name, &mut || {})
+                        .unwrap_or_else(|why| panic!("{first}, {second}: {why}"));
                 }
                 let made = KeptView::make(&s.name, &["new".into()]);
                 let kept = made.unwrap_or_else(|why| panic!("{first}, {second}: {why}"));

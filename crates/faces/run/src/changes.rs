@@ -9,7 +9,7 @@ use openpath_commit::{
     AclChange, Change, ChangeKind, ChangeList, FileType, Refusal, Side, is_below, path_of,
 };
 use openpath_overlay::{ChangeKind as OverlayChangeKind, Changes, OverlayFs, Sides, SidesByPath};
-use openpath_vfs::{AclKind, Cred, Fd, SuperBlock, Task, Vfs};
+use openpath_vfs::{AclKind, Cred, Fd, Limits, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Included, Unbounded};
@@ -19,8 +19,18 @@ use std::sync::{Arc, LazyLock, OnceLock};
 const CHANGES_MAX: usize = 4_000_000;
 /// The most bytes of paths that are held as a whole.
 const PATHS_MAX: usize = 512_000_000;
+/// Cached names of a tree of which each name is looked at about once: a kilobyte for each would add
+/// up with the names of a large view.
+const NAMES_ONCE: u32 = 1 << 12;
 /// The longest piece of a path that is given to one call: a path may be longer than `PATH_MAX`.
 const PIECE: usize = 2048;
+
+/// The limits of a tree of which each name is looked at about once.
+pub(crate) fn limits_once() -> Limits {
+    Limits::default()
+        .dentries_max(NAMES_ONCE)
+        .negatives_max(NAMES_ONCE / 2)
+}
 
 /// The trees that are compared.
 pub(crate) struct TreeComparison {
@@ -40,7 +50,8 @@ impl TreeComparison {
         lower: &Arc<SuperBlock>,
         view: &Task,
     ) -> Result<TreeComparison, Refusal> {
-        let vfs = Vfs::builder().build(Arc::clone(lower));
+        let vfs = Vfs::builder().limits(limits_once());
+        let vfs = vfs.build(Arc::clone(lower));
         let lower = vfs.and_then(|vfs| vfs.task(Cred::root()));
         Ok(TreeComparison {
             overlay: Arc::clone(overlay),
@@ -51,14 +62,21 @@ impl TreeComparison {
         })
     }
 
-    /// All changes in the order of a walk, one for each path.
-    pub(crate) fn all(&self) -> Result<Vec<Change>, Refusal> {
-        let found = OverlayFs::changes_and_sides(&self.overlay, CHANGES_MAX);
+    /// All changes in the order of a walk, one for each path. `compared` is called for each name,
+    /// with how many were compared before and how many there are; 0: that is not known yet.
+    pub(crate) fn all(&self, compared: &mut dyn FnMut(u64, u64)) -> Result<Vec<Change>, Refusal> {
+        let mut names = 0;
+        let each = &mut || {
+            compared(names, 0);
+            names += 1;
+        };
+        let found = OverlayFs::changes_and_sides(&self.overlay, CHANGES_MAX, each);
         let (found, sides) = found.map_err(failed)?;
         self.sides.get_or_init(|| sides);
         let (mut all, mut bytes) = (Vec::new(), 0);
         self.for_each(&found, &mut |change| {
             bytes += change.path.bytes().len();
+            compared(all.len() as u64, names.max(all.len() as u64));
             all.push(change);
             match bytes {
                 ..=PATHS_MAX => Ok(()),

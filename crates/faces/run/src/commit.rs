@@ -2,7 +2,9 @@
 //! Implements the trait by which `openpath-commit` reads the two trees of a view.
 
 use crate::inspect::Inspect;
-use openpath_commit::{Change, KeptView, PathBytes, Refusal, Side, ViewLock, ViewTrees};
+use openpath_commit::{
+    Change, CommitObserver, KeptView, PathBytes, Refusal, Side, ViewLock, ViewTrees,
+};
 use openpath_overlay::SidesByPath;
 
 /// A planned commit of a view.
@@ -13,8 +15,8 @@ impl ViewTrees for Inspect {
         Inspect::open_locked(kept, held)
     }
 
-    fn changes(&self) -> Result<Vec<Change>, Refusal> {
-        Inspect::changes(self)
+    fn changes(&self, observer: &mut dyn CommitObserver) -> Result<Vec<Change>, Refusal> {
+        Inspect::changes(self, observer)
     }
 
     fn sides(&self) -> &SidesByPath {

@@ -5,7 +5,9 @@ use crate::changes::TreeComparison;
 use crate::plan::Plan;
 use crate::view::{View, ViewOptions};
 use openpath_abi::Errno;
-use openpath_commit::{Change, KeptView, PathBytes, Refusal, Side, ViewLock, path_of, printable};
+use openpath_commit::{
+    Change, CommitObserver, KeptView, PathBytes, Phase, Refusal, Side, ViewLock, path_of, printable,
+};
 use openpath_overlay::SidesByPath;
 use std::fmt;
 
@@ -36,7 +38,11 @@ impl Inspect {
         let mut plan = Plan::default();
         plan.keep_changes_in(kept);
         let plan = crate::guard::guard(&plan)?;
-        let view = View::open_locked(&plan, Some(held), &ViewOptions::default())?;
+        let view_options = ViewOptions {
+            is_compared: true,
+            ..ViewOptions::default()
+        };
+        let view = View::open_locked(&plan, Some(held), &view_options)?;
         Ok(Inspect {
             compare: view.compare()?,
             view,
@@ -49,12 +55,13 @@ impl Inspect {
         self.view.close()
     }
 
-    /// The changes, in the order of a walk.
+    /// The changes, in the order of a walk; `observer` is told of names in [`Phase::Comparing`].
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn changes(&self) -> Result<Vec<Change>, Refusal> {
-        self.compare.all()
+    pub fn changes(&self, observer: &mut dyn CommitObserver) -> Result<Vec<Change>, Refusal> {
+        let compared = &mut |done, of| observer.looked(Phase::Comparing, done, of);
+        self.compare.all(compared)
     }
 
     /// As [`TreeComparison::sides`].

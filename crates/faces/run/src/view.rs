@@ -7,7 +7,7 @@
 //! those rules of absent names that reach into it.
 
 use crate::absent::Absent;
-use crate::changes::TreeComparison;
+use crate::changes::{TreeComparison, limits_once};
 use crate::links;
 use crate::live::StatsSources;
 use crate::log::{Log, LogFile, LogWriter};
@@ -72,6 +72,8 @@ pub(crate) struct ViewOptions {
     pub(crate) holds_flags: bool,
     /// The tree in memory for the changes, if the kernel is to use it as well.
     pub(crate) memory: Option<Arc<OwnedFd>>,
+    /// No command runs in the view: its names are looked at once.
+    pub(crate) is_compared: bool,
 }
 
 /// What the command sees.
@@ -156,7 +158,9 @@ impl View {
                 .clock(Arc::clone(&clock)),
         );
         let overlay = overlay.map_err(failed)?;
-        let vfs = Vfs::builder().limits(limits()).clock(Box::new(clock));
+        let vfs = Vfs::builder()
+            .limits(view_options.limits())
+            .clock(Box::new(clock));
         let vfs = vfs.root_tenant(TenantLimits::default().locks_max(LOCKS));
         let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
         let mut view = View {
@@ -374,6 +378,15 @@ fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
 }
 
 impl ViewOptions {
+    fn limits(&self) -> Limits {
+        match self.is_compared {
+            true => limits_once(),
+            false => Limits::default()
+                .dentries_max(NAMES)
+                .negatives_max(ABSENT_NAMES),
+        }
+    }
+
     /// A directory of the host as a tree.
     pub(crate) fn host(&self, path: &Path, read_only: bool) -> Result<Arc<SuperBlock>, Refusal> {
         self.host_with(path, read_only, None)
@@ -491,12 +504,6 @@ fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
 }
 
 /// The server's limits for the command, besides the changes.
-fn limits() -> Limits {
-    Limits::default()
-        .dentries_max(NAMES)
-        .negatives_max(ABSENT_NAMES)
-}
-
 /// Half of the machine's memory in whole pages, in bytes: the default size of a tree in memory, as
 /// of tmpfs(5).
 #[must_use]

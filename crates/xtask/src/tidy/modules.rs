@@ -321,6 +321,8 @@ const ORDERS: &[Order] = &[
             "names",
             "view_dir",
             "dir_stack",
+            "stored_bytes",
+            "xattrs",
             "acl",
             "file_stat",
             "held_file",
@@ -333,6 +335,7 @@ const ORDERS: &[Order] = &[
             "snapshot",
             // What a view's directory holds.
             "journal",
+            "move_index",
             "records",
             "committed",
             "kept",
@@ -457,7 +460,7 @@ const ORDERS: &[Order] = &[
     Order {
         src: "crates/cli/src",
         modules: &[
-            "console", "error", "outcome", "copying", "scene", "summary", "trace", "cmd",
+            "console", "error", "outcome", "copying", "scene", "summary", "bars", "trace", "cmd",
         ],
         pending: &[],
     },

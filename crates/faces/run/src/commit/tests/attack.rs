@@ -192,7 +192,8 @@ fn file_rewritten_by_its_owner_during_a_commit_gains_no_rights() {
             rewrite();
             resume(&scene.kept(), &mut StopAfter(u64::MAX)).map(drop)
         } else {
-            commit.carry_out(&mut ActAt(phase, Some(rewrite)))
+            let done = commit.carry_out(&mut ActAt(phase, Some(rewrite)));
+            done.map(drop)
         };
         let refused = refused
             .expect_err("a commit of a rewritten file")

@@ -48,7 +48,7 @@ fn committed_and_discarded(name: &[u8], depth: usize) {
         put(task, &scene.at("realfile"), "view").unwrap();
     });
     let inspect = Inspect::open(&scene.kept()).unwrap();
-    let changes = inspect.changes().unwrap();
+    let changes = inspect.changes(&mut StopAfter(u64::MAX)).unwrap();
     assert_eq!(changes.len(), depth + 3);
     let last = changes
         .iter()
@@ -66,7 +66,7 @@ fn committed_and_discarded(name: &[u8], depth: usize) {
     assert_eq!(undone.conflicts, []);
     assert!(!top.exists());
     assert_eq!(scene.kept().committed().unwrap(), Committed::No);
-    discard(&scene.kept().name).unwrap();
+    discard(&scene.kept().name, &mut || {}).unwrap();
     assert!(!scene.view.exists());
 }
 

@@ -11,7 +11,7 @@ fn tick() {
 
 fn force(scene: &Scene) -> Result<(), Refusal> {
     let commit = Commit::plan(&scene.kept(), &[], true)?;
-    commit.carry_out(&mut StopAfter(u64::MAX))
+    commit.carry_out(&mut StopAfter(u64::MAX)).map(drop)
 }
 
 fn names(scene: &Scene) -> Vec<String> {

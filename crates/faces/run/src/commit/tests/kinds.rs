@@ -102,7 +102,7 @@ fn all_kinds_of_changes_are_committed_and_undone() {
     // What was undone can be done again.
     assert_eq!(scene.commit(&[]), []);
     assert_eq!(scene.real(), wanted);
-    discard(&scene.kept().name).unwrap();
+    discard(&scene.kept().name, &mut || {}).unwrap();
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn interrupted_commit_blocks_the_view_and_names_the_remedy() {
     assert_eq!(kept.committed().unwrap(), Committed::Interrupted);
     let said = Inspect::open(&kept).err().unwrap().to_string();
     assert!(said.contains("--abort"), "{said}");
-    assert!(scene.plan(&[]).is_err() && discard(&scene.kept().name).is_err());
+    assert!(scene.plan(&[]).is_err() && discard(&scene.kept().name, &mut || {}).is_err());
     abort(&kept, false, &mut StopAfter(u64::MAX)).unwrap();
     assert_eq!(kept.committed().unwrap(), Committed::No);
 }

@@ -57,7 +57,7 @@ fn is_usable(scene: &Scene) {
     scene.view(|task| put(task, &scene.at("d/again"), "again").unwrap());
     assert_eq!(scene.commit(&["d/again"]), []);
     assert_eq!(read(&scene.base("d/again")), "again");
-    discard(&scene.view.display().to_string()).unwrap();
+    discard(&scene.view.display().to_string(), &mut || {}).unwrap();
 }
 
 fn check_undone(scene: &Scene, undone: &Undone) {

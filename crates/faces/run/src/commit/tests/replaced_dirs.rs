@@ -231,7 +231,8 @@ fn directory_moved_into_a_removed_one_during_a_commit_stays() {
             replace_sub(&scene);
             resume(&scene.kept(), &mut StopAfter(u64::MAX)).map(drop)
         } else {
-            commit.carry_out(&mut ActAt(phase, Some(|| replace_sub(&scene))))
+            let done = commit.carry_out(&mut ActAt(phase, Some(|| replace_sub(&scene))));
+            done.map(drop)
         };
         let refused = refused.expect_err("a commit of a changed tree").to_string();
         assert!(refused.contains("was changed"), "{refused}");

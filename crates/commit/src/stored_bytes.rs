@@ -53,7 +53,7 @@ impl<'d> Deserialize<'d> for Stored<Bytes> {
 
 /// One byte string.
 pub(crate) mod one {
-    use super::{Bytes, Stored};
+    use crate::stored_bytes::{Bytes, Stored};
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
@@ -67,7 +67,7 @@ pub(crate) mod one {
 
 /// A list of them.
 pub(crate) mod list {
-    use super::{Bytes, Stored};
+    use crate::stored_bytes::{Bytes, Stored};
     use serde::{Deserialize as _, Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(all: &[Bytes], to: S) -> Result<S::Ok, S::Error> {
@@ -82,7 +82,7 @@ pub(crate) mod list {
 
 /// One with something else, or none.
 pub(crate) mod with {
-    use super::{Bytes, Stored};
+    use crate::stored_bytes::{Bytes, Stored};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     type Pair<T> = Option<(Bytes, T)>;
@@ -106,7 +106,7 @@ pub(crate) mod with {
 
 /// A list of pairs, of a byte string and something else.
 pub(crate) mod list_with {
-    use super::{Bytes, Stored};
+    use crate::stored_bytes::{Bytes, Stored};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(crate) fn serialize<S: Serializer, T: Serialize>(

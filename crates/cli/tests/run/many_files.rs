@@ -5,11 +5,7 @@ use crate::place::{Place, Who, err};
 use std::process::Stdio;
 
 /// Enough that what is held for each file outweighs the rest.
-const FILES: usize = 5000;
-/// Bytes for each file: its entry, its steps, its change. 6 kB were needed when the journal was
-/// written as one text.
-const MOST: usize = 3500;
-
+const FILES: usize = 4000;
 /// Runs a verb on a view; returns the most memory that it had, in bytes.
 fn most_memory(place: &Place, args: &[&str]) -> usize {
     let mut command = place.openpath(args);
@@ -32,7 +28,7 @@ fn most_memory(place: &Place, args: &[&str]) -> usize {
 }
 
 #[test]
-#[ignore = "slow: 9 s"]
+#[ignore = "slow: 8 s"]
 fn commit_holds_little_memory_for_each_file() {
     let Some(place) = Place::new("many-files", Who::Caller) else {
         return;
@@ -47,14 +43,16 @@ fn commit_holds_little_memory_for_each_file() {
         let done = place.run(&["--name", name, "--quiet"], line);
         assert!(done.status.success(), "{}", err(&done));
     }
-    for verb in [&["commit"][..], &["commit", "--undo"]] {
+    // Bytes for each file: its entry, its steps, its change, and a share of the caches, which are
+    // full by then. When the journal was written as one text, they were 5700 and 3600.
+    for (verb, bound) in [(&["commit"][..], 4500), (&["commit", "--undo"], 2600)] {
         let [one, all] = views.map(|(name, _)| {
             let args: Vec<&str> = verb.iter().copied().chain([name]).collect();
             most_memory(&place, &args)
         });
         let each = all.saturating_sub(one) / FILES;
         assert!(
-            each < MOST,
+            each < bound,
             "{verb:?}: {each} bytes for each file, {one} for the rest"
         );
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lists the changes of a view: what the overlay reports, with the attributes before and now.
 
-use crate::view::limits_once;
 use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
 };
@@ -10,7 +9,7 @@ use openpath_commit::{
     AclChange, Change, ChangeKind, ChangeList, FileType, Refusal, Side, is_below, path_of,
 };
 use openpath_overlay::{ChangeKind as OverlayChangeKind, Changes, OverlayFs, Sides, SidesByPath};
-use openpath_vfs::{AclKind, Cred, Fd, SuperBlock, Task, Vfs};
+use openpath_vfs::{AclKind, Cred, Fd, Limits, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Included, Unbounded};
@@ -20,8 +19,18 @@ use std::sync::{Arc, LazyLock, OnceLock};
 const CHANGES_MAX: usize = 4_000_000;
 /// The most bytes of paths that are held as a whole.
 const PATHS_MAX: usize = 512_000_000;
+/// Cached names of a tree of which each name is looked at about once: a kilobyte for each would add
+/// up with the names of a large view.
+const NAMES_ONCE: u32 = 1 << 12;
 /// The longest piece of a path that is given to one call: a path may be longer than `PATH_MAX`.
 const PIECE: usize = 2048;
+
+/// The limits of a tree of which each name is looked at about once.
+pub(crate) fn limits_once() -> Limits {
+    Limits::default()
+        .dentries_max(NAMES_ONCE)
+        .negatives_max(NAMES_ONCE / 2)
+}
 
 /// The trees that are compared.
 pub(crate) struct TreeComparison {

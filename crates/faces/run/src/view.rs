@@ -7,7 +7,7 @@
 //! those rules of absent names that reach into it.
 
 use crate::absent::Absent;
-use crate::changes::TreeComparison;
+use crate::changes::{TreeComparison, limits_once};
 use crate::links;
 use crate::live::StatsSources;
 use crate::log::{Log, LogFile, LogWriter};
@@ -48,9 +48,6 @@ const HANDLES: usize = 16_384;
 /// Cached names: more than the server has nodes. Those of names that do not exist take 30 MB.
 const NAMES: u32 = 1 << 20;
 const ABSENT_NAMES: u32 = 1 << 17;
-/// The same for a tree of which each name is looked at about once: a kilobyte for each cached name
-/// would add up with the names of a large view.
-const NAMES_ONCE: u32 = 1 << 12;
 /// Locks on files, at 150 bytes each; beyond them the command gets `ENOLCK`.
 const LOCKS: u64 = 1 << 18;
 /// Directories that an overlay makes for itself in its upper tree.
@@ -484,13 +481,6 @@ fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
 }
 
 /// The server's limits for the command, besides the changes.
-/// The limits of a tree of which each name is looked at about once.
-pub(crate) fn limits_once() -> Limits {
-    Limits::default()
-        .dentries_max(NAMES_ONCE)
-        .negatives_max(NAMES_ONCE / 2)
-}
-
 /// Half of the machine's memory in whole pages, in bytes: the default size of a tree in memory, as
 /// of tmpfs(5).
 #[must_use]

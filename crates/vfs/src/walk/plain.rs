@@ -90,8 +90,11 @@ pub(crate) fn walk(core: &Core, at: PathStart<'_>, path: &[u8], flags: u32) -> P
     if !core.lock_free.get() || flags & lflag::SCOPED != 0 && leaves_scope(path, flags) {
         return PlainResult::Leave;
     }
-    let Some(start) = start_of(core, at, path) else {
-        return PlainResult::Leave;
+    let start = match (path.first(), at) {
+        (Some(b'/'), _) => core.root.get(),
+        (Some(_), PathStart::Cwd) => core.cwd.get(),
+        (Some(_), PathStart::File(file)) => file.path_ids(),
+        _ => return PlainResult::Leave,
     };
     let _section = core.reader.enter();
     let start = PlainEnd {
@@ -120,17 +123,6 @@ pub(crate) fn walk(core: &Core, at: PathStart<'_>, path: &[u8], flags: u32) -> P
     }
 }
 
-/// Where `path` from `at` begins; `None`: it is not plain.
-#[inline(always)]
-fn start_of(core: &Core, at: PathStart<'_>, path: &[u8]) -> Option<PathIds> {
-    match (path.first(), at) {
-        (Some(b'/'), _) => Some(core.root.get()),
-        (Some(_), PathStart::Cwd) => Some(core.cwd.get()),
-        (Some(_), PathStart::File(file)) => Some(file.path_ids()),
-        _ => None,
-    }
-}
-
 /// Whether a plain path may not be answered for a walk that stays in its scope: names alone never
 /// lead out of where they start, but a root does, and with `IN_ROOT` it is another one.
 #[cold]
@@ -147,8 +139,12 @@ fn is_absent(state: Sample) -> bool {
 /// Whether the path cache has `path`, as [`walk`] would ask it.
 #[cold]
 pub(crate) fn is_kept(core: &Core, at: PathStart<'_>, path: &[u8]) -> bool {
-    let Some(start) = start_of(core, at, path) else {
-        return false;
+    // As in `walk`, where a function for both costs an open with `O_CREAT` four instructions.
+    let start = match (path.first(), at) {
+        (Some(b'/'), _) => core.root.get(),
+        (Some(_), PathStart::Cwd) => core.cwd.get(),
+        (Some(_), PathStart::File(file)) => file.path_ids(),
+        _ => return false,
     };
     let (dcache, paths) = (&core.vfs.dcache, &core.vfs.paths);
     let sb = || core.vfs.mounts.at(start.mount).sb.get();

@@ -75,6 +75,13 @@ impl CachedNames {
         tracked.map(|it| it.node = Some(node)).is_some()
     }
 
+    /// A name may lead to another node from now on, without a reply.
+    pub(crate) fn forget_node(&mut self, parent: u64, name: &[u8]) {
+        if let Some(tracked) = self.known.get_mut(&(parent, Arc::from(name))) {
+            tracked.node = None;
+        }
+    }
+
     /// The node that the latest reply gave for a name.
     pub(crate) fn node(&self, parent: u64, name: &[u8]) -> Option<u64> {
         self.known.get(&(parent, Arc::from(name)))?.node
@@ -154,6 +161,8 @@ mod tests {
         assert!(names.set_node(1, b"a", 7));
         names.track(1, b"a");
         assert_eq!(names.node(1, b"a"), Some(7));
+        names.forget_node(1, b"a");
+        assert_eq!(names.node(1, b"a"), None);
         names.track(1, b"b");
         assert_eq!(names.node(1, b"a"), None);
     }

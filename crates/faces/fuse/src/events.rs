@@ -109,6 +109,15 @@ impl Events {
         }
     }
 
+    /// Records that the kernel is about to move its dentries between these names: which nodes they
+    /// lead to then, no reply says.
+    pub(crate) fn renaming(&self, both: [(u64, &[u8]); 2]) {
+        if self.tracks_names {
+            let mut names = self.names.lock();
+            both.map(|(parent, name)| names.forget_node(parent, name));
+        }
+    }
+
     /// A reply gives this node for a name, if it has one; returns whether the kernel may cache the
     /// reply: no event came since `count`, and later ones find the name.
     pub(crate) fn set_reply(&self, count: u64, name: Option<(u64, &[u8])>, node: u64) -> bool {

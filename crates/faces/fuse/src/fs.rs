@@ -432,6 +432,7 @@ impl FuseFs {
         self.check_sticky(w, path_fd, new)?;
         // The kernel moves its dentry to the new name.
         self.events.track_name(to, new);
+        self.events.renaming([old, (to, new)]);
         let rename = || w.task.renameat2(from, name, path_fd, new, flags);
         if !(flags.is_empty() || flags == RENAME_NOREPLACE) {
             self.names_to_change(w, &[(from, name), (path_fd, new)])?;

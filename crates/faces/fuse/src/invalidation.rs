@@ -247,23 +247,30 @@ mod tests {
     use crate::options::Options;
     use crate::wire::numbers::notice;
     use crate::wire::{Device, Notifier};
-    use crate::worker::ActingAs;
+    use crate::worker::{ActingAs, Worker};
     use openpath_abi::Errno;
-    use openpath_abi::fcntl::O_RDWR;
+    use openpath_abi::fcntl::{AT_FDCWD, O_RDWR};
+    use openpath_abi::rename::RENAME_EXCHANGE;
     use openpath_mem::{MemFs, MemOptions};
-    use openpath_vfs::{Cred, Vfs};
+    use openpath_vfs::{Cred, Task, Vfs};
     use std::os::unix::net::UnixDatagram;
     use std::sync::Arc;
 
-    /// The kernel may apply a reply after an event that came later (R3): then only a dropped name
-    /// is looked up again.
-    #[test]
-    fn a_name_is_expired_if_it_leads_to_the_same_node_and_dropped_otherwise() {
+    /// An empty tree in memory, and a mount of it that tracks names.
+    fn tracking() -> (Task, FuseFs, Vec<Worker>) {
         let tree = MemFs::new(MemOptions::default());
         let vfs = Vfs::builder().build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
         let (mut fs, workers) = FuseFs::new(&task, &Options::default()).expect("a mount");
         fs.events.tracks_names = true;
+        (task, fs, workers)
+    }
+
+    /// The kernel may apply a reply after an event that came later (R3): then only a dropped name
+    /// is looked up again.
+    #[test]
+    fn a_name_is_expired_if_it_leads_to_the_same_node_and_dropped_otherwise() {
+        let (task, fs, mut workers) = tracking();
         let (device, kernel) = UnixDatagram::pair().expect("sockets");
         kernel.set_nonblocking(true).expect("set");
         let device = Device::new(device.into()).expect("a device");
@@ -271,7 +278,8 @@ mod tests {
         let (queue, _received) = EventQueue::new();
         let queue = Arc::new(queue);
         fs.events.queue.set(Arc::downgrade(&queue));
-        let (w, of_events) = (&workers[0], workers[0].task.clone_files().expect("a task"));
+        let of_events = workers[0].task.clone_files().expect("a task");
+        let w = &mut workers[0];
         // The flags in the invalidations of a name after an event.
         let flags = |event: Event| {
             fs.apply_event(&of_events, event);
@@ -316,16 +324,18 @@ mod tests {
             "an old reply"
         );
         assert_eq!(flags(names[0]()), [notice::EXPIRE_ONLY]);
+        // The kernel swaps its dentries, and others swap the files back.
+        let (d, f, actor) = ((ROOT, &b"d"[..]), (ROOT, &b"f"[..]), ActingAs::Owner(0, 0));
+        fs.rename(w, actor, d, f, RENAME_EXCHANGE).expect("swapped");
+        let back = task.renameat2(AT_FDCWD, b"/d", AT_FDCWD, b"/f", RENAME_EXCHANGE);
+        back.expect("swapped back");
+        assert_eq!(flags(names[0]()), [0], "swapped twice");
     }
 
     /// As after any other event (R6).
     #[test]
     fn reply_from_before_an_event_about_everything_is_not_cached() {
-        let tree = MemFs::new(MemOptions::default());
-        let vfs = Vfs::builder().build(tree).expect("a Vfs");
-        let task = vfs.task(Cred::root()).expect("a task");
-        let (mut fs, workers) = FuseFs::new(&task, &Options::default()).expect("a mount");
-        fs.events.tracks_names = true;
+        let (_task, fs, workers) = tracking();
         let fs = Arc::new(fs);
         let its_task = workers[0].task.clone_files().expect("a task");
         let (listener, _thread) = start(&fs, its_task).expect("a thread");
@@ -339,11 +349,7 @@ mod tests {
 
     #[test]
     fn names_and_nodes_of_removed_files_are_not_kept() {
-        let tree = MemFs::new(MemOptions::default());
-        let vfs = Vfs::builder().build(tree).expect("a Vfs");
-        let task = vfs.task(Cred::root()).expect("a task");
-        let (mut fs, mut workers) = FuseFs::new(&task, &Options::default()).expect("a mount");
-        fs.events.tracks_names = true;
+        let (_task, fs, mut workers) = tracking();
         let fs = Arc::new(fs);
         let its_task = workers[0].task.clone_files().expect("a task");
         let (_listener, _thread) = start(&fs, its_task).expect("a thread");

@@ -38,7 +38,7 @@ impl MoveIndex {
     }
 
     /// The move from the nearest directory above a path.
-    pub(crate) fn index_above(&self, path: &[u8]) -> Option<usize> {
+    pub(crate) fn by_source_above(&self, path: &[u8]) -> Option<usize> {
         let mut above = split(path).0;
         while !above.is_empty() {
             if let Some(number) = self.from.get(above) {
@@ -70,9 +70,9 @@ mod tests {
         assert_eq!(found(b"/x"), [0]);
         assert_eq!(found(b"/xy/y"), [0; 0]);
         assert_eq!(found(b""), [0; 0]);
-        assert_eq!(index.index_above(b"/a/b/c"), Some(1));
-        assert_eq!(index.index_above(b"/a/b"), Some(0));
-        assert_eq!(index.index_above(b"/a"), None);
+        assert_eq!(index.by_source_above(b"/a/b/c"), Some(1));
+        assert_eq!(index.by_source_above(b"/a/b"), Some(0));
+        assert_eq!(index.by_source_above(b"/a"), None);
         assert_eq!(index.to(b"/z"), Some(2));
     }
 }

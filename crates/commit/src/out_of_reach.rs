@@ -111,7 +111,7 @@ impl Transaction<'_> {
         if !self.has_id(&moved.stage, &moved.id)? && !self.has_id(&moved.to, &moved.id)? {
             return Ok(Some(NotUndoneReason::File));
         }
-        let outer = self.moves().index_above(&moved.from);
+        let outer = self.moves().by_source_above(&moved.from);
         // A directory that moves back before this one has its old directory in it.
         let is_lost = match outer.map(|outer| (outer, &self.journal.moves[outer])) {
             Some((outer, _)) if found.moves.contains_key(&outer) => true,

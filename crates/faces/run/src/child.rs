@@ -81,7 +81,8 @@ pub(crate) fn wait_or_kill(pid: Pid, limit: Duration) {
     wait(pid);
 }
 
-fn ends_within(process: BorrowedFd<'_>, limit: Duration) -> bool {
+/// Whether a process, by its pidfd, ends within this time.
+pub(crate) fn ends_within(process: BorrowedFd<'_>, limit: Duration) -> bool {
     let limit = Timespec::try_from(limit).ok();
     let mut ended = [PollFd::new(&process, PollFlags::IN)];
     let polled = || rustix::event::poll(&mut ended, limit.as_ref());

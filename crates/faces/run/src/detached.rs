@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tree in memory that the kernel's overlays put their changes in.
+//! Mounts that are attached nowhere, and how one is attached: by descriptors alone, so that no path
+//! is looked up again.
 
-use rustix::fd::OwnedFd;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
 
-/// Bytes for each inode that it may have.
-const BYTES_PER_INODE: u64 = 1024;
+/// A copy of the mount that this file is in, with the file as its root.
+pub(crate) fn copy(at: impl AsFd) -> rustix::io::Result<OwnedFd> {
+    open_tree(at, OpenTreeFlags::empty())
+}
 
-/// A tmpfs of so many bytes that is attached nowhere.
-pub(crate) fn tmpfs(size: u64) -> rustix::io::Result<OwnedFd> {
+/// The same with all mounts below it.
+pub(crate) fn copy_all(at: impl AsFd) -> rustix::io::Result<OwnedFd> {
+    open_tree(at, OpenTreeFlags::AT_RECURSIVE)
+}
+
+fn open_tree(at: impl AsFd, more: OpenTreeFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    rustix::mount::open_tree(at, "", flags | more)
+}
+
+/// A tmpfs of so many bytes and inodes, for its owner alone.
+pub(crate) fn tmpfs(
+    (bytes, inodes): (u64, u64),
+    attributes: MountAttrFlags,
+) -> rustix::io::Result<OwnedFd> {
     let context = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    let inodes = (size / BYTES_PER_INODE).max(16).to_string();
-    for (key, value) in [
-        ("size", &*size.to_string()),
-        ("nr_inodes", &inodes),
-        ("mode", "0700"),
-    ] {
+    let (bytes, inodes) = (bytes.to_string(), inodes.to_string());
+    for (key, value) in [("size", &*bytes), ("nr_inodes", &inodes), ("mode", "0700")] {
         rustix::mount::fsconfig_set_string(&context, key, value)?;
     }
     rustix::mount::fsconfig_create(&context)?;
-    rustix::mount::fsmount(
-        &context,
-        FsMountFlags::FSMOUNT_CLOEXEC,
-        MountAttrFlags::empty(),
-    )
+    rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// Attaches a mount on top of an open file.
+pub(crate) fn attach(mount: impl AsFd, at: impl AsFd) -> rustix::io::Result<()> {
+    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(mount, "", at, "", both)
 }

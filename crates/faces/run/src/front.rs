@@ -30,7 +30,7 @@ pub struct RunOutcome {
     pub changes_error: Option<Refusal>,
     /// Which processes outside still used the view at its end: the changes may lack what they
     /// changed last.
-    pub still_used: Option<Refusal>,
+    pub still_used: Option<String>,
     /// How many writes of the kernel's write-back found no room: their data is lost.
     pub lost_writes: u64,
     /// How many lines of the log were not written.
@@ -167,8 +167,8 @@ fn wait(
     // The command ran, and its status counts whatever is known of its changes.
     let pid = server.pid;
     let mut ended = match server.finish() {
-        Ok((changes, rest, still_used)) => RunOutcome {
-            still_used,
+        Ok((changes, rest)) => RunOutcome {
+            still_used: rest.still_used,
             ended_processes: rest.ended,
             lost_writes: rest.lost_writes,
             lost_log_lines: rest.lost_log_lines,

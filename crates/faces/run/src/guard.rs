@@ -10,6 +10,7 @@
 //!     the kernel's overlays and what is written through beside them. There an empty read-only
 //!     mount covers the directory.
 
+use crate::detached;
 use crate::engine::Engine;
 use crate::plan::{Plan, TreeSource, Upper};
 use crate::spec;
@@ -17,15 +18,14 @@ use openpath_commit::{PathBytes, Refusal};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
+use rustix::mount::MountAttrFlags;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// Moves a mount from one descriptor to another.
-const WHOLE: MoveMountFlags =
-    MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH.union(MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH);
+/// The size of an empty directory that covers another one, in bytes, and its inodes.
+const EMPTY: (u64, u64) = (4096, 1);
 
 /// The directories that are kept out of reach, whether or not they exist.
 pub(crate) fn own_dirs() -> Vec<PathBuf> {
@@ -47,8 +47,8 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
         for place in view_paths(&plan, &dir) {
             let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
             let by_kernel = plan.engine == Engine::Kernel;
-            let mut of_host = host_places(&plan);
-            if let Some(pass) = of_host.find(inside) {
+            let pass = plan.host_places().find(inside);
+            if let Some(pass) = pass {
                 if *pass == place {
                     let (pass, dir) = (pass.path().display(), dir.display());
                     let text = format!(
@@ -63,10 +63,8 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
                          be made ({why}): make it, or let less pass"
                     ))
                 })?;
-                drop(of_host);
                 plan.masked.push(place);
             } else if by_kernel {
-                drop(of_host);
                 // What a view in memory makes there reaches nobody.
                 if matches!(plan.upper, Upper::Directory(_)) {
                     make(&dir).map_err(|why| {
@@ -76,19 +74,11 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
                 }
                 plan.masked.push(place);
             } else {
-                drop(of_host);
                 plan.hidden.push(place);
             }
         }
     }
     Ok(plan)
-}
-
-/// The paths at which the command sees the host's own directories, with all names in them.
-fn host_places(plan: &Plan) -> impl Iterator<Item = &PathBytes> {
-    let through = plan.write_through.iter();
-    let through = through.filter(|_| plan.engine == Engine::Kernel);
-    plan.pass.iter().chain(through)
 }
 
 /// Makes a missing directory, with those above it. A directory that does not exist cannot be
@@ -105,7 +95,7 @@ fn make(dir: &Path) -> io::Result<()> {
 pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
     for place in &plan.masked {
         let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
-        let top = host_places(plan).filter(inside);
+        let top = plan.host_places().filter(inside);
         let done = match top.max_by_key(|pass| pass.bytes().len()) {
             Some(top) => pin(top.path(), place.path()),
             // The overlay moves no directory of the host.
@@ -127,12 +117,7 @@ fn pin(top: &Path, path: &Path) -> rustix::io::Result<()> {
         let Some(dir) = directory(path)? else {
             return Ok(());
         };
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_EMPTY_PATH
-            | OpenTreeFlags::AT_RECURSIVE;
-        let same = rustix::mount::open_tree(&dir, "", flags)?;
-        rustix::mount::move_mount(&same, "", &dir, "", WHOLE)?;
+        detached::attach(detached::copy_all(&dir)?, &dir)?;
     }
     Ok(())
 }
@@ -152,17 +137,11 @@ fn cover(path: &Path) -> rustix::io::Result<()> {
     let Some(dir) = directory(path)? else {
         return Ok(());
     };
-    let empty = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in [("size", "4k"), ("nr_inodes", "1"), ("mode", "0700")] {
-        rustix::mount::fsconfig_set_string(&empty, key, value)?;
-    }
-    rustix::mount::fsconfig_create(&empty)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
         | MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let empty = rustix::mount::fsmount(&empty, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-    rustix::mount::move_mount(&empty, "", &dir, "", WHOLE)
+    detached::attach(detached::tmpfs(EMPTY, attributes)?, &dir)
 }
 
 /// The path without links, as far as it exists.

@@ -5,8 +5,8 @@
 //! Prepared (the overlays use it, [`KernelUpper::prepare`]) -> opened again, for the changes
 //! ([`KernelUpper::open`]).
 
-use crate::kernel_overlay::mounts::{WORK, work_path};
-use crate::kernel_overlay::tmpfs::tmpfs;
+use crate::detached;
+use crate::kernel_overlay::mounts::{WORK, memory, work_path};
 use crate::plan::{Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
@@ -15,7 +15,6 @@ use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::mount::OpenTreeFlags;
 use std::sync::Arc;
 
 /// The upper tree, while the overlays use it.
@@ -32,15 +31,15 @@ impl KernelUpper {
     /// Those of [`View::build`]; the view has something that the kernel's overlay cannot show.
     pub(crate) fn prepare(plan: &Plan) -> Result<(KernelUpper, OwnedFd), Refusal> {
         let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
-        let memory = match &plan.upper {
+        let in_memory = match &plan.upper {
             Upper::Directory(_) => None,
             Upper::Memory { size } => {
                 let size = size.unwrap_or_else(half_of_memory);
-                Some(Arc::new(tmpfs(size).map_err(failed)?))
+                Some(Arc::new(memory(size).map_err(failed)?))
             }
         };
         let options = ViewOptions {
-            memory: memory.clone(),
+            memory: in_memory.clone(),
             ..ViewOptions::default()
         };
         let view = View::build(plan, &options)?;
@@ -58,16 +57,13 @@ impl KernelUpper {
             let _copied = copy_up(view.task(), dir);
         }
         let held = view.close();
-        let tree = match (&held, &memory) {
+        let tree = match (&held, &in_memory) {
             (Some(held), _) => {
                 let dir = held.dir().descriptor();
                 let dir = dir.map_err(|why| Refusal::step("the view", why))?;
-                let flags = OpenTreeFlags::OPEN_TREE_CLONE
-                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                    | OpenTreeFlags::AT_EMPTY_PATH;
-                rustix::mount::open_tree(&dir, "", flags).map_err(failed)?
+                detached::copy(dir).map_err(failed)?
             }
-            (None, Some(memory)) => memory
+            (None, Some(tree)) => tree
                 .try_clone()
                 .map_err(|why| Refusal::step("the changes cannot be kept", why))?,
             (None, None) => return Err(Refusal::system("the view has no upper tree")),
@@ -82,6 +78,7 @@ impl KernelUpper {
         if let Some(held) = &held {
             openpath_commit::record_kernel_run(held.dir())?;
         }
+        let memory = in_memory;
         Ok((KernelUpper { held, memory }, tree))
     }
 

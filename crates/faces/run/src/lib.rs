@@ -57,6 +57,7 @@ mod check;
 mod child;
 mod commit;
 mod confine;
+mod detached;
 mod devices;
 mod doctor;
 mod engine;

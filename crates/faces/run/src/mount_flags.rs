@@ -15,6 +15,7 @@
 //! R4. A passed path is covered by the host's own mount, which keeps its flags. The server may
 //!     enter a mount with any flag there, or the kernel would find nothing to mount on.
 
+use crate::detached;
 use crate::links;
 use crate::plan::{EnforcedPlace, Plan, TreeSource};
 use openpath_abi::MountAttrFlags;
@@ -23,7 +24,7 @@ use openpath_host::{EnforcedFlags, HELD};
 use rustix::fd::OwnedFd;
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
+use rustix::mount::MountFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -315,13 +316,8 @@ fn bind(path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
 /// # Errors
 /// `ELOOP`: the path of a file leads elsewhere by now, so the flags are not set.
 pub(crate) fn bind_at(place: &OwnedFd, path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
-    let clone = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = rustix::mount::open_tree(place, "", clone)?;
-    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(&tree, "", place, "", both)?;
+    let tree = detached::copy_all(place)?;
+    detached::attach(&tree, place)?;
     remount(&tree, path, flags)
 }
 

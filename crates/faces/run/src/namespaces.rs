@@ -14,6 +14,7 @@
 //! R2. What passes is opened, and mounted, by a path without links: a command of another run, or
 //!     another user, may have made one since the path was resolved.
 
+use crate::detached;
 use crate::devices::{mount_own, raise_loopback};
 use crate::engine::Engine;
 use crate::init::Init;
@@ -25,7 +26,7 @@ use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use rustix::mount::{MountPropagationFlags, MoveMountFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
 use std::path::{Path, PathBuf};
 
@@ -81,13 +82,9 @@ impl Namespaces {
             .map_err(|why| no_mount("the mounts cannot be made private", &why.into()))?;
         let mut passed = Vec::new();
         for pass in of_host(plan) {
-            let flags = OpenTreeFlags::OPEN_TREE_CLONE
-                | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                | OpenTreeFlags::AT_EMPTY_PATH
-                | OpenTreeFlags::AT_RECURSIVE;
             // R2
             let tree = crate::links::open(pass.path())
-                .and_then(|place| rustix::mount::open_tree(&place, "", flags))
+                .and_then(detached::copy_all)
                 .map_err(|why| failed("pass", pass, why))?;
             passed.push((tree, pass.clone()));
         }
@@ -173,12 +170,9 @@ impl Namespaces {
         };
         for (tree, path) in self.passed {
             let own = proc.as_ref().filter(|_| path.path() == Path::new(PROC));
-            let both =
-                MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
             // R2
-            let moved = crate::links::open(path.path()).and_then(|place| {
-                rustix::mount::move_mount(own.unwrap_or(&tree), "", place, "", both)
-            });
+            let moved = crate::links::open(path.path())
+                .and_then(|place| detached::attach(own.unwrap_or(&tree), place));
             moved.map_err(|why| failed("pass", &path, why))?;
             if path.path() == Path::new(DEV) {
                 mount_own(plan)?;
@@ -191,11 +185,10 @@ impl Namespaces {
     }
 }
 
-/// The directories that the command sees as mounts of the host, outer ones first.
+/// The paths of mounts of the host, in the order in which they are mounted.
 fn of_host(plan: &Plan) -> Vec<&PathBytes> {
-    let through = plan.write_through.iter();
-    let through = through.filter(|_| plan.engine == Engine::Kernel);
-    let mut all: Vec<_> = plan.pass.iter().chain(through).collect();
+    let mut all: Vec<_> = plan.host_places().collect();
+    // Outer ones first. What passes alone keeps the order of the options.
     if plan.engine == Engine::Kernel {
         all.sort();
     }

@@ -137,6 +137,21 @@ impl Plan {
         all.into_iter().collect()
     }
 
+    /// The paths at which the command sees mounts of the host: what passes, and beside the kernel's
+    /// overlays also what is written through.
+    pub(crate) fn host_places(&self) -> impl Iterator<Item = &PathBytes> {
+        let through = self.write_through.iter();
+        let through = through.filter(|_| self.engine == Engine::Kernel);
+        self.pass.iter().chain(through)
+    }
+
+    /// The innermost rule about changes for a path, with the path that it names.
+    pub(crate) fn protection_at(&self, path: &Path) -> Option<(PathBytes, Protection)> {
+        let rules = self.protections().into_iter();
+        let above = rules.filter(|(rule, _)| path.starts_with(rule.path()));
+        above.max_by_key(|(rule, _)| rule.bytes().len())
+    }
+
     /// Whether the kernel may delay writes: not where they go to files that others change.
     pub(crate) fn uses_write_back(&self) -> bool {
         let shared =
@@ -341,7 +356,7 @@ pub(crate) struct Mounted {
 }
 
 /// The results of a run besides its changes.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RunSummary {
     /// How many processes had entered the view and were ended.
     pub(crate) ended: usize,
@@ -349,6 +364,8 @@ pub(crate) struct RunSummary {
     pub(crate) lost_writes: u64,
     /// How many lines of the log were not written.
     pub(crate) lost_log_lines: u64,
+    /// Which processes outside still use the view, in a sentence.
+    pub(crate) still_used: Option<String>,
 }
 
 /// The front to the helper.

@@ -6,7 +6,7 @@
 //! helper has made it the root and ended -> its children are the front's -> the command runs.
 
 use crate::cgroup::Group;
-use crate::child::{Child, wait};
+use crate::child::{Child, ends_within, wait};
 use crate::plan::{CommandStart, FromHelper, FromInit, Mounted, Plan, ToHelper, ToInit, ToServer};
 use crate::server_client::ServerClient;
 use crate::signals::BlockedSignals;
@@ -15,7 +15,6 @@ use crate::terminate::GRACE;
 use crate::verbs::ENTER;
 use crate::wire::Wire;
 use openpath_commit::Refusal;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use std::ffi::OsString;
@@ -228,9 +227,7 @@ impl InitHandle {
     fn reap_soon(self) {
         let process = self.process.as_fd();
         rustix::process::pidfd_send_signal(process, Signal::KILL).ok();
-        let limit = Timespec::try_from(PATIENCE).ok();
-        let mut ended = [PollFd::new(&process, PollFlags::IN)];
-        if let Ok(1..) = rustix::event::poll(&mut ended, limit.as_ref()) {
+        if ends_within(process, PATIENCE) {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
             // It may have been reaped already.
             rustix::process::waitid(WaitId::PidFd(process), options).ok();

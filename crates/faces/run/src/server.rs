@@ -14,7 +14,7 @@ use crate::view_members;
 use crate::view_members::ViewMembers;
 use crate::view_users;
 use crate::wire::Wire;
-use openpath_commit::{ChangeList, PathBytes, Refusal, RefusalKind};
+use openpath_commit::{ChangeList, PathBytes, Refusal};
 use openpath_host::LeaseWaits;
 use openpath_overlay::CopyUpObserver;
 use openpath_sync::asymmetric_fence;
@@ -199,8 +199,7 @@ impl Server {
         }
     }
 
-    /// Releases the view and reports its changes. A [`RefusalKind::Busy`] after them names the
-    /// processes that still use the view.
+    /// Releases the view and reports its changes.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
         let access = self.access.as_ref();
         let device = access.map(|access| access.members.device().to_owned());
@@ -225,14 +224,10 @@ impl Server {
             let sent = wire.send(&FromServer::Changes(some), None);
             sent.map_err(|why| Refusal::step("the changes cannot be told", why))?;
         }
-        if let Some(users) = users {
-            // The refusal comes after a message with changes, if only with none.
-            on_progress();
+        if users.is_some() {
             // The session goes on, and with it the lock, until this process has ended.
             Box::leak(Box::new(view));
-            return Err(Refusal::new(RefusalKind::Busy, users));
-        }
-        if !view.is_awaited() {
+        } else if !view.is_awaited() {
             // It is released with this process, for which the front does not wait.
             self.view = Some(view);
         }
@@ -240,6 +235,7 @@ impl Server {
             ended,
             lost_writes: lost.unwrap_or(0),
             lost_log_lines,
+            still_used: users,
         }))
     }
 }

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::log::LogFile;
 use crate::plan::{FromServer, Plan, RunSummary, ToServer};
 use crate::wire::Wire;
-use openpath_commit::{ChangeList, Refusal, RefusalKind, SERVE};
+use openpath_commit::{ChangeList, Refusal, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::ffi::OsString;
@@ -53,9 +53,6 @@ impl Reporting {
         self
     }
 }
-
-/// The changes, the other results, and which processes outside still use the view.
-pub(crate) type Finished = (ChangeList, RunSummary, Option<Refusal>);
 
 /// The server of the view, as the front knows it.
 pub(crate) struct ServerClient {
@@ -143,30 +140,26 @@ impl ServerClient {
     /// The changes, and the other results. If they are known the server ends by itself: its end
     /// takes the kernel some milliseconds, because it watched files. If processes outside still use
     /// the view, this waits for it: they could change the view until then.
-    pub(crate) fn finish(self) -> Result<Finished, Refusal> {
+    pub(crate) fn finish(self) -> Result<(ChangeList, RunSummary), Refusal> {
         let changes = self.changes();
-        if changes.as_ref().map_or(true, |ended| ended.2.is_some()) {
+        let is_used = |(_, rest): &(ChangeList, RunSummary)| rest.still_used.is_some();
+        if changes.as_ref().map_or(true, is_used) {
             self.end();
         }
         changes
     }
 
-    fn changes(&self) -> Result<Finished, Refusal> {
+    fn changes(&self) -> Result<(ChangeList, RunSummary), Refusal> {
         self.wire.set_read_timeout(FINISH).map_err(Self::lost)?;
         let mut all = ChangeList::default();
         let mut answer = self.ask(&ToServer::Finish, None)?;
         loop {
             match answer {
                 FromServer::Changes(some) => all.extend(some.iter()),
-                FromServer::Finished(rest) => return Ok((all, rest, None)),
+                FromServer::Finished(rest) => return Ok((all, rest)),
                 _ => return Err(Refusal::system("the server of the view is confused")),
             }
-            answer = match self.receive() {
-                Err(users) if users.kind() == RefusalKind::Busy => {
-                    return Ok((all, RunSummary::default(), Some(users)));
-                }
-                received => received?.0,
-            };
+            answer = self.receive()?.0;
         }
     }
 

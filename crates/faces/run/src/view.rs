@@ -139,8 +139,7 @@ impl View {
         let upper = match (&plan.upper, &held) {
             (Upper::Memory { size }, _) => match &view_options.memory {
                 None => memory(*size, OVERLAY_DIRS),
-                Some(tree) => changes_at(tree)
-                    .map_err(|why| Refusal::step("the changes cannot be kept in memory", why))?,
+                Some(tree) => changes_at(tree)?,
             },
             (Upper::Directory(_), Some(held)) => changes_in(held.dir())?,
             (Upper::Directory(dir), None) => {
@@ -378,6 +377,7 @@ fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
 }
 
 impl ViewOptions {
+    /// The limits on what a view caches, besides the changes.
     fn limits(&self) -> Limits {
         match self.is_compared {
             true => limits_once(),
@@ -503,7 +503,6 @@ fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
     )
 }
 
-/// The server's limits for the command, besides the changes.
 /// Half of the machine's memory in whole pages, in bytes: the default size of a tree in memory, as
 /// of tmpfs(5).
 #[must_use]

@@ -394,6 +394,7 @@ const ORDERS: &[Order] = &[
             "confine",
             "devices",
             "links",
+            "detached",
             "mount_flags",
             "cgroup",
             "host_cgroups",

@@ -75,11 +75,7 @@ pub(crate) fn recorded(plan: &Plan) -> Vec<PathBytes> {
 /// Refuses a mount of the host below a read-only path in what is written through: the path is made
 /// read only, and not the mounts below it.
 fn check_protected(plan: &Plan, mount: &Path) -> Result<(), Refusal> {
-    let rules = plan.protections();
-    let above = rules
-        .iter()
-        .filter(|(path, _)| mount.starts_with(path.path()));
-    match above.max_by_key(|(path, _)| path.bytes().len()) {
+    match plan.protection_at(mount) {
         Some((path, Protection::ReadOnly)) if path.path() != mount => Err(Refusal::usage(format!(
             "--ro {} cannot hold for the mount at {}: name that with --ro too, or {REMEDY}",
             path.path().display(),
@@ -91,8 +87,8 @@ fn check_protected(plan: &Plan, mount: &Path) -> Result<(), Refusal> {
 
 /// Whether the command sees the host's own file at a path.
 fn is_of_host(plan: &Plan, path: &Path) -> bool {
-    let mut of_host = plan.pass.iter().chain(&plan.write_through);
-    of_host.any(|above| path.starts_with(above.path()))
+    let mut places = plan.host_places();
+    places.any(|above| path.starts_with(above.path()))
 }
 
 /// Whether a mount can be the lower tree of an overlay: it is a directory, and its times are those

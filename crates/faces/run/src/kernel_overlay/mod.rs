@@ -13,7 +13,6 @@
 //! | `layers` | front | which directories get an overlay |
 //! | [`crate::kernel_upper`] | server | prepares the upper tree, and opens it at the end |
 //! | `mounts` | helper | makes the overlays and attaches them |
-//! | `tmpfs` | server | makes the tree for changes in memory |
 //!
 //! # Rules
 //! R1. The server holds the upper tree before the overlays are made and after the command is gone,
@@ -29,4 +28,3 @@
 
 pub(crate) mod layers;
 pub(crate) mod mounts;
-pub(crate) mod tmpfs;

@@ -7,7 +7,7 @@
 //! R2. All overlays are made before the first one is attached, so that none has another one as its
 //!     lower tree.
 
-use super::tmpfs::tmpfs;
+use crate::detached;
 use crate::links;
 use crate::mount_flags::{mount_flags, remount};
 use crate::plan::{Plan, Protection};
@@ -16,10 +16,11 @@ use openpath_host::HELD;
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
-};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags};
 use std::path::{Path, PathBuf};
+
+/// Bytes of a tree in memory for each inode that it may have.
+const BYTES_PER_INODE: u64 = 1024;
 
 /// A mount that is to be attached, and its path in the view.
 pub(crate) struct LayerMount {
@@ -38,7 +39,8 @@ pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<Vec<LayerMount>, Refu
     let all = layers.map(|(at, layer)| {
         let place = layer.place.path();
         if !layer.overlay {
-            let tree = clone(place).map_err(|why| failed(place, why))?;
+            let tree = links::open(place).and_then(detached::copy);
+            let tree = tree.map_err(|why| failed(place, why))?;
             let place = layer.place.clone();
             let flags = Some(MountFlags::BIND | MountFlags::RDONLY | mount_flags(layer.flags));
             return Ok(LayerMount { tree, place, flags });
@@ -46,7 +48,7 @@ pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<Vec<LayerMount>, Refu
         let mut attributes = MountAttrFlags::from_bits_truncate(
             u32::try_from(layer.flags & HELD.bits()).unwrap_or(0),
         );
-        if is_read_only(plan, place) {
+        if let Some((_, Protection::ReadOnly)) = plan.protection_at(place) {
             attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
         }
         let tree = mount((upper, at), place, attributes).map_err(|why| {
@@ -70,7 +72,7 @@ pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<Vec<LayerMount>, Refu
 /// The kernel refuses it.
 pub(crate) fn probe() -> Result<(), Refusal> {
     let made = || {
-        let tree = tmpfs(1 << 20)?;
+        let tree = memory(1 << 20)?;
         for dir in [Path::new("upper"), Path::new(WORK), &work_path(0)] {
             rustix::fs::mkdirat(&tree, dir, Mode::RWXU)?;
         }
@@ -81,6 +83,12 @@ pub(crate) fn probe() -> Result<(), Refusal> {
     };
     let text = "--engine kernel is not possible here";
     made().map(drop).map_err(|why| Refusal::step(text, why))
+}
+
+/// A tree for changes in memory, of so many bytes.
+pub(crate) fn memory(bytes: u64) -> rustix::io::Result<OwnedFd> {
+    let inodes = (bytes / BYTES_PER_INODE).max(16);
+    detached::tmpfs((bytes, inodes), MountAttrFlags::empty())
 }
 
 /// The directory with the work directories of the overlays, beside the upper tree. The overlay of
@@ -95,16 +103,6 @@ pub(crate) fn work_path(at: usize) -> PathBuf {
 /// The path of a directory of the view in the directory that holds the upper tree.
 pub(crate) fn upper_path(place: &Path) -> PathBuf {
     Path::new("upper").join(place.strip_prefix("/").unwrap_or(place))
-}
-
-/// Whether the innermost rule for a path makes it read only.
-fn is_read_only(plan: &Plan, place: &Path) -> bool {
-    let rules = plan.protections();
-    let above = rules
-        .iter()
-        .filter(|(path, _)| place.starts_with(path.path()));
-    let innermost = above.max_by_key(|(path, _)| path.bytes().len());
-    innermost.is_some_and(|(_, protection)| *protection == Protection::ReadOnly)
 }
 
 fn mount(
@@ -138,14 +136,6 @@ fn mount(
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// A copy of the mount at a path, without those below it.
-fn clone(place: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH;
-    rustix::mount::open_tree(links::open(place)?, "", flags)
-}
-
 fn failed(place: &Path, why: Errno) -> Refusal {
     Refusal::step(&format!("cannot mount {}", place.display()), why)
 }
@@ -157,10 +147,7 @@ impl LayerMount {
     /// There is a link on the way; those of move_mount(2) and mount(2).
     pub(crate) fn attach(&self) -> Result<(), Refusal> {
         let path = self.place.path();
-        let both =
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        let attached = links::open(path)
-            .and_then(|place| rustix::mount::move_mount(&self.tree, "", place, "", both));
+        let attached = links::open(path).and_then(|place| detached::attach(&self.tree, place));
         attached
             .and_then(|()| match self.flags {
                 Some(flags) => remount(&self.tree, path, flags),

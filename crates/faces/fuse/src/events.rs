@@ -114,7 +114,9 @@ impl Events {
     pub(crate) fn renaming(&self, both: [(u64, &[u8]); 2]) {
         if self.tracks_names {
             let mut names = self.names.lock();
-            both.map(|(parent, name)| names.forget_node(parent, name));
+            for (parent, name) in both {
+                names.forget_node(parent, name);
+            }
         }
     }
 

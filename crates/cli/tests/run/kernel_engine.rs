@@ -396,6 +396,25 @@ fn mount_of_a_file_is_read_only() {
     assert_eq!(place.read("other"), "other\n");
 }
 
+/// L142
+#[test]
+fn mounts_that_lead_out_or_do_not_answer_are_not_shown() {
+    let Some(place) = root_place("odd-mounts") else {
+        return;
+    };
+    place.plain("mkdir proc dead hidden; echo below > dead/below; echo below > ns");
+    let line = "mount -t proc none proc && mount --bind /proc/self/ns/net ns && \
+        { \"$OPENPATH\" mount mem dead & } && \
+        until mountpoint -q dead; do sleep 0.01; done && kill -9 $! && wait; \
+        exec \"$OPENPATH\" run -q --engine kernel -- sh -c 'ls proc; cat ns dead/below; \
+        for at in ns dead/new proc/new; do echo x > $at; done'";
+    let output = apart(&place, line);
+    assert_eq!(out(&output), "below\nbelow\n", "{}", err(&output));
+    let refused = err(&output).matches("Read-only file system").count();
+    assert_eq!(refused, 3, "{}", err(&output));
+    assert_eq!(place.read("ns"), "below\n");
+}
+
 /// L139, L140, L141, L143, L144
 #[test]
 fn calls_differ_as_listed() {

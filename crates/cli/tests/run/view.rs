@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests what a command sees and changes, what remains of that, and what is reported.
 
-use crate::place::{Place, Who, err, out};
+use crate::place::{Place, Who, err, out, until};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -326,8 +326,11 @@ fn upper_directory_is_locked_by_one_mount_or_run() {
     std::fs::remove_file(place.dir.join("changes/commit/state")).unwrap();
     let (mounted, ran) = (mount(), run());
     let again = mount();
-    openpath(&["umount", &at]);
     assert!(mounted.status.success(), "{}", err(&mounted));
+    // What other tests start has this test's descriptors until its exec.
+    until("the end of the mount", || {
+        openpath(&["umount", &at]).status.success()
+    });
     for said in [err(&again), err(&ran)] {
         assert!(said.contains("is in use"), "{said}");
     }

@@ -10,7 +10,8 @@
 //!     holds those of version 1. A mount namespace made inside cannot change that.
 //! R2. A mount that is passed itself (`--pass /sys/fs/cgroup`) stays as it is.
 
-use crate::mount_flags::{flags_at, remount, unescaped};
+use crate::host_mounts::unescaped;
+use crate::mount_flags::{flags_at, remount};
 use crate::plan::Plan;
 use openpath_commit::Refusal;
 use rustix::io::Errno;

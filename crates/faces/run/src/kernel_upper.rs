@@ -7,7 +7,7 @@
 
 use crate::detached;
 use crate::kernel_overlay::mounts::{WORK, memory, work_path};
-use crate::plan::{Plan, Upper};
+use crate::plan::{LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
 use openpath_commit::{PathBytes, Refusal, ViewLock};
@@ -16,6 +16,15 @@ use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::sync::Arc;
+
+/// Errors of a mount that has gone, or whose server has.
+const GONE: [openpath_abi::Errno; 5] = [
+    openpath_abi::Errno::ENOENT,
+    openpath_abi::Errno::ENOTDIR,
+    openpath_abi::Errno::ENOTCONN,
+    openpath_abi::Errno::ECONNABORTED,
+    openpath_abi::Errno::ESTALE,
+];
 
 /// The upper tree, while the overlays use it.
 pub(crate) struct KernelUpper {
@@ -48,9 +57,17 @@ impl KernelUpper {
             let places = layers.chain(&plan.masked).cloned().collect::<Vec<_>>();
             openpath_commit::check_kernel_upper(held.dir(), &places)?;
         }
-        for layer in plan.layers.iter().filter(|layer| layer.overlay) {
-            let copied = copy_up(view.task(), &layer.place);
-            copied.map_err(|why| Refusal::step(&layer.place.path().display().to_string(), why))?;
+        let overlays = plan
+            .layers
+            .iter()
+            .filter(|layer| layer.shown == LayerShown::Overlay);
+        for layer in overlays {
+            match copy_up(view.task(), &layer.place) {
+                // It was unmounted meanwhile: there will be no overlay.
+                Err(why) if GONE.contains(&why) => {}
+                copied => copied
+                    .map_err(|why| Refusal::step(&layer.place.path().display().to_string(), why))?,
+            }
         }
         for dir in &plan.recorded {
             // One that the view does not have, or that is no part of it, needs no record.

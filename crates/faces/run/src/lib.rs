@@ -65,6 +65,7 @@ mod front;
 mod guard;
 mod helper;
 mod host_cgroups;
+mod host_mounts;
 mod in_process;
 mod inherited;
 mod init;

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use openpath_commit::{PathBytes, Refusal};
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -23,10 +23,12 @@ use std::path::Path;
 pub(crate) fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-    // With these flags the kernel opens a link at the end itself.
-    match FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode) {
-        FileType::Symlink => Err(Errno::LOOP),
-        _ => Ok(place),
+    // With these flags the kernel opens a link at the end itself. Unlike fstat(2), readlinkat(2) of
+    // anything else asks no server, which may be gone.
+    match rustix::fs::readlinkat(&place, "", Vec::new()) {
+        Err(Errno::NOENT) => Ok(place),
+        Err(why) => Err(why),
+        Ok(_) => Err(Errno::LOOP),
     }
 }
 

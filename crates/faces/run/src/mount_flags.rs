@@ -16,6 +16,7 @@
 //!     enter a mount with any flag there, or the kernel would find nothing to mount on.
 
 use crate::detached;
+use crate::host_mounts::HostMounts;
 use crate::links;
 use crate::plan::{EnforcedPlace, Plan, TreeSource};
 use openpath_abi::MountAttrFlags;
@@ -26,183 +27,59 @@ use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-
-/// The most mounts of the host that are read.
-const MOUNTS_MAX: usize = 100_000;
-
-/// The mounts of the host that can be reached, by path, with their flags.
-#[derive(Debug, Default)]
-struct MountTable(BTreeMap<PathBuf, u64>);
-
-struct MountInfoLine {
-    id: u64,
-    parent: u64,
-    path: PathBuf,
-    flags: u64,
-}
 
 /// The paths of a plan's view with other flags than those around them, outer ones first.
 ///
 /// # Errors
 /// The host's mounts cannot be read, or are too many.
 pub(crate) fn places(plan: &Plan) -> Result<Vec<EnforcedPlace>, Refusal> {
-    Ok(MountTable::read()?.places(plan))
+    Ok(places_of(&HostMounts::read()?, plan))
 }
 
-/// All mounts of the host that can be reached, outer ones first, with their flags.
-///
-/// # Errors
 /// As [`places`].
-pub(crate) fn visible() -> Result<BTreeMap<PathBuf, u64>, Refusal> {
-    Ok(MountTable::read()?.0)
-}
-
-impl MountTable {
-    fn read() -> Result<MountTable, Refusal> {
-        let failed = |why| Refusal::step("cannot read /proc/self/mountinfo", why);
-        let text = std::fs::read("/proc/self/mountinfo").map_err(failed)?;
-        let root = rustix::fs::statvfs("/").map_err(|why| Refusal::step("cannot read /", why))?;
-        MountTable::parse(&text, root.f_flag.bits() & HELD.bits())
+fn places_of(mounts: &HostMounts, plan: &Plan) -> Vec<EnforcedPlace> {
+    let mut trees: BTreeMap<&Path, Vec<&Path>> = BTreeMap::from([(root(), vec![root()])]);
+    for path in &plan.write_through {
+        trees.insert(path.path(), vec![path.path()]);
     }
-
-    /// Reads `mountinfo`; `root` are the flags of the root directory.
-    fn parse(text: &[u8], root: u64) -> Result<MountTable, Refusal> {
-        let strange = || Refusal::system("a line of /proc/self/mountinfo cannot be understood");
-        let mut lines = Vec::new();
-        for line in text.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-            lines.push(MountInfoLine::parse(line).ok_or_else(strange)?);
-        }
-        if lines.len() > MOUNTS_MAX {
-            let text = format!("the host has more than {MOUNTS_MAX} mounts: unmount some");
-            return Err(Refusal::system(text));
-        }
-        let known: BTreeSet<u64> = lines.iter().map(|line| line.id).collect();
-        let mut children: BTreeMap<Option<u64>, Vec<&MountInfoLine>> = BTreeMap::new();
-        for line in &lines {
-            let is_top = line.parent == line.id || !known.contains(&line.parent);
-            let parent = (!is_top).then_some(line.parent);
-            children.entry(parent).or_default().push(line);
-        }
-        let mut mounts = MountTable(BTreeMap::from([(PathBuf::from("/"), root)]));
-        let mut todo = vec![None];
-        while let Some(parent) = todo.pop() {
-            let mut here: Vec<&MountInfoLine> = children.remove(&parent).unwrap_or_default();
-            here.sort_by(|a, b| a.path.cmp(&b.path));
-            let mut above: Option<&Path> = None;
-            for line in here {
-                // A mount below another one of the same parent is covered by it.
-                if above.is_some_and(|above| line.path != above && line.path.starts_with(above)) {
-                    continue;
-                }
-                if parent.is_some() || line.path != Path::new("/") {
-                    above = Some(&line.path);
-                }
-                mounts.cover(&line.path, line.flags);
-                todo.push(Some(line.id));
-            }
-        }
-        Ok(mounts)
+    for extra in &plan.extra {
+        let place = extra.place.path();
+        let sources = match &extra.source {
+            TreeSource::Memory { .. } => vec![place],
+            TreeSource::Host(path) => vec![path.path()],
+            TreeSource::Overlay { lowers, .. } => lowers.iter().map(PathBytes::path).collect(),
+        };
+        trees.insert(place, sources);
     }
-
-    /// Adds a mount at `path`, which covers all mounts below.
-    fn cover(&mut self, path: &Path, flags: u64) {
-        self.0
-            .retain(|known, _| known == path || !known.starts_with(path));
-        self.0.insert(path.to_owned(), flags);
-    }
-
-    /// The flags of the mount that `path` is in.
-    fn at(&self, path: &Path) -> u64 {
-        let mut above = path.ancestors();
-        above
-            .find_map(|path| self.0.get(path))
-            .copied()
-            .unwrap_or(0)
-    }
-
-    /// As the function of the same name.
-    fn places(&self, plan: &Plan) -> Vec<EnforcedPlace> {
-        let mut trees: BTreeMap<&Path, Vec<&Path>> = BTreeMap::from([(root(), vec![root()])]);
-        for path in &plan.write_through {
-            trees.insert(path.path(), vec![path.path()]);
-        }
-        for extra in &plan.extra {
-            let place = extra.place.path();
-            let sources = match &extra.source {
-                TreeSource::Memory { .. } => vec![place],
-                TreeSource::Host(path) => vec![path.path()],
-                TreeSource::Overlay { lowers, .. } => lowers.iter().map(PathBytes::path).collect(),
-            };
-            trees.insert(place, sources);
-        }
-        let mut found = BTreeMap::new();
-        for (place, sources) in &trees {
-            let memory = plan.extra.iter().any(|extra| {
-                extra.place.path() == *place && matches!(extra.source, TreeSource::Memory { .. })
-            });
-            let mut rests = BTreeSet::from([PathBuf::new()]);
-            if !memory {
-                let below = |source: &Path| {
-                    let below = self
-                        .0
-                        .keys()
-                        .filter_map(|path| path.strip_prefix(source).ok());
-                    below.map(Path::to_owned).collect::<Vec<_>>()
-                };
-                rests.extend(sources.iter().flat_map(|source| below(source)));
-            }
-            for rest in rests {
-                let path = join(place, &rest);
-                if tree_of(&trees, &path) != *place || passes(plan, &path) {
-                    continue;
-                }
-                let flags = sources.iter().map(|source| self.at(&join(source, &rest)));
-                found.insert(path, flags.fold(0, |all, flags| all | flags));
-            }
-        }
-        differing(found)
-    }
-}
-
-impl MountInfoLine {
-    fn parse(line: &[u8]) -> Option<MountInfoLine> {
-        let mut fields = line.split(|b| *b == b' ');
-        let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse().ok();
-        let (id, parent) = (number()?, number()?);
-        let path = fields.nth(2)?;
-        let options = fields.next()?;
-        let flags = options.split(|b| *b == b',').map(|option| match option {
-            b"nosuid" => openpath_abi::mount::MOUNT_ATTR_NOSUID.bits(),
-            b"nodev" => openpath_abi::mount::MOUNT_ATTR_NODEV.bits(),
-            b"noexec" => openpath_abi::mount::MOUNT_ATTR_NOEXEC.bits(),
-            _ => 0,
+    let mut found = BTreeMap::new();
+    for (place, sources) in &trees {
+        let memory = plan.extra.iter().any(|extra| {
+            extra.place.path() == *place && matches!(extra.source, TreeSource::Memory { .. })
         });
-        Some(MountInfoLine {
-            id,
-            parent,
-            path: PathBuf::from(OsStr::from_bytes(&unescaped(path))),
-            flags: flags.fold(0, |all, flag| all | flag),
-        })
-    }
-}
-
-/// A path of `mountinfo`, in which some bytes are written as a backslash and three octal digits.
-pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        let digits = tail.get(..3).filter(|_| *first == b'\\');
-        let byte = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
-        if byte.is_some() {
-            rest = &tail[3..];
+        let mut rests = BTreeSet::from([PathBuf::new()]);
+        if !memory {
+            let below = |source: &Path| {
+                let below = mounts
+                    .iter()
+                    .filter_map(|(path, _)| path.strip_prefix(source).ok());
+                below.map(Path::to_owned).collect::<Vec<_>>()
+            };
+            rests.extend(sources.iter().flat_map(|source| below(source)));
         }
-        bytes.push(byte.unwrap_or(*first));
+        for rest in rests {
+            let path = join(place, &rest);
+            if tree_of(&trees, &path) != *place || passes(plan, &path) {
+                continue;
+            }
+            let flags = sources
+                .iter()
+                .map(|source| mounts.flags_at(&join(source, &rest)));
+            found.insert(path, flags.fold(0, |all, flags| all | flags));
+        }
     }
-    bytes
+    differing(found)
 }
 
 fn root() -> &'static Path {
@@ -350,7 +227,7 @@ pub(crate) fn flags_at(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EnforcedPlace, HELD, MountTable, enforced_in, unescaped};
+    use super::{EnforcedPlace, HELD, HostMounts, enforced_in, places_of};
     use crate::plan::{ExtraMount, Plan, TreeSource};
     use openpath_commit::PathBytes;
     use std::path::Path;
@@ -371,9 +248,9 @@ mod tests {
 ";
 
     fn held(plan: &Plan) -> Vec<(String, u64)> {
-        let mounts = MountTable::parse(INFO, 0).unwrap();
+        let mounts = HostMounts::parse(INFO, 0).unwrap();
         let text = |held: EnforcedPlace| (held.place.path().display().to_string(), held.flags);
-        mounts.places(plan).into_iter().map(text).collect()
+        places_of(&mounts, plan).into_iter().map(text).collect()
     }
 
     fn list(all: &[(&str, u64)]) -> Vec<(String, u64)> {
@@ -441,10 +318,5 @@ mod tests {
             ("/tmp", 8),
         ];
         assert_eq!(held(&plan), list(&all));
-    }
-
-    #[test]
-    fn escapes_of_mountinfo_are_bytes() {
-        assert_eq!(unescaped(b"/a\\040b\\134\\0"), b"/a b\\\\0");
     }
 }

@@ -142,13 +142,11 @@ impl Namespaces {
                         here: leave it out";
             return Err(Refusal::new(RefusalKind::Unsupported, text));
         }
-        let mut layers = kernel_overlay::mounts::make(plan, upper)?.into_iter();
-        let root = layers.next().map(|root| root.tree);
-        let root = root.ok_or_else(|| Refusal::system("the view has no root"))?;
+        let (root, layers) = kernel_overlay::mounts::make(plan, upper)?;
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         rustix::mount::move_mount(&root, "", CWD, STAGE, flags)
             .map_err(|why| no_mount("the view cannot be mounted", &why.into()))?;
-        self.layers = layers.collect();
+        self.layers = layers;
         Ok((root, staged_device()?))
     }
 

@@ -228,8 +228,18 @@ pub struct Layer {
     pub(crate) place: PathBytes,
     /// Mount flags of the host there, bits of [`openpath_host::HELD`].
     pub(crate) flags: u64,
-    /// An overlay lies over it; otherwise it is the host's, and read only.
-    pub(crate) overlay: bool,
+    pub(crate) shown: LayerShown,
+}
+
+/// What a view that the kernel serves shows at a mount of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LayerShown {
+    /// An overlay over it.
+    Overlay,
+    /// The mount itself, read only.
+    ReadOnly,
+    /// What lies below the mount, read only.
+    Below,
 }
 
 /// Whether a part of the view can be changed.

@@ -2,8 +2,9 @@
 //! `cargo xtask test`: runs the test binaries of the workspace, as many at a time as there are
 //! processors, and prints little.
 //!
-//! A passing binary prints nothing. Of a failing one the last [`TAIL`] lines of output are printed,
-//! and all of it is kept in `target/failed-tests/`.
+//! A passing binary prints nothing. Of a failing one at most [`PRINTED`] lines are printed: what
+//! the first failed tests said, without backtraces, and the end of the output. All of it is kept in
+//! `target/failed-tests/`.
 
 use super::{Done, cargo, target};
 use clap::{Args, ValueEnum};
@@ -16,7 +17,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Lines of a failure that are printed.
-const TAIL: usize = 40;
+const PRINTED: usize = 40;
+/// How many of them are the last ones: the names of the failed tests, and their number.
+const TAIL: usize = 15;
 /// Columns of a line of a failure that are printed.
 const WIDTH: usize = 300;
 /// The file in `target` with the time of each binary.
@@ -215,7 +218,7 @@ fn test(binary: &Binary, slow: Slow, folder: &Path) -> io::Result<Outcome> {
     })
 }
 
-/// Prints the end of what a failed binary said.
+/// Prints the most telling lines of what a failed binary said.
 fn report(failed: &Outcome) -> io::Result<()> {
     let text = String::from_utf8_lossy(&fs::read(&failed.output)?).into_owned();
     eprintln!(
@@ -223,18 +226,36 @@ fn report(failed: &Outcome) -> io::Result<()> {
         failed.name,
         failed.output.display()
     );
-    for line in tail(&text) {
+    for line in telling(&text) {
         eprintln!("    {line}");
     }
     Ok(())
 }
 
-/// The last [`TAIL`] lines, each cut at [`WIDTH`].
-fn tail(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().collect();
-    let last = &lines[lines.len().saturating_sub(TAIL)..];
+/// At most [`PRINTED`] lines, each cut at [`WIDTH`]: the first ones from the report of the failed
+/// tests on, and the last [`TAIL`] ones. Backtraces and empty lines are left out.
+fn telling(text: &str) -> Vec<String> {
+    let mut in_backtrace = false;
+    let is_told = |line: &&str| {
+        in_backtrace |= line.trim() == "stack backtrace:";
+        let is_told = !in_backtrace && !line.trim().is_empty();
+        in_backtrace &= !line.starts_with("note: ");
+        is_told
+    };
+    let lines: Vec<&str> = text.lines().filter(is_told).collect();
+    let report = lines.iter().position(|line| *line == "failures:");
+    let lines = &lines[report.unwrap_or(0)..];
+    let tail = lines.len().saturating_sub(TAIL);
+    let head = match report {
+        Some(_) => tail.min(PRINTED - TAIL),
+        None => 0,
+    };
     let cut = |line: &&str| line.chars().take(WIDTH).collect();
-    last.iter().map(cut).collect()
+    lines[..head]
+        .iter()
+        .chain(&lines[tail..])
+        .map(cut)
+        .collect()
 }
 
 #[cfg(test)]
@@ -242,13 +263,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn failure_prints_what_the_first_tests_said_and_the_end() {
+        let one = |name: &String| {
+            format!(
+                "---- {name} stdout ----\n\nthread '{name}' panicked at a.rs:1:1:\nwhy of {name}\n\
+                 stack backtrace:\n   0: frame\nnote: Some details are omitted.\n\n"
+            )
+        };
+        let all: Vec<_> = (0..30).map(|at| format!("test{at}")).collect();
+        let said: String = all.iter().map(one).collect();
+        let text = format!(
+            "running\nfailures:\n\n{said}failures:\n{}\nend\n",
+            all.join("\n")
+        );
+        let printed = telling(&text);
+        assert_eq!(printed.len(), PRINTED);
+        assert!(printed.contains(&"why of test0".to_owned()));
+        assert_eq!(printed.last().map(String::as_str), Some("end"));
+        assert!(!printed.iter().any(|line| line.contains("frame")));
+    }
+
+    #[test]
     fn failure_prints_at_most_forty_short_lines() {
         let long = "x".repeat(100_000);
         let text = format!("first\n{long}\n").repeat(60);
-        let printed = tail(&text);
-        assert_eq!(printed.len(), TAIL);
-        assert!(printed.iter().all(|line| line.len() <= WIDTH));
-        assert_eq!(tail("one\ntwo\n"), ["one", "two"]);
+        for text in [&text, &format!("failures:\n{text}")] {
+            let printed = telling(text);
+            assert!(printed.len() <= PRINTED);
+            assert!(printed.iter().all(|line| line.len() <= WIDTH));
+        }
+        assert_eq!(telling("one\ntwo\n"), ["one", "two"]);
     }
 
     #[test]

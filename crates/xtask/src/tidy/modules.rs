@@ -395,6 +395,7 @@ const ORDERS: &[Order] = &[
             "devices",
             "links",
             "detached",
+            "host_mounts",
             "mount_flags",
             "cgroup",
             "host_cgroups",

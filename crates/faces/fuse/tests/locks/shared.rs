@@ -212,7 +212,8 @@ fn an_aborted_mount_releases_all_its_locks() {
     }
     assert_eq!(b.answer(), "ECONNABORTED");
     assert_eq!(c.answer(), "ok", "what the other mount's users had is free");
-    assert_eq!(c.does("flock 3 ex nb"), "ok");
+    // The server releases the locks one after the other.
+    assert_eq!(c.does("flock 3 ex"), "ok");
     until_waiting(&second.task, 0);
     assert_eq!(locks(&second.task).len(), 2, "{:?}", locks(&second.task));
     drop((a, b, c));

@@ -9,7 +9,7 @@
 //!     but the caller.
 
 use super::dir::Dir;
-use crate::mount_flags::unescaped;
+use crate::host_mounts::unescaped;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

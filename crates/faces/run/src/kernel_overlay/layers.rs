@@ -2,28 +2,26 @@
 //! The layers of a view that the kernel serves: an overlay over the root, and one over each mount
 //! of the host that the view shows and that neither passes nor is written through.
 //!
-//! A mount that cannot be in an overlay is shown as it is, and read only.
+//! A mount that cannot be in an overlay is shown as it is, and read only. One that leads to other
+//! mount or pid namespaces, or that does not answer, is not shown at all.
 
 use crate::engine::Engine;
-use crate::mount_flags;
-use crate::plan::{Layer, Plan, Protection, Upper};
+use crate::host_mounts::HostMounts;
+use crate::plan::{Layer, LayerShown, Plan, Protection, Upper};
 use crate::share::Share;
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
-use rustix::fs::{CWD, FsWord, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use std::path::{Path, PathBuf};
 
-/// Magic numbers of file systems with a clock elsewhere (statfs(2)): FUSE, NFS, SMB, CIFS, 9P,
-/// Ceph, AFS and OCFS2. A commit compares times of this machine (R2 of `kernel_overlay`).
-const FOREIGN_CLOCKS: [FsWord; 8] = [
-    0x6573_5546,
-    0x6969,
-    0xfe53_4d42,
-    0xff53_4d42,
-    0x0102_1997,
-    0x00c3_6400,
-    0x5346_414f,
-    0x7461_636f,
+/// File systems with a clock elsewhere, besides those of FUSE. A commit compares times of this
+/// machine (R2 of `kernel_overlay`).
+const FOREIGN_CLOCKS: [&str; 9] = [
+    "nfs", "nfs4", "smb3", "cifs", "9p", "ceph", "afs", "ocfs2", "virtiofs",
 ];
+
+/// File systems whose links and files lead out of the view, and one that mounts what others have
+/// named.
+const LEADS_OUT: [&str; 3] = ["proc", "nsfs", "autofs"];
 
 /// The environment variable that permits what is not finished.
 const EXPERIMENTAL: &str = "OPENPATH_EXPERIMENTAL";
@@ -39,21 +37,20 @@ pub(crate) fn layers(plan: &Plan) -> Result<Vec<Layer>, Refusal> {
         return Ok(Vec::new());
     }
     let mut layers = Vec::new();
-    for (path, flags) in mount_flags::visible()? {
-        if is_of_host(plan, &path) {
-            check_protected(plan, &path)?;
+    for (path, mount) in HostMounts::read()?.iter() {
+        if is_of_host(plan, path) {
+            check_protected(plan, path)?;
             continue;
         }
-        let overlay = can_be_lower(&path);
-        if !overlay && path == Path::new("/") {
+        let shown = shown(path, &mount.kind);
+        if shown != LayerShown::Overlay && path == Path::new("/") {
             let text = format!("the kernel's overlay cannot lie over / here: {REMEDY}");
             return Err(Refusal::new(RefusalKind::Unsupported, text));
         }
-        let place = path.as_path().into();
         layers.push(Layer {
-            place,
-            flags,
-            overlay,
+            place: path.into(),
+            flags: mount.flags,
+            shown,
         });
     }
     Ok(layers)
@@ -91,13 +88,24 @@ fn is_of_host(plan: &Plan, path: &Path) -> bool {
     places.any(|above| path.starts_with(above.path()))
 }
 
-/// Whether a mount can be the lower tree of an overlay: it is a directory, and its times are those
-/// of this machine's clock.
-fn can_be_lower(path: &Path) -> bool {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = rustix::fs::openat(CWD, path, flags, Mode::empty());
-    let fs = dir.and_then(rustix::fs::fstatfs);
-    fs.is_ok_and(|fs| !FOREIGN_CLOCKS.contains(&fs.f_type))
+/// What the view shows at a mount with a file system of this type.
+fn shown(path: &Path, kind: &str) -> LayerShown {
+    if LEADS_OUT.contains(&kind) {
+        return LayerShown::Below;
+    }
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let at = rustix::fs::openat(CWD, path, flags, Mode::empty());
+    // No server is asked that may not answer.
+    let unasked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = at.and_then(|at| rustix::fs::statx(at, "", unasked, StatxFlags::TYPE));
+    let is_dir =
+        stat.map(|stat| FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory);
+    let is_fuse = kind == "fuseblk" || kind == "fuse" || kind.starts_with("fuse.");
+    match is_dir {
+        Err(_) => LayerShown::Below,
+        Ok(true) if !is_fuse && !FOREIGN_CLOCKS.contains(&kind) => LayerShown::Overlay,
+        Ok(_) => LayerShown::ReadOnly,
+    }
 }
 
 impl Plan {

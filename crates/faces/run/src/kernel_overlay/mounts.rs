@@ -9,8 +9,8 @@
 
 use crate::detached;
 use crate::links;
-use crate::mount_flags::{mount_flags, remount};
-use crate::plan::{Plan, Protection};
+use crate::mount_flags::{bind_at, flags_at, mount_flags, remount};
+use crate::plan::{Layer, LayerShown, Plan, Protection};
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use openpath_host::HELD;
 use rustix::fd::{AsRawFd as _, OwnedFd};
@@ -24,46 +24,72 @@ const BYTES_PER_INODE: u64 = 1024;
 
 /// A mount that is to be attached, and its path in the view.
 pub(crate) struct LayerMount {
-    pub(crate) tree: OwnedFd,
-    pub(crate) place: PathBytes,
-    /// The flags to set once it is attached.
-    flags: Option<MountFlags>,
+    place: PathBytes,
+    tree: LayerTree,
 }
 
-/// Makes the overlays of a plan, outer ones first; their changes go to the tree at `upper`.
+/// What is attached.
+enum LayerTree {
+    Overlay(OwnedFd),
+    /// A mount of the host, with the flags to set once it is attached.
+    ReadOnly(OwnedFd, MountFlags),
+    /// Nothing: what lies there is made read only.
+    Below,
+}
+
+/// Makes the overlays of a plan, the one over the root and those over its mounts, outer ones first.
+/// Their changes go to the tree at `upper`. A mount over which the kernel refuses an overlay is
+/// shown read only.
 ///
 /// # Errors
-/// A directory is gone; the kernel refuses an overlay.
-pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<Vec<LayerMount>, Refusal> {
-    let layers = plan.layers.iter().enumerate();
-    let all = layers.map(|(at, layer)| {
+/// The kernel refuses the overlay over the root.
+pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<(OwnedFd, Vec<LayerMount>), Refusal> {
+    let mut layers = plan.layers.iter().enumerate();
+    let overlay = |(at, layer): (usize, &Layer)| {
         let place = layer.place.path();
-        if !layer.overlay {
-            let tree = links::open(place).and_then(detached::copy);
-            let tree = tree.map_err(|why| failed(place, why))?;
-            let place = layer.place.clone();
-            let flags = Some(MountFlags::BIND | MountFlags::RDONLY | mount_flags(layer.flags));
-            return Ok(LayerMount { tree, place, flags });
-        }
         let mut attributes = MountAttrFlags::from_bits_truncate(
             u32::try_from(layer.flags & HELD.bits()).unwrap_or(0),
         );
         if let Some((_, Protection::ReadOnly)) = plan.protection_at(place) {
             attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
         }
-        let tree = mount((upper, at), place, attributes).map_err(|why| {
-            let text = format!(
-                "the kernel refuses an overlay over {} ({why}; its log says why): leave out \
-                 --engine kernel",
-                place.display()
-            );
-            Refusal::new(RefusalKind::Unsupported, text)
-        })?;
-        let place = layer.place.clone();
-        let flags = None;
-        Ok(LayerMount { tree, place, flags })
+        mount((upper, at), place, attributes)
+    };
+    let root = layers.next();
+    let root = root.ok_or_else(|| Refusal::system("the view has no root"))?;
+    let root = overlay(root).map_err(|why| {
+        let text = format!(
+            "the kernel refuses an overlay over / ({why}; its log says why): leave out --engine \
+             kernel"
+        );
+        Refusal::new(RefusalKind::Unsupported, text)
+    })?;
+    let below = layers.map(|(at, layer)| {
+        let made = match layer.shown {
+            LayerShown::Overlay => overlay((at, layer)).map(LayerTree::Overlay).ok(),
+            LayerShown::ReadOnly => None,
+            LayerShown::Below => Some(LayerTree::Below),
+        };
+        LayerMount {
+            place: layer.place.clone(),
+            tree: made.unwrap_or_else(|| read_only(layer)),
+        }
     });
-    all.collect()
+    let below = below.collect();
+    Ok((root, below))
+}
+
+/// A mount of the host, to be shown read only. One that has gone, that does not answer or that
+/// refuses root is not shown.
+fn read_only(layer: &Layer) -> LayerTree {
+    let tree = links::open(layer.place.path()).and_then(|at| {
+        // Another user's FUSE refuses the first. A server that has gone fails the second alone.
+        rustix::fs::fstat(&at)?;
+        rustix::fs::fstatvfs(&at)?;
+        detached::copy(at)
+    });
+    let flags = MountFlags::BIND | MountFlags::RDONLY | mount_flags(layer.flags);
+    tree.map_or(LayerTree::Below, |tree| LayerTree::ReadOnly(tree, flags))
 }
 
 /// Makes an overlay over the root as a view of root has it, and drops it.
@@ -147,12 +173,19 @@ impl LayerMount {
     /// There is a link on the way; those of move_mount(2) and mount(2).
     pub(crate) fn attach(&self) -> Result<(), Refusal> {
         let path = self.place.path();
-        let attached = links::open(path).and_then(|place| detached::attach(&self.tree, place));
-        attached
-            .and_then(|()| match self.flags {
-                Some(flags) => remount(&self.tree, path, flags),
-                None => Ok(()),
-            })
-            .map_err(|why| failed(path, why))
+        let place = match (links::open(path), &self.tree) {
+            (Err(Errno::NOENT), LayerTree::Below) => return Ok(()),
+            (place, _) => place.map_err(|why| failed(path, why))?,
+        };
+        let attached = match &self.tree {
+            LayerTree::Overlay(tree) => detached::attach(tree, place),
+            LayerTree::ReadOnly(tree, flags) => {
+                detached::attach(tree, place).and_then(|()| remount(tree, path, *flags))
+            }
+            LayerTree::Below => flags_at(&place).and_then(|flags| {
+                bind_at(&place, path, flags | MountFlags::BIND | MountFlags::RDONLY)
+            }),
+        };
+        attached.map_err(|why| failed(path, why))
     }
 }

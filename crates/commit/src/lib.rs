@@ -79,8 +79,9 @@ pub use commit::{Commit, Resumed, Undone, abort, resume, undo};
 pub use committed::Committed;
 pub use conflicts::{Conflict, ConflictKind};
 pub use kept::{
-    KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, check_not_discarded, command_line,
-    discard, lock_view, lock_view_dir, rules_of, state_dir, update_rules,
+    KERNEL_WORK, KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, check_not_discarded,
+    command_line, discard, lock_view, lock_view_dir, remove_idle_kernel_work, rules_of, state_dir,
+    update_rules,
 };
 pub use names::is_below;
 pub use not_undone::{NotUndone, NotUndoneReason};

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exchanges a name of the real tree with the hidden name of its new file, and restores it.
+//! One step of a commit: puts a new file in place of an old one, and takes it back.
+//!
+//! The new file was made before in the same directory, under a temporary name of the commit's own,
+//! the hidden name. [`NamePair::install`] exchanges the two names, so the hidden name then keeps
+//! the old file; [`NamePair::restore`] exchanges them again. Without a new or an old file it is a
+//! plain rename.
 //!
 //! # Rules
 //! R1. Each call can be repeated after an interruption: inodes show what is done.

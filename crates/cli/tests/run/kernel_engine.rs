@@ -42,12 +42,19 @@ impl Started {
         let all = [&["run"], &KERNEL[..], &["view", "--"], &command].concat();
         let mut run = place.openpath(all);
         let run = run.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut run = run.spawn().unwrap();
+        let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = run.stdout.take().unwrap();
         let mut ready = [0; 6];
         said.read_exact(&mut ready).unwrap();
         assert_eq!(&ready, b"ready\n");
         Started { run, said }
+    }
+
+    /// Lets the command go on; returns the exit status and the messages.
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.run.stdin.take());
+        let ended = self.run.wait_with_output().unwrap();
+        (ended.status.code(), err(&ended))
     }
 
     /// Lets the command go on; returns what it says until its end.
@@ -236,6 +243,67 @@ fn killed_run_loses_no_change_and_no_conflict() {
     let done = commit(&place, &[]);
     assert_eq!(done.status.code(), Some(1), "{}", err(&done));
     assert_eq!(place.read("other"), "old\nsaved\n");
+}
+
+#[test]
+#[ignore = "slow: 13 s"]
+fn view_that_a_process_outside_still_uses_is_not_read() {
+    let Some(place) = root_place("kernel-used") else {
+        return;
+    };
+    let line = "echo x > made; echo ready; cat";
+    let started = Started::new(&place, ["sh", "-c", line]);
+    let made = place.path("made");
+    let inside = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut roots = all.map(|entry| entry.path().join("root"));
+        roots.find(|root| root.join(&made[1..]).exists())
+    };
+    let mut user = Command::new("sleep");
+    let user = user.arg("600").current_dir(inside().unwrap().join("tmp"));
+    let mut user = user.stdin(Stdio::null()).spawn().unwrap();
+    until("the process is outside with its directory inside", || {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", user.id()));
+        name.is_ok_and(|name| name == "sleep\n")
+    });
+    let (code, said) = started.end();
+    let uses = [["diff", "view"], ["commit", "view"], ["discard", "view"]];
+    let refused = uses.map(|args| place.openpath(args).output().unwrap());
+    user.kill().unwrap();
+    user.wait().unwrap();
+    assert_eq!(code, Some(0), "{said}");
+    let users = format!("process {} (sleep) still uses the view", user.id());
+    assert!(said.contains(&users), "{said}");
+    for refused in refused {
+        assert!(
+            err(&refused).contains("outlived a run"),
+            "{}",
+            err(&refused)
+        );
+    }
+    let diff = place.openpath(["diff", "view"]).output().unwrap();
+    assert!(out(&diff).contains("+x"), "{}", err(&diff));
+    assert!(commit(&place, &[]).status.success());
+    assert_eq!(place.read("made"), "x\n");
+}
+
+#[test]
+fn places_of_mounts_are_no_changes() {
+    let Some(place) = root_place("kernel-places") else {
+        return;
+    };
+    place.plain("mkdir -p deep/at deep/kept");
+    let line = "mount -t tmpfs none deep/at && mount -t tmpfs none deep/kept && \
+        \"$OPENPATH\" run --engine kernel --name view -- sh -c \
+        'chmod 700 deep/kept; echo x > file' 2>&1; umount deep/at deep/kept; \
+        find state -path '*/upper/*' -type d | grep deep";
+    let output = apart(&place, line);
+    let said = out(&output);
+    assert!(
+        said.contains("deep/kept") && said.contains("file"),
+        "{said}"
+    );
+    assert!(!said.contains("deep/at"), "{said} {}", err(&output));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a command reaches outside its view: by default, with the option of the row, and
-//! without a view as a control.
+//! Tests what a command under `openpath run` reaches outside its view.
+//!
+//! Each row of [`ROWS`], as of the table in `docs/guide/agents.md`, names a probe, such as to
+//! signal a process outside, and an option. The probe runs three times: with default options, with
+//! the option of the row, and without a view as a control.
 //!
 //! # Judgement
 //! R1. A probe that does not reach its target without a view proves nothing. If the kernel forbids

@@ -8,8 +8,9 @@
 //!     refused, and so is one that is open to them and holds other files, which need not be meant
 //!     to be private.
 //! R3. The lock counts if the locked file still has the name `lock` in the directory.
+//! R4. It is refused while an overlay of the kernel still uses the upper tree (`kernel_work`).
 
-use super::{LOCK, SERVE, own_names};
+use super::{LOCK, SERVE, kernel_work, own_names};
 use crate::printable::printable;
 use crate::process::parent_of;
 use crate::refusal::{Refusal, RefusalKind};
@@ -67,7 +68,7 @@ impl ViewLock {
 /// Checks the directory (R1, R2) and locks it.
 ///
 /// # Errors
-/// R1, R2; another process has the lock; what the file system says.
+/// R1, R2; another process has the lock; R4; what the file system says.
 pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
     owned(dir)?;
     private(dir)?;
@@ -80,10 +81,16 @@ pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
         std::thread::sleep(PAUSE);
         file = locked(dir).map_err(|why| dir.failed(why))?;
     }
-    Ok(ViewLock {
+    let held = ViewLock {
         file: file.ok_or_else(|| in_use(dir))?,
         dir: dir.clone(),
-    })
+    };
+    // R4
+    match kernel_work::remove_idle_kernel_work(dir) {
+        Ok(true) => Ok(held),
+        Ok(false) => Err(outlived(dir)),
+        Err(why) => Err(dir.failed(why)),
+    }
 }
 
 /// Whether another process has the lock; nothing is made for this.
@@ -189,6 +196,16 @@ fn in_use(dir: &ViewDir) -> Refusal {
             },
         },
     )
+}
+
+/// The sentence for a directory that an overlay of the kernel uses.
+fn outlived(dir: &ViewDir) -> Refusal {
+    let text = format!(
+        "a process that outlived a run still has files of the view in {} open: end it, as found by \
+         `ls -l /proc/*/cwd /proc/*/fd`",
+        dir.path().display()
+    );
+    Refusal::new(RefusalKind::Busy, text)
 }
 
 /// The process that has a file locked, as far as `/proc/locks` says.

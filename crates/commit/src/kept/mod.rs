@@ -10,6 +10,7 @@
 //! | `rules.toml` | the rules of its runs, see `rules` |
 //! | `commit`, `next`, `known`, `taken` | what was committed of it, see `commit` |
 //! | `old-content` | old content that an undo could not put back, see `not_undone` |
+//! | `kernel-work` | work directories of the kernel's overlays, see `kernel_work` |
 //! | `.openpath-discarded` | what is left of a view that is being removed, see `discard` |
 //!
 //! # Modules
@@ -18,6 +19,7 @@
 //! | `name` | which directory a name stands for |
 //! | `safe_path` | the path to it, followed once |
 //! | `lock` | its owner, its permissions, its lock |
+//! | `kernel_work` | whether an overlay of the kernel still uses it |
 //! | `fresh` | which directories of the user may become views |
 //! | `discard` | its end |
 //! | `rules` | the rules that are kept with it |
@@ -29,11 +31,13 @@
 
 mod discard;
 mod fresh;
+mod kernel_work;
 mod lock;
 mod name;
 mod rules;
 mod safe_path;
 
+pub use kernel_work::{KERNEL_WORK, remove_idle_kernel_work};
 pub use lock::ViewLock;
 pub use name::state_dir;
 pub use rules::update as update_rules;
@@ -66,7 +70,7 @@ const CHANGES: [&str; 9] = [
     "known",
     "taken",
     "begun",
-    "kernel-work",
+    KERNEL_WORK,
     OLD_CONTENT,
 ];
 /// What an undo could not put back.

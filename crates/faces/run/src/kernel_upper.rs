@@ -2,20 +2,28 @@
 //! The upper tree of a view that the kernel's overlays serve, in the server.
 //!
 //! # States
-//! Prepared (the overlays use it, [`KernelUpper::prepare`]) -> opened again, for the changes
-//! ([`KernelUpper::open`]).
+//! Prepared (the overlays use it, [`KernelUpper::prepare`]) -> unused
+//! ([`KernelUpper::wait_until_unused`]) -> opened again, for the changes ([`KernelUpper::open`]).
+//!
+//! # Rules
+//! R1. Each overlay needs a directory in the upper tree, so the places of mounts are copied up,
+//!     with the directories of which a commit must know. After the run those that are as they were
+//!     made go again: they are no changes.
 
 use crate::detached;
-use crate::kernel_overlay::mounts::{WORK, memory, work_path};
-use crate::plan::{LayerShown, Plan, Upper};
+use crate::kernel_overlay::mounts::{memory, upper_path, work_path};
+use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
-use openpath_commit::{PathBytes, Refusal, ViewLock};
+use openpath_commit::{KERNEL_WORK, PathBytes, Refusal, ViewLock, remove_idle_kernel_work};
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Errors of a mount that has gone, or whose server has.
 const GONE: [openpath_abi::Errno; 5] = [
@@ -26,10 +34,29 @@ const GONE: [openpath_abi::Errno; 5] = [
     openpath_abi::Errno::ESTALE,
 ];
 
+/// How long the kernel may take to end overlays that no process uses any more.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Beginnings of the names of marks.
+const MARKS: [&[u8]; 2] = [b"user.overlay.", b"trusted.overlay."];
+/// The most bytes of a list of attributes (`XATTR_LIST_MAX`).
+const XATTR_LIST_MAX: usize = 65_536;
+
 /// The upper tree, while the overlays use it.
 pub(crate) struct KernelUpper {
     held: Option<ViewLock>,
     memory: Option<Arc<OwnedFd>>,
+    /// The directory with the upper tree.
+    upper: OwnedFd,
+    /// What was copied up for them (R1), outer ones first.
+    made: Vec<CopiedDir>,
+}
+
+/// A directory of the upper tree that was copied up for an overlay, by its path from the tree.
+struct CopiedDir {
+    path: PathBuf,
+    stat: Stat,
 }
 
 impl KernelUpper {
@@ -57,36 +84,29 @@ impl KernelUpper {
             let places = layers.chain(&plan.masked).cloned().collect::<Vec<_>>();
             openpath_commit::check_kernel_upper(held.dir(), &places)?;
         }
-        let overlays = plan
-            .layers
-            .iter()
-            .filter(|layer| layer.shown == LayerShown::Overlay);
-        for layer in overlays {
-            match copy_up(view.task(), &layer.place) {
-                // It was unmounted meanwhile: there will be no overlay.
-                Err(why) if GONE.contains(&why) => {}
-                copied => copied
-                    .map_err(|why| Refusal::step(&layer.place.path().display().to_string(), why))?,
-            }
-        }
-        for dir in &plan.recorded {
-            // One that the view does not have, or that is no part of it, needs no record.
-            let _copied = copy_up(view.task(), dir);
-        }
-        let held = view.close();
-        let tree = match (&held, &in_memory) {
-            (Some(held), _) => {
-                let dir = held.dir().descriptor();
-                let dir = dir.map_err(|why| Refusal::step("the view", why))?;
-                detached::copy(dir).map_err(failed)?
-            }
-            (None, Some(tree)) => tree
-                .try_clone()
-                .map_err(|why| Refusal::step("the changes cannot be kept", why))?,
+        let upper = match (view.held(), &in_memory) {
+            (Some(held), _) => held.descriptor(),
+            (None, Some(tree)) => tree.try_clone(),
             (None, None) => return Err(Refusal::system("the view has no upper tree")),
         };
+        let upper = upper.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
+        let missing = missing_dirs(plan, &upper);
+        copy_up_places(plan, view.task())?;
+        let made = missing.into_iter().filter_map(|path| {
+            let stat = rustix::fs::fstat(open_below(&upper, &path).ok()?).ok()?;
+            Some(CopiedDir { path, stat })
+        });
+        let made = made.collect();
+        let held = view.close();
+        // For the helper, whose mount namespace is another one.
+        let tree = match &held {
+            Some(_) => detached::copy(&upper).map_err(failed)?,
+            None => upper
+                .try_clone()
+                .map_err(|why| Refusal::step("the changes cannot be kept", why))?,
+        };
         let works = (0..plan.layers.len()).map(work_path);
-        for path in std::iter::once(WORK.into()).chain(works) {
+        for path in std::iter::once(KERNEL_WORK.into()).chain(works) {
             match rustix::fs::mkdirat(&tree, path, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(why) => return Err(failed(why)),
@@ -95,8 +115,30 @@ impl KernelUpper {
         if let Some(held) = &held {
             openpath_commit::record_kernel_run(held.dir())?;
         }
-        let memory = in_memory;
-        Ok((KernelUpper { held, memory }, tree))
+        let prepared = KernelUpper {
+            held,
+            memory: in_memory,
+            upper,
+            made,
+        };
+        Ok((prepared, tree))
+    }
+
+    /// Waits until no overlay uses the upper tree. Returns false if processes outside the run still
+    /// do after [`END_TIMEOUT`].
+    ///
+    /// # Errors
+    /// Those of [`remove_idle_kernel_work`].
+    pub(crate) fn wait_until_unused(&self) -> Result<bool, Refusal> {
+        let begun = Instant::now();
+        loop {
+            let is_idle = remove_idle_kernel_work(&self.upper);
+            let is_idle = is_idle.map_err(|why| Refusal::step("the changes", why))?;
+            if is_idle || begun.elapsed() >= END_TIMEOUT {
+                return Ok(is_idle);
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Opens the view again, now that no overlay uses the upper tree.
@@ -104,12 +146,108 @@ impl KernelUpper {
     /// # Errors
     /// Those of [`View::open_locked`].
     pub(crate) fn open(self, plan: &Plan) -> Result<View, Refusal> {
+        self.remove_unchanged();
         let options = ViewOptions {
             memory: self.memory,
             ..ViewOptions::default()
         };
         View::open_locked(plan, self.held, &options)
     }
+
+    /// Removes what was copied up for the overlays alone (R1).
+    pub(crate) fn remove_unchanged(&self) {
+        let unchanged = self.made.iter().filter(|dir| dir.is_unchanged(&self.upper));
+        // Before any of them is removed, which changes the one above it.
+        let unchanged: Vec<_> = unchanged.collect();
+        for dir in unchanged.iter().rev() {
+            if let (Some(parent), Some(name)) = (dir.path.parent(), dir.path.file_name())
+                && let Ok(parent) = open_below(&self.upper, parent)
+            {
+                // One with changes in it stays.
+                let _stays = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+            }
+        }
+    }
+}
+
+impl CopiedDir {
+    /// Whether it is as it was made, and has no attributes but marks. The kernel adds marks of its
+    /// own, so the time of change does not tell.
+    fn is_unchanged(&self, upper: &OwnedFd) -> bool {
+        let unchanged = || -> rustix::io::Result<bool> {
+            let dir = open_below(upper, &self.path)?;
+            let (stat, made) = (rustix::fs::fstat(&dir)?, &self.stat);
+            let of = |stat: &Stat| {
+                let owner = (stat.st_mode, stat.st_uid, stat.st_gid);
+                (stat.st_ino, owner, stat.st_mtime, stat.st_mtime_nsec)
+            };
+            let names = names_of_attributes(&dir)?;
+            let mut names = names
+                .split(|byte| *byte == 0)
+                .filter(|name| !name.is_empty());
+            let is_mark = |name: &[u8]| MARKS.iter().any(|prefix| name.starts_with(prefix));
+            Ok(of(&stat) == of(made) && names.all(is_mark))
+        };
+        // What cannot be looked at stays.
+        unchanged().unwrap_or(false)
+    }
+}
+
+/// The names of all extended attributes, each with a zero byte.
+fn names_of_attributes(dir: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
+    let mut names = vec![0; XATTR_LIST_MAX];
+    let length = rustix::fs::flistxattr(dir, &mut names)?;
+    names.truncate(length);
+    Ok(names)
+}
+
+/// The directories that the overlays of a plan need and the upper tree does not have yet, outer
+/// ones first.
+fn missing_dirs(plan: &Plan, upper: &OwnedFd) -> Vec<PathBuf> {
+    let layers = plan.layers.iter().map(|layer| &layer.place);
+    let places = layers.chain(&plan.recorded);
+    let mut missing = BTreeSet::new();
+    for place in places {
+        let path = upper_path(place.path());
+        let below_upper = path
+            .ancestors()
+            .take_while(|path| path.parent() != Some(Path::new("")));
+        missing.extend(
+            below_upper
+                .filter(|path| open_below(upper, path).is_err())
+                .map(Path::to_owned),
+        );
+    }
+    missing.into_iter().collect()
+}
+
+/// Opens a directory of the tree for the changes, without links.
+fn open_below(tree: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(tree, path, flags, Mode::empty(), inside)
+}
+
+/// Copies up what the overlays of a plan need.
+fn copy_up_places(plan: &Plan, task: &Task) -> Result<(), Refusal> {
+    let overlays = plan
+        .layers
+        .iter()
+        .filter(|layer| layer.shown == LayerShown::Overlay);
+    for Layer { place, .. } in overlays {
+        match copy_up(task, place) {
+            // It was unmounted meanwhile: there will be no overlay.
+            Err(why) if GONE.contains(&why) => {}
+            copied => {
+                copied.map_err(|why| Refusal::step(&place.path().display().to_string(), why))?;
+            }
+        }
+    }
+    for dir in &plan.recorded {
+        // One that the view does not have, or that is no part of it, needs no record.
+        let _copied = copy_up(task, dir);
+    }
+    Ok(())
 }
 
 /// Copies a directory up, with those above it and with all that a commit has to know of them.

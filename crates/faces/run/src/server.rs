@@ -14,7 +14,7 @@ use crate::view_members;
 use crate::view_members::ViewMembers;
 use crate::view_users;
 use crate::wire::Wire;
-use openpath_commit::{ChangeList, PathBytes, Refusal};
+use openpath_commit::{ChangeList, PathBytes, Refusal, RefusalKind};
 use openpath_host::LeaseWaits;
 use openpath_overlay::CopyUpObserver;
 use openpath_sync::asymmetric_fence;
@@ -46,46 +46,9 @@ fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
     let mut server = Server::default();
-    while let Some((message, fd)) = wire.recv()? {
-        let done = match message {
-            ToServer::Build {
-                plan,
-                command,
-                json,
-                progress,
-            } => {
-                let log = fd.map(|file| LogFile { file, json });
-                let built = server.build(*plan, command, log, Some(copying(progress)));
-                let (built, upper) = match built {
-                    Ok(upper) => (FromServer::Built, upper),
-                    Err(refusal) => (FromServer::Refused(refusal), None),
-                };
-                wire.send(&built, upper.as_ref().map(OwnedFd::as_fd))?;
-                continue;
-            }
-            ToServer::Namespace(kind) => {
-                server.namespaces.extend(fd.map(|fd| (kind, fd)));
-                Ok(FromServer::Done)
-            }
-            ToServer::Group => {
-                server.group = fd.and_then(CommandGroup::from_fd);
-                let kept = server.group.is_some();
-                let lost = || Refusal::system("the server has no control group");
-                kept.then_some(FromServer::Done).ok_or_else(lost)
-            }
-            ToServer::Serve(mounted) => server.serve(mounted, fd),
-            ToServer::Unenforced(places) => server.unenforce(&places),
-            ToServer::Finish => server.finish(&wire),
-        };
-        wire.send(&done.unwrap_or_else(FromServer::Refused), None)?;
-    }
-    // The front is gone, and the command with it, but not the processes that it started: the server
-    // ends them as members of the view. Their delayed writes still come.
-    server.end_guests(true);
-    if let Some(view) = &mut server.view {
-        view.wait_until_unused(|| ()).ok();
-    }
-    Ok(())
+    let done = server.answer_all(&wire, copying);
+    server.clean_up();
+    done
 }
 
 /// The parts of a view.
@@ -109,6 +72,62 @@ struct Server {
 }
 
 impl Server {
+    /// Answers the front until it is gone.
+    fn answer_all(
+        &mut self,
+        wire: &Wire,
+        copying: fn(bool) -> Arc<dyn CopyUpObserver>,
+    ) -> io::Result<()> {
+        while let Some((message, fd)) = wire.recv()? {
+            let done = match message {
+                ToServer::Build {
+                    plan,
+                    command,
+                    json,
+                    progress,
+                } => {
+                    let log = fd.map(|file| LogFile { file, json });
+                    let built = self.build(*plan, command, log, Some(copying(progress)));
+                    let (built, upper) = match built {
+                        Ok(upper) => (FromServer::Built, upper),
+                        Err(refusal) => (FromServer::Refused(refusal), None),
+                    };
+                    wire.send(&built, upper.as_ref().map(OwnedFd::as_fd))?;
+                    continue;
+                }
+                ToServer::Namespace(kind) => {
+                    self.namespaces.extend(fd.map(|fd| (kind, fd)));
+                    Ok(FromServer::Done)
+                }
+                ToServer::Group => {
+                    self.group = fd.and_then(CommandGroup::from_fd);
+                    let kept = self.group.is_some();
+                    let lost = || Refusal::system("the server has no control group");
+                    kept.then_some(FromServer::Done).ok_or_else(lost)
+                }
+                ToServer::Serve(mounted) => self.serve(mounted, fd),
+                ToServer::Unenforced(places) => self.unenforce(&places),
+                ToServer::Finish => self.finish(wire),
+            };
+            wire.send(&done.unwrap_or_else(FromServer::Refused), None)?;
+        }
+        Ok(())
+    }
+
+    /// Ends what is left once the front is gone, and the command with it, but not the processes
+    /// that it started: they end as members of the view. Their delayed writes still come.
+    fn clean_up(&mut self) {
+        self.end_guests(true);
+        if let Some(view) = &mut self.view {
+            view.wait_until_unused(|| ()).ok();
+        }
+        if let Some(upper) = self.upper.take()
+            && upper.wait_until_unused().unwrap_or(false)
+        {
+            upper.remove_unchanged();
+        }
+    }
+
     /// Builds the view; returns the tree for the kernel's overlays, if they serve it.
     fn build(
         &mut self,
@@ -203,16 +222,22 @@ impl Server {
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
         let access = self.access.as_ref();
         let device = access.map(|access| access.members.device().to_owned());
+        let users = || view_users::describe(device.as_deref().unwrap_or_default());
         let ended = self.end_guests(false);
         // The front waits as long as it receives messages.
         let on_progress = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
+        if let Some(upper) = &self.upper
+            && !with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?
+        {
+            let text = format!("{}, so its changes are not final", users());
+            return Err(Refusal::new(RefusalKind::Busy, text));
+        }
         let mut view = match (self.view.take(), self.upper.take()) {
             (Some(view), _) => view,
             (None, Some(upper)) => upper.open(&self.plan)?,
             (None, None) => return Err(Refusal::system("there is no view")),
         };
         let lost = view.wait_until_unused(on_progress)?;
-        let users = || view_users::describe(device.as_deref().unwrap_or_default());
         let users = lost.is_none().then(users);
         if let Some(users) = users.as_ref().filter(|_| self.plan.uses_write_back()) {
             let text = format!("{users}, so writes may be delayed");

@@ -11,7 +11,7 @@ use crate::detached;
 use crate::links;
 use crate::mount_flags::{bind_at, flags_at, mount_flags, remount};
 use crate::plan::{Layer, LayerShown, Plan, Protection};
-use openpath_commit::{PathBytes, Refusal, RefusalKind};
+use openpath_commit::{KERNEL_WORK, PathBytes, Refusal, RefusalKind};
 use openpath_host::HELD;
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
@@ -99,7 +99,7 @@ fn read_only(layer: &Layer) -> LayerTree {
 pub(crate) fn probe() -> Result<(), Refusal> {
     let made = || {
         let tree = memory(1 << 20)?;
-        for dir in [Path::new("upper"), Path::new(WORK), &work_path(0)] {
+        for dir in [Path::new("upper"), Path::new(KERNEL_WORK), &work_path(0)] {
             rustix::fs::mkdirat(&tree, dir, Mode::RWXU)?;
         }
         let at = format!("/proc/self/fd/{}/upper", tree.as_raw_fd());
@@ -117,13 +117,9 @@ pub(crate) fn memory(bytes: u64) -> rustix::io::Result<OwnedFd> {
     detached::tmpfs((bytes, inodes), MountAttrFlags::empty())
 }
 
-/// The directory with the work directories of the overlays, beside the upper tree. The overlay of
-/// this program clears its own, `work`, which an overlay of the kernel may still be leaving.
-pub(crate) const WORK: &str = "kernel-work";
-
 /// The work directory of an overlay.
 pub(crate) fn work_path(at: usize) -> PathBuf {
-    Path::new(WORK).join(at.to_string())
+    Path::new(KERNEL_WORK).join(at.to_string())
 }
 
 /// The path of a directory of the view in the directory that holds the upper tree.

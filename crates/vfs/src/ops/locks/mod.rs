@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls on locks: fcntl(2), flock(2), those that wait without a thread, and those of a face.
-//! What they do to the locks of a file is in `lock`.
+//! The system calls on file locks: fcntl(2) and flock(2). [`LockWait`] is a wait that is polled and
+//! blocks no thread. [`LockFace`] is for a front end such as the FUSE server, which locks for
+//! clients of its own. Locks are listed as `/proc/locks` does.
+//!
+//! The module `lock` keeps the locks of a file; this one makes requests to it out of calls.
 
 mod args;
 mod calls;

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The work directories of the kernel's overlays over a tree of changes, and whether such an
+//! overlay still exists.
+//!
+//! A process of a run can outlive it with a descriptor in an overlay, and so can one of another
+//! user that opened `/proc/PID/root`. Until it has closed that, it can go on changing the upper
+//! tree.
+//!
+//! # Shape
+//! `kernel-work/N` is the work directory of the overlay over layer N, `kernel-work/probe-upper` and
+//! `probe-lower` are empty directories.
+//!
+//! # Rules
+//! R1. overlayfs marks the inode of each work directory as used, until the overlay has gone with
+//!     its last file. An overlay with `index=on` is refused with `EBUSY` over such a directory. So
+//!     each work directory is tried. The answer needs no record of ours, and holds after kill -9.
+//! R2. An error that is not `EBUSY` proves nothing, and counts as no answer.
+//! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time.
+
+use crate::names::names_in;
+use crate::remove::remove_tree_in;
+use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::FsOpenFlags;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+
+/// The directory with the work directories, beside the upper tree. The overlay of this program has
+/// its own, `work`.
+pub const KERNEL_WORK: &str = "kernel-work";
+
+/// Empty directories for the layers of an overlay that is tried.
+const LOWER: &str = "probe-lower";
+const UPPER: &str = "probe-upper";
+
+/// Removes the work directories beside the upper tree in `dir`, unless an overlay still uses one:
+/// then returns false.
+///
+/// # Errors
+/// `EPERM`: this process may not mount. What the file system and the kernel's overlay say.
+pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<bool> {
+    let Some(work) = open(&dir, KERNEL_WORK)? else {
+        return Ok(true);
+    };
+    let names = names_in(work.as_fd())?;
+    let is_probe = |name: &[u8]| name == LOWER.as_bytes() || name == UPPER.as_bytes();
+    for name in names.iter().filter(|name| !is_probe(name)) {
+        let Some(tried) = open(&work, OsStr::from_bytes(name))? else {
+            continue;
+        };
+        match try_overlay(&work, &tried) {
+            Err(Errno::BUSY) => return Ok(false),
+            tried => tried?,
+        }
+    }
+    // R3
+    remove_tree_in(dir, OsStr::new(KERNEL_WORK))?;
+    Ok(true)
+}
+
+/// Makes an overlay with this work directory, and drops it (R1).
+fn try_overlay(work: &OwnedFd, tried: &OwnedFd) -> rustix::io::Result<()> {
+    let (lower, upper) = (made(work, LOWER)?, made(work, UPPER)?);
+    let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, dir) in [
+        ("lowerdir", &lower),
+        ("upperdir", &upper),
+        ("workdir", tried),
+    ] {
+        let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
+        rustix::mount::fsconfig_set_string(&context, key, path)?;
+    }
+    rustix::mount::fsconfig_set_string(&context, "index", "on")?;
+    rustix::mount::fsconfig_create(&context)
+}
+
+fn made(dir: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => open(dir, name)?.ok_or(Errno::NOENT),
+        Err(why) => Err(why),
+    }
+}
+
+/// Opens a directory; `None` if it does not exist.
+fn open(dir: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => Ok(None),
+        dir => dir.map(Some),
+    }
+}

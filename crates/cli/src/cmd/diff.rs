@@ -117,6 +117,15 @@ fn chosen(
                 .inspect(|real| console::warn(&resolved_line(only, real))),
         };
         let Some(path) = path else {
+            // A directory that is not mistyped, in which nothing changed.
+            let is_dir = only
+                .path()
+                .symlink_metadata()
+                .is_ok_and(|file| file.is_dir());
+            if is_dir {
+                known.push(only.clone());
+                continue;
+            }
             return Err(Refusal::new(
                 RefusalKind::NoSuchChange,
                 format!(

@@ -127,6 +127,8 @@ fn conflict_shows_both_sides() {
             );
             assert_eq!(none.status.code(), Some(0));
         }
+        let none = verb(&place, "diff", &["dir"]);
+        assert_eq!((out(&none), none.status.code()), (String::new(), Some(0)));
         for path in ["none", "dir/none", "file"] {
             let wrong = verb(&place, "commit", &[".", path]);
             assert_eq!(wrong.status.code(), Some(2), "{path}");

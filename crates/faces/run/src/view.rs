@@ -159,7 +159,7 @@ impl View {
         let overlay = overlay.map_err(failed)?;
         let vfs = Vfs::builder()
             .limits(view_options.limits())
-            .clock(Box::new(clock));
+            .clock(Box::new(Arc::clone(&clock)));
         let vfs = vfs.root_tenant(TenantLimits::default().locks_max(LOCKS));
         let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
         let mut view = View {
@@ -179,12 +179,17 @@ impl View {
             held,
             taken: Vec::new(),
         };
-        view.mount_all(plan, view_options)?;
+        view.mount_all(plan, view_options, &clock)?;
         Ok(view)
     }
 
     /// Mounts the trees in the view, outer ones first, and gives each its rules.
-    fn mount_all(&mut self, plan: &Plan, view_options: &ViewOptions) -> Result<(), Refusal> {
+    fn mount_all(
+        &mut self,
+        plan: &Plan,
+        view_options: &ViewOptions,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<(), Refusal> {
         let mut mounts = Vec::new();
         for path in &plan.write_through {
             let tree = view_options.host_at(plan, path, path.path(), false, &mut self.flags)?;
@@ -218,7 +223,7 @@ impl View {
                         )
                     });
                     let lowers = lowers.collect::<Result<_, _>>()?;
-                    view_options.overlay_of(lowers, upper)?
+                    view_options.overlay_of(lowers, upper, Arc::clone(clock))?
                 }
             };
             mounts.push(("--mount", &extra.place, tree));
@@ -446,12 +451,14 @@ impl ViewOptions {
         &self,
         lowers: Vec<Arc<SuperBlock>>,
         upper: Option<Arc<SuperBlock>>,
+        clock: Arc<dyn Clock>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         let overlay = OverlayFs::new(
             OverlayOptions::default()
                 .lowers(lowers)
                 .upper(upper)
-                .copying(self.observer.clone()),
+                .copying(self.observer.clone())
+                .clock(clock),
         );
         overlay.map_err(|why| Refusal::step("an overlay cannot be made", why))
     }

@@ -41,7 +41,11 @@ pub(crate) fn write_json(ended: &RunOutcome, out: &mut dyn io::Write) -> io::Res
         let comma = if at == 0 { "" } else { "," };
         write!(out, "{comma}{}", change_json(&change))?;
     }
-    let mut rest = json!({"ended_processes": ended.ended_processes, "lost": ended.lost_writes});
+    let mut rest = json!({
+        "engine": ended.engine,
+        "ended_processes": ended.ended_processes,
+        "lost": ended.lost_writes,
+    });
     if !ended.limits_reached.is_empty() {
         rest["limits_reached"] = json!(ended.limits_reached);
     }

@@ -76,9 +76,10 @@ pub(crate) struct Args {
     /// with --name. Excludes --name, on the command line and in the file of --config.
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
-    /// What serves the view: `fuse`, this program, which holds every rule and shows changes of the
-    /// real tree at once; or `kernel`, the kernel's overlayfs, which is quicker. `kernel` is an
-    /// experiment for root alone, and refuses rules that overlayfs cannot hold.
+    /// What serves the view. `fuse` is this program, which holds every rule and shows changes of
+    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: an experiment
+    /// for root alone, which refuses rules that overlayfs cannot hold. `auto` is the kernel's where
+    /// it can hold what is asked for, else this program.
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
     /// Let the kernel keep writes back, as for a disk: many small writes are faster, reading many
@@ -296,7 +297,8 @@ fn run_in(
     }
     plan.check_working_directory(cwd)?;
     if args.dry_run {
-        return dry_run(args, &config);
+        let reason = plan.reason_for_fuse(args.log.is_some());
+        return dry_run(args, &config, reason.as_deref());
     }
     if let Some(View::Made(kept)) = kept {
         plan.rules = Some(KeptRules {
@@ -366,6 +368,7 @@ fn dry_run(
     )]
     args: &Args,
     config: &Config,
+    reason_for_fuse: Option<&str>,
 ) -> Result<u8, Refusal> {
     #[cfg(feature = "wasi")]
     if let Some(option) = args.wasm.said() {
@@ -374,7 +377,13 @@ fn dry_run(
     }
     config.check_paths_are_text()?;
     let text = toml::to_string(config);
-    let text = text.map_err(|why| Refusal::step("the plan cannot be written", why))?;
+    let mut text = text.map_err(|why| Refusal::step("the plan cannot be written", why))?;
+    if config.engine == Engine::Auto {
+        match reason_for_fuse {
+            None => text.push_str("# auto: the kernel serves the view, if it can here\n"),
+            Some(why) => text.push_str(&format!("# auto: fuse serves the view, because {why}\n")),
+        }
+    }
     console::put(&text).map_err(|why| Refusal::step("the plan cannot be printed", why))?;
     Ok(0)
 }

@@ -307,6 +307,44 @@ fn places_of_mounts_are_no_changes() {
 }
 
 #[test]
+fn auto_takes_the_kernel_where_it_holds_all_that_is_asked_for() {
+    let Some(place) = root_place("auto") else {
+        return;
+    };
+    let engine = |place: &Place, options: &[&str], line: &str| {
+        let run = place.run(&[&["--engine", "auto", "--json"], options].concat(), line);
+        assert!(run.status.success(), "{}", err(&run));
+        let told: serde_json::Value = serde_json::from_str(&err(&run)).unwrap();
+        told["engine"].as_str().unwrap().to_owned()
+    };
+    place.write("file", "");
+    assert_eq!(engine(&place, &[], "true"), "kernel");
+    assert_eq!(engine(&place, &["--ro", "file"], "true"), "kernel");
+    assert_eq!(engine(&place, &["--hide", "file"], "true"), "fuse");
+    assert_eq!(engine(&place, &["--log", "log"], "true"), "fuse");
+    let named = ["--name", "view"];
+    assert_eq!(engine(&place, &named, "echo x > file"), "kernel");
+    // Known only when the view is opened: a device 0:0 is a whiteout to the kernel.
+    let made = place.run(&["--name", "view"], "mknod null c 0 0");
+    assert!(made.status.success(), "{}", err(&made));
+    assert_eq!(engine(&place, &named, "cat file; rm null"), "fuse");
+    assert_eq!(engine(&place, &named, "cat file"), "kernel");
+    let dry = |options: &[&str]| {
+        let run = place.run(
+            &[&["--engine", "auto", "--dry-run"], options].concat(),
+            "true",
+        );
+        out(&run)
+    };
+    assert!(dry(&[]).contains("# auto: the kernel serves the view"));
+    let why = "# auto: fuse serves the view, because --locks needs the engine fuse\n";
+    assert!(dry(&["--locks"]).contains(why), "{}", dry(&["--locks"]));
+    if let Some(place) = Place::new("auto-user", Who::Ordinary) {
+        assert_eq!(engine(&place, &[], "true"), "fuse");
+    }
+}
+
+#[test]
 fn rules_that_overlayfs_cannot_hold_are_refused() {
     let Some(place) = root_place("kernel-rules") else {
         return;

@@ -14,6 +14,8 @@ pub enum Engine {
     Fuse,
     /// The kernel's overlayfs: quicker, for root alone and without rules of names.
     Kernel,
+    /// The kernel's overlayfs if it can hold what the plan asks for, else this program.
+    Auto,
 }
 
 impl FromStr for Engine {
@@ -23,7 +25,10 @@ impl FromStr for Engine {
         match text {
             "fuse" => Ok(Engine::Fuse),
             "kernel" => Ok(Engine::Kernel),
-            _ => Err(format!("`{text}` is not an engine: write fuse or kernel")),
+            "auto" => Ok(Engine::Auto),
+            _ => Err(format!(
+                "`{text}` is not an engine: write auto, kernel or fuse"
+            )),
         }
     }
 }
@@ -34,7 +39,11 @@ mod tests {
 
     #[test]
     fn engine_names_are_parsed_and_serialised_alike() {
-        for (name, engine) in [("fuse", Engine::Fuse), ("kernel", Engine::Kernel)] {
+        for (name, engine) in [
+            ("fuse", Engine::Fuse),
+            ("kernel", Engine::Kernel),
+            ("auto", Engine::Auto),
+        ] {
             assert_eq!(name.parse(), Ok(engine));
             assert_eq!(
                 serde_json::to_string(&engine).unwrap(),
@@ -45,7 +54,7 @@ mod tests {
             "Kernel"
                 .parse::<Engine>()
                 .unwrap_err()
-                .contains("fuse or kernel")
+                .contains("auto, kernel or fuse")
         );
     }
 }

@@ -2,13 +2,14 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::cgroup::Group;
+use crate::engine::Engine;
 use crate::left_processes::{self, CallerChildren};
 use crate::limit::Limit;
 use crate::plan::Plan;
 use crate::running_command::RunningCommand;
 use crate::server_client::{Reporting, ServerClient};
 use crate::signals::{BlockedSignals, CommandExit, Signals, die};
-use openpath_commit::{ChangeList, Refusal};
+use openpath_commit::{ChangeList, Refusal, RefusalKind};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::OsString;
@@ -21,6 +22,8 @@ const EXPIRED: u8 = 124;
 #[non_exhaustive]
 pub struct RunOutcome {
     end: CommandExit,
+    /// What served the view.
+    pub engine: Engine,
     /// How many processes were ended: those that the command left behind, or that had entered the
     /// view.
     pub ended_processes: usize,
@@ -46,6 +49,7 @@ impl RunOutcome {
     pub(crate) fn in_process(end: CommandExit, changes: ChangeList) -> RunOutcome {
         RunOutcome {
             end,
+            engine: Engine::Fuse,
             ended_processes: 0,
             changes,
             changes_error: None,
@@ -104,11 +108,30 @@ pub fn run(
 ) -> Result<RunOutcome, Refusal> {
     crate::confine::protect()?;
     crate::inherited::check_kept(&plan.keep_fds)?;
-    plan.check()?;
-    reporting.check(plan)?;
     // Orphans of the command become children of this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
+    let fuse = || attempt(&plan.served_by(Engine::Fuse), command, reporting);
+    match plan.engine {
+        Engine::Fuse => fuse(),
+        Engine::Kernel => attempt(&plan.served_by(Engine::Kernel), command, reporting),
+        Engine::Auto if plan.reason_for_fuse(reporting.has_log()).is_some() => fuse(),
+        Engine::Auto => match attempt(&plan.served_by(Engine::Kernel), command, reporting) {
+            // The command has not been started.
+            Err(why) if why.kind() == RefusalKind::Unsupported => fuse(),
+            done => done,
+        },
+    }
+}
+
+/// Runs a command on a view of a chosen engine.
+fn attempt(
+    plan: &Plan,
+    command: &[OsString],
+    reporting: &Reporting,
+) -> Result<RunOutcome, Refusal> {
+    plan.check()?;
+    reporting.check(plan)?;
     let plan = &crate::guard::guard(plan)?;
     let callers = CallerChildren::now();
     let plan = &Plan {
@@ -125,8 +148,9 @@ pub fn run(
         .and_then(|()| RunningCommand::start(plan, command, &server, group.as_ref()));
     match started {
         Ok((running, blocked)) => {
-            let ended = wait(plan, running, blocked, server, &callers);
-            ended.map(|ended| ended.in_group(plan, group))
+            let mut ended = wait(plan, running, blocked, server, &callers)?;
+            ended.engine = plan.engine;
+            Ok(ended.in_group(plan, group))
         }
         Err(refusal) => {
             server.end();

@@ -68,7 +68,7 @@ impl InProcessView {
             let text = "a guest of this program needs the engine fuse: leave out --engine kernel";
             return Err(Refusal::usage(text));
         }
-        let mut plan = plan.clone();
+        let mut plan = plan.served_by(Engine::Fuse);
         plan.pass = explicit_passes(&plan)?;
         let own = guard::own_dirs();
         let guarded = guarded.iter().copied().chain(own.iter().map(|dir| &**dir));

@@ -156,7 +156,7 @@ impl Namespaces {
     pub(crate) fn enter(self, plan: &Plan) -> Result<(Vec<PathBytes>, Option<String>), Refusal> {
         pivot().map_err(|why| Refusal::step("cannot make the view the root", why))?;
         let mut unenforced = match plan.engine {
-            Engine::Fuse => crate::mount_flags::enforce(plan)?,
+            Engine::Fuse | Engine::Auto => crate::mount_flags::enforce(plan)?,
             // Each overlay has the flags of its lower mount.
             Engine::Kernel => Vec::new(),
         };

@@ -34,6 +34,9 @@ pub struct Plan {
     pub engine: Engine,
     /// The name of the view that keeps the changes.
     pub name: Option<String>,
+    /// The directory of that view, which the command cannot reach.
+    #[serde(default)]
+    pub(crate) view_dir: Option<PathBytes>,
     /// The rules of the view, which are kept with it.
     pub rules: Option<KeptRules>,
     /// Where changes are kept.
@@ -86,6 +89,7 @@ impl Default for Plan {
         Self {
             engine: Engine::default(),
             name: None,
+            view_dir: None,
             rules: None,
             upper: Upper::Memory { size: None },
             pass: KERNEL_TREES.map(|path| Path::new(path).into()).to_vec(),
@@ -185,10 +189,22 @@ impl Plan {
         let dir = &*kept.view_dir().kernel_path();
         self.name = Some(kept.name.clone());
         self.upper = Upper::Directory(dir.into());
-        match self.engine {
-            Engine::Fuse => self.hidden.push(dir.into()),
-            Engine::Kernel => self.masked.push(dir.into()),
+        self.view_dir = Some(dir.into());
+    }
+
+    /// The plan with this engine, which is not [`Engine::Auto`], and with the directory of the view
+    /// out of reach by the means of that engine.
+    pub(crate) fn served_by(&self, engine: Engine) -> Plan {
+        let mut plan = Plan {
+            engine,
+            ..self.clone()
+        };
+        let dir = plan.view_dir.take();
+        match engine {
+            Engine::Kernel => plan.masked.extend(dir),
+            Engine::Fuse | Engine::Auto => plan.hidden.extend(dir),
         }
+        plan
     }
 }
 

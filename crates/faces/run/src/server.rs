@@ -142,7 +142,7 @@ impl Server {
                 self.upper = Some(upper);
                 Some(tree)
             }
-            Engine::Fuse => {
+            Engine::Fuse | Engine::Auto => {
                 self.view = Some(Self::view(&plan, log, observer)?);
                 None
             }

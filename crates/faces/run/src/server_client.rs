@@ -46,6 +46,10 @@ impl Reporting {
         Ok(())
     }
 
+    pub(crate) fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
     /// Shows the progress of large copy-ups on standard error.
     #[must_use]
     pub fn progress(mut self, progress: bool) -> Reporting {

@@ -109,14 +109,30 @@ fn shown(path: &Path, kind: &str) -> LayerShown {
 }
 
 impl Plan {
+    /// Why [`Engine::Auto`] means the engine fuse for this plan, as far as that is known before the
+    /// run; none if the kernel is to serve the view.
+    #[must_use]
+    pub fn reason_for_fuse(&self, has_log: bool) -> Option<String> {
+        let log = has_log.then(|| needs_fuse("--log"));
+        let why = self.kernel_lacks().map(|(why, _)| why);
+        why.or(log)
+    }
+
     /// Refuses rules that the kernel's overlay cannot hold.
     ///
     /// # Errors
     /// There is such a rule; the user is not root.
     pub(crate) fn check_engine(&self) -> Result<(), Refusal> {
-        if self.engine != Engine::Kernel {
-            return Ok(());
+        match self.kernel_lacks() {
+            Some((why, remedy)) if self.engine == Engine::Kernel => {
+                Err(Refusal::usage(format!("{why}: {remedy}")))
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// What the kernel's overlay cannot do for this plan, and the remedy.
+    fn kernel_lacks(&self) -> Option<(String, String)> {
         let rules = [
             ("--hide", !self.hidden.is_empty()),
             ("--absent", !self.absent.is_empty()),
@@ -127,29 +143,32 @@ impl Plan {
             ("--no-rings", self.no_rings),
         ];
         if let Some((rule, _)) = rules.iter().find(|(_, is_set)| *is_set) {
-            let text = format!("{rule} needs the engine fuse: {REMEDY}, or {rule}");
-            return Err(Refusal::usage(text));
-        }
-        if std::env::var_os(EXPERIMENTAL).is_none_or(|what| what != "kernel-engine") {
-            let text = format!(
-                "--engine kernel is an experiment with known holes (docs/status/run.md): {REMEDY}, \
-                 or set {EXPERIMENTAL}=kernel-engine on a machine without other users"
-            );
-            return Err(Refusal::usage(text));
-        }
-        if self.shares(Share::Pid) {
-            let text = "--share pid needs the engine fuse: a process that outlives its run would \
-                        go on changing the view";
-            return Err(Refusal::usage(format!("{text}: {REMEDY}, or --share pid")));
-        }
-        if self.upper == (Upper::Memory { size: Some(0) }) {
-            let text = format!("memory:0 needs the engine fuse: {REMEDY}, or give it room");
-            return Err(Refusal::usage(text));
+            return Some((needs_fuse(rule), format!("{REMEDY}, or {rule}")));
         }
         if !rustix::process::geteuid().is_root() {
-            let text = format!("--engine kernel is for root alone: {REMEDY}, or run as root");
-            return Err(Refusal::usage(text));
+            let why = "--engine kernel is for root alone".to_owned();
+            return Some((why, format!("{REMEDY}, or run as root")));
         }
-        Ok(())
+        if std::env::var_os(EXPERIMENTAL).is_none_or(|what| what != "kernel-engine") {
+            let why = "--engine kernel is an experiment with known holes (docs/status/run.md)";
+            let remedy = format!(
+                "{REMEDY}, or set {EXPERIMENTAL}=kernel-engine on a machine without other users"
+            );
+            return Some((why.to_owned(), remedy));
+        }
+        if self.shares(Share::Pid) {
+            let why = "--share pid needs the engine fuse, because a process that outlives its run \
+                       would go on changing the view";
+            return Some((why.to_owned(), format!("{REMEDY}, or --share pid")));
+        }
+        if self.upper == (Upper::Memory { size: Some(0) }) {
+            let why = needs_fuse("memory:0");
+            return Some((why, format!("{REMEDY}, or give it room")));
+        }
+        None
     }
+}
+
+fn needs_fuse(what: &str) -> String {
+    format!("{what} needs the engine fuse")
 }

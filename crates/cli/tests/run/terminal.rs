@@ -186,6 +186,7 @@ const HANGUP: &str = r#"
 import os, pty, sys, time
 pid, master = pty.fork()
 if pid == 0:
+    os.dup2(os.open("messages", os.O_CREAT | os.O_WRONLY), 2)
     os.execv(sys.argv[1], sys.argv[1:])
 while b"begun" not in os.read(master, 1000):
     pass
@@ -193,7 +194,9 @@ os.close(master)
 for _ in range(6000):
     ended, status = os.waitpid(pid, os.WNOHANG)
     if ended:
-        sys.exit(f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "exit")
+        if os.WIFSIGNALED(status):
+            sys.exit(f"signal {os.WTERMSIG(status)}")
+        sys.exit(f"exit {os.WEXITSTATUS(status)}: {open('messages').read()}")
     time.sleep(0.02)
 os.kill(pid, 9)
 sys.exit("still there")

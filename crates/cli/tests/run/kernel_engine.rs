@@ -325,7 +325,7 @@ fn auto_takes_the_kernel_where_it_holds_all_that_is_asked_for() {
     let named = ["--name", "view"];
     assert_eq!(engine(&place, &named, "echo x > file"), "kernel");
     // Known only when the view is opened: a device 0:0 is a whiteout to the kernel.
-    let made = place.run(&["--name", "view"], "mknod null c 0 0");
+    let made = place.run(&["--engine", "fuse", "--name", "view"], "mknod null c 0 0");
     assert!(made.status.success(), "{}", err(&made));
     assert_eq!(engine(&place, &named, "cat file; rm null"), "fuse");
     assert_eq!(engine(&place, &named, "cat file"), "kernel");
@@ -521,7 +521,7 @@ fn mounts_that_lead_out_or_do_not_answer_are_not_shown() {
     assert_eq!(place.read("ns"), "below\n");
 }
 
-/// L139, L140, L141, L143, L144
+/// L139, L140, L141, L143, L144, L145
 #[test]
 fn calls_differ_as_listed() {
     let Some(place) = root_place("kernel-differs") else {
@@ -534,7 +534,7 @@ def said(call, *args):
     try: return call(*args) or 'done'
     except OSError as why: return errno.errorcode[why.errno]
 open('kept').read()
-libc = ctypes.CDLL(None)
+libc = ctypes.CDLL(None, use_errno=True)
 watch = libc.inotify_init1(0o4000)
 libc.inotify_add_watch(watch, b'watched', 2)
 with open('mapped') as file: shared = mmap.mmap(file.fileno(), 4, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -548,10 +548,13 @@ open('mapped', 'w').write('new!')
 print('L141', shared[:3].decode())
 print('L143', said(os.mknod, 'null', 0o20666, 0))
 print('L144', said(os.read, watch, 100))
+for name in 'lower', 'upper', 'work', 'over': os.mkdir(name)
+options = b'lowerdir=lower,upperdir=upper,workdir=work'
+if libc.mount(b'overlay', b'over', b'overlay', 0, options): print('L145', errno.errorcode[ctypes.get_errno()])
 "#;
     let started = Started::new(&place, ["python3", "-c", python]);
     place.plain("echo new > n; mv n kept; echo more >> watched");
     let said = started.finish();
-    let wanted = "L139 old\nL140 EXDEV\nown done\nL141 old\nL143 EPERM\nL144 EAGAIN\n";
+    let wanted = "L139 old\nL140 EXDEV\nown done\nL141 old\nL143 EPERM\nL144 EAGAIN\nL145 EINVAL\n";
     assert_eq!(said, wanted);
 }

@@ -48,7 +48,8 @@ fn change_is_not_lost_with_the_removal_of_another_name() {
 
 #[test]
 fn names_of_one_file_show_one_inode_number_until_one_is_changed() {
-    for place in linked("numbers") {
+    // The kernel shows the directory of the view, empty.
+    for place in linked("numbers").map(Place::needs_fuse) {
         let line = "stat -c '%i %h' a b c | uniq -c | wc -l; ls -i | awk '{print $1}' | uniq -c | \
             wc -l; ln a d; echo new >> d; cat a d b; stat -c %h a b d";
         let (seen, real) = committed(&place, line, &["a", "b", "d"]);

@@ -73,6 +73,8 @@ pub(crate) struct Place {
     who: Who,
     /// The directory to show as `tools`, if the user cannot enter it.
     tools: Option<PathBuf>,
+    /// Its runs are not those of [`ENGINE`].
+    needs_fuse: bool,
 }
 
 /// How many places were made.
@@ -98,6 +100,7 @@ impl Place {
             dir,
             who,
             tools: None,
+            needs_fuse: false,
         };
         place.own(".");
         Some(place)
@@ -107,6 +110,12 @@ impl Place {
     pub(crate) fn all(name: &str) -> impl Iterator<Item = Place> {
         let all = [Who::Caller, Who::Ordinary];
         all.into_iter().filter_map(move |who| Place::new(name, who))
+    }
+
+    /// The place, for a test of what this program does and the kernel's overlay does otherwise.
+    pub(crate) fn needs_fuse(mut self) -> Place {
+        self.needs_fuse = true;
+        self
     }
 
     /// The user that runs the command, if it is not the caller.
@@ -159,6 +168,7 @@ impl Place {
         if let Some(engine) = std::env::var_os(ENGINE)
             && args.first().is_some_and(|verb| verb == "run")
             && self.who != Who::Ordinary
+            && !self.needs_fuse
             && !args.iter().any(by_name)
         {
             args.splice(1..1, [OsString::from("--engine"), engine]);

@@ -73,11 +73,14 @@ pub(crate) fn recorded(plan: &Plan) -> Vec<PathBytes> {
 /// read only, and not the mounts below it.
 fn check_protected(plan: &Plan, mount: &Path) -> Result<(), Refusal> {
     match plan.protection_at(mount) {
-        Some((path, Protection::ReadOnly)) if path.path() != mount => Err(Refusal::usage(format!(
-            "--ro {} cannot hold for the mount at {}: name that with --ro too, or {REMEDY}",
-            path.path().display(),
-            mount.display()
-        ))),
+        Some((path, Protection::ReadOnly)) if path.path() != mount => {
+            let text = format!(
+                "--ro {} cannot hold for the mount at {}: name that with --ro too, or {REMEDY}",
+                path.path().display(),
+                mount.display()
+            );
+            Err(Refusal::new(RefusalKind::Unsupported, text))
+        }
         _ => Ok(()),
     }
 }

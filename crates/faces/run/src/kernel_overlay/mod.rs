@@ -24,7 +24,7 @@
 //!     can be moved away: overlayfs refuses to rename a directory of the lower tree (`EXDEV`), and
 //!     a view in which one of them is its own is refused.
 //!
-//! Divergences: L139 to L144.
+//! Divergences: L139 to L145.
 
 pub(crate) mod layers;
 pub(crate) mod mounts;

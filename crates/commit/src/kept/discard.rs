@@ -15,7 +15,7 @@
 
 use super::lock::ViewLock;
 use super::{DISCARDED, INFO, LOCK, own_names};
-use crate::view_dir::ViewDir;
+use crate::host::view_dir::ViewDir;
 use rustix::fd::AsFd as _;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -81,7 +81,7 @@ fn remove_tree(dir: &ViewDir, name: &str, removed: &mut dyn FnMut()) -> io::Resu
         removed();
         true
     };
-    Ok(crate::remove::remove(
+    Ok(crate::host::remove::remove(
         dir.as_fd(),
         name.as_bytes(),
         keep_going,
@@ -94,7 +94,12 @@ fn remove_empty(dir: &ViewDir) -> io::Result<()> {
     let Some(name) = place.file_name() else {
         return Ok(());
     };
-    let parent = rustix::fs::openat(dir, "..", crate::view_dir::HOLD, rustix::fs::Mode::empty())?;
+    let parent = rustix::fs::openat(
+        dir,
+        "..",
+        crate::host::view_dir::HOLD,
+        rustix::fs::Mode::empty(),
+    )?;
     let (here, there) = (
         dir.stat()?,
         rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW),

@@ -9,8 +9,8 @@
 //!     of named views all directories are views.
 
 use super::{DISCARDED, INFO, LOCK, State, damaged, has, name, state};
-use crate::refusal::Refusal;
-use crate::view_dir::{ViewDir, is_mine};
+use crate::host::view_dir::{ViewDir, is_mine};
+use crate::report::refusal::Refusal;
 
 /// Whether the directory of this name is a view, if only a damaged one (R3).
 pub(super) fn is_view(name: &str, at: &ViewDir) -> bool {

@@ -17,8 +17,8 @@
 //! R2. An error that is not `EBUSY` proves nothing, and counts as no answer.
 //! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time.
 
-use crate::names::names_in;
-use crate::remove::remove_tree_in;
+use crate::host::names::names_in;
+use crate::host::remove::remove_tree_in;
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -11,10 +11,10 @@
 //! R4. It is refused while an overlay of the kernel still uses the upper tree (`kernel_work`).
 
 use super::{LOCK, SERVE, kernel_work, own_names};
-use crate::printable::printable;
-use crate::process::parent_of;
-use crate::refusal::{Refusal, RefusalKind};
-use crate::view_dir::{ViewDir, is_mine};
+use crate::host::process::parent_of;
+use crate::host::view_dir::{ViewDir, is_mine};
+use crate::report::printable::printable;
+use crate::report::refusal::{Refusal, RefusalKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Stat};
 use rustix::io::Errno;

@@ -44,9 +44,9 @@ pub use rules::update as update_rules;
 pub use rules::{KeptRules, rules_of};
 pub(crate) use safe_path::{LINKS_MAX, maps_every_user, others_can_change_names};
 
-use crate::committed::{self, Committed};
-use crate::refusal::{Refusal, RefusalKind};
-use crate::view_dir::ViewDir;
+use crate::host::view_dir::ViewDir;
+use crate::journal::committed::{self, Committed};
+use crate::report::refusal::{Refusal, RefusalKind};
 use safe_path::IfMissing;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;

@@ -9,8 +9,8 @@
 //!     others, and the owners of directories above cannot be distinguished: R2 does not apply.
 //! R4. A directory that is made on the way has mode 0700, whatever the umask.
 
-use crate::refusal::{Refusal, RefusalKind};
-use crate::view_dir::HOLD;
+use crate::host::view_dir::HOLD;
+use crate::report::refusal::{Refusal, RefusalKind};
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;

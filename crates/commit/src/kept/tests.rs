@@ -25,7 +25,7 @@ impl Scratch {
         Scratch { top, dir, name }
     }
 
-    fn make(&self) -> Result<KeptView, crate::refusal::Refusal> {
+    fn make(&self) -> Result<KeptView, crate::report::refusal::Refusal> {
         KeptView::make(&self.name, &["make".into(), "-j".into()])
     }
 

@@ -4,13 +4,14 @@
 //! # Rules
 //! As in [`crate::copies::privileges`].
 
+use crate::attributes::file_stat::are_one;
 use crate::copies::privileges::{give, has};
+use crate::host::descriptors::reopen_path;
 use crate::host::held_file::HeldFile;
 use crate::host::tree::Tree;
 use crate::journal::Replace;
 use crate::transaction::Transaction;
 use crate::transaction::name_pair::NamePair;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, Result};
 
 impl Transaction<'_> {
@@ -30,19 +31,13 @@ impl Transaction<'_> {
             return Ok(given);
         }
         let top = HeldFile::open(names.hidden.0, names.hidden.1)?;
-        let is_new = |held: &HeldFile| replace.new.is_some_and(|new| held.id().matches(&new));
+        let is_new = |held: &HeldFile| are_one(Some(held.id()), replace.new);
         let Some(top) = top.filter(is_new) else {
             // It was exchanged before an interruption.
             return Ok(given);
         };
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
         let within = match top.stat.is_dir() {
-            true => Some(Tree::at(rustix::fs::openat(
-                top.fd(),
-                ".",
-                flags,
-                Mode::empty(),
-            )?)),
+            true => Some(Tree::at(reopen_path(top.fd())?)),
             false => None,
         };
         let mut top = Some(top);

@@ -16,17 +16,16 @@
 pub(crate) mod give_privileges;
 pub(crate) mod recheck;
 
+use crate::attributes::clock::now;
 use crate::copies::privileges;
-use crate::host::held_file::HeldFile;
-use crate::host::rename::{self, rename_failed};
+use crate::host::rename::rename_failed;
 use crate::journal::{KnownSince, State, UpperCleanup};
 use crate::report::messages::{changed_meanwhile, failed};
 use crate::report::phase::Phase;
 use crate::report::refusal::Refusal;
 use crate::transaction::backups::Direction;
 use crate::transaction::name_pair::NamePair;
-use crate::transaction::{AroundMoves, Transaction, now, store_path};
-use rustix::fd::AsFd as _;
+use crate::transaction::{Transaction, store_path};
 use rustix::io::Errno;
 
 impl Transaction<'_> {
@@ -88,17 +87,7 @@ impl Transaction<'_> {
         for moved in self.journal.moves.clone() {
             self.step(Phase::Exchanging, done, all)?;
             done += 1;
-            let Some(from) = self.parent_if_same(&moved.from, AroundMoves::Before)? else {
-                continue;
-            };
-            let fail = |why| rename_failed(&moved.from, why);
-            let held = HeldFile::open(&*from.0, &from.1).map_err(fail)?;
-            if let Some(held) = held.filter(|held| held.id().matches(&moved.id)) {
-                let to = self.parent(&moved.stage, AroundMoves::Before)?;
-                let (from, to) = ((from.0.as_fd(), &from.1[..]), (to.0.as_fd(), &to.1[..]));
-                rename::checked(from, to, &held).map_err(fail)?;
-                self.base.forget_paths();
-            }
+            self.move_dir(&moved, (&moved.from, &moved.stage))?;
         }
         for number in 0..self.journal.replacements.len() {
             self.step(Phase::Exchanging, done, all)?;

@@ -5,6 +5,7 @@
 //! R1. All files are checked before the first name is exchanged, and each name again before its own
 //!     turn. A file that differs is left, and reported.
 
+use crate::attributes::file_stat::are_one;
 use crate::journal::Replace;
 use crate::journal::snapshot::Snapshot;
 use crate::report::messages::{changed_meanwhile, failed};
@@ -18,7 +19,7 @@ impl Transaction<'_> {
         for moved in &self.journal.moves {
             let there = self.base.id(&moved.from);
             let there = there.map_err(|why| failed(&moved.from, why))?;
-            if !there.is_some_and(|there| there.matches(&moved.id)) {
+            if !are_one(there, Some(moved.id)) {
                 return Err(changed_meanwhile(&moved.from));
             }
         }
@@ -30,10 +31,7 @@ impl Transaction<'_> {
         {
             let staged = self.base.id(&replace.before);
             let staged = staged.map_err(|why| failed(&replace.before, why))?;
-            if !staged
-                .zip(replace.new)
-                .is_some_and(|(staged, new)| staged.matches(&new))
-            {
+            if !are_one(staged, replace.new) {
                 return Err(changed_meanwhile(&replace.path));
             }
         }
@@ -66,10 +64,7 @@ impl Transaction<'_> {
     pub(crate) fn recheck(&self, replace: &Replace) -> Result<(), Refusal> {
         let there = self.base.id(&replace.path);
         let there = there.map_err(|why| failed(&replace.path, why))?;
-        if !there
-            .zip(replace.old)
-            .is_some_and(|(there, old)| there.matches(&old))
-        {
+        if !are_one(there, replace.old) {
             // It is exchanged already, or the exchange finds out.
             return Ok(());
         }

@@ -7,7 +7,7 @@
 //!     is equivalent to the mode, which the kernel stores as the mode alone. A removed list would
 //!     leave its mask as the group's permissions until the mode is set.
 
-use crate::attributes::xattrs::Xattrs;
+use crate::attributes::xattrs::{self, Xattrs};
 use openpath_abi::mode;
 use openpath_vfs::{Acl, AclEntry, AclTag};
 use rustix::fs::XattrFlags;
@@ -80,10 +80,7 @@ pub(crate) fn apply(path: &str, attributes: &Xattrs, bits: u32) -> Result<()> {
             None if *name == ACCESS => {
                 rustix::fs::setxattr(path, *name, &from_mode(bits), flags)?;
             }
-            None => match rustix::fs::removexattr(path, *name) {
-                Err(Errno::NODATA) => {}
-                done => done?,
-            },
+            None => xattrs::remove(path, name)?,
         }
     }
     Ok(())

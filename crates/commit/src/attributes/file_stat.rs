@@ -7,14 +7,10 @@ use openpath_abi::mode::{self, S_ISGID, S_ISUID};
 use openpath_abi::stat::makedev;
 use openpath_abi::xattr::CAPABILITY_NAME;
 use rustix::fs::{Statx, StatxAttributes, StatxFlags, StatxTimestamp};
-use rustix::io::{Errno, Result};
 use serde::{Deserialize, Serialize};
 
 /// Seconds since 1970, and nanoseconds.
 pub(crate) type Time = (i64, u32);
-
-/// The longest list of names, and the longest value.
-const XATTR_MAX: usize = 1 << 16;
 
 /// The identity of an inode.
 #[derive(
@@ -34,6 +30,11 @@ impl InodeId {
             && self.born == other.born
             && (self.device.is_none() || other.device.is_none() || self.device == other.device)
     }
+}
+
+/// Whether both are known, and one inode.
+pub(crate) fn are_one(a: Option<InodeId>, b: Option<InodeId>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a.matches(&b))
 }
 
 /// The attributes of a file, as statx(2) reports them.
@@ -168,37 +169,6 @@ impl Attributes {
 /// Whether this process may change an attribute of its own files.
 pub(crate) fn is_ours(name: &[u8]) -> bool {
     name.starts_with(b"user.") || acl::is_acl(name) || rustix::process::geteuid().is_root()
-}
-
-/// All extended attributes of a descriptor's file, by its path.
-pub(crate) fn xattrs(path: &str) -> Result<Xattrs> {
-    // Most files have few or none.
-    let mut list = vec![0; 1024];
-    let length = match rustix::fs::listxattr(path, &mut list[..]) {
-        Err(Errno::OPNOTSUPP) => return Ok(Xattrs::default()),
-        Err(Errno::RANGE) => {
-            list.resize(XATTR_MAX, 0);
-            rustix::fs::listxattr(path, &mut list[..])?
-        }
-        length => length?,
-    };
-    if length == 0 {
-        return Ok(Xattrs::default());
-    }
-    let mut all = Vec::new();
-    let mut value = vec![0; XATTR_MAX];
-    let names = list[..length].split(|byte| *byte == 0);
-    for name in names.filter(|name| !name.is_empty()) {
-        match rustix::fs::getxattr(path, name, &mut value[..]) {
-            // It was removed, or this user may not read it.
-            Err(Errno::NODATA | Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP) => {}
-            // A copy of its length: all files of a commit are held in memory at once.
-            length => {
-                all.push((name.into(), value[..length?].into()));
-            }
-        }
-    }
-    Ok(all.into_iter().collect())
 }
 
 #[cfg(test)]

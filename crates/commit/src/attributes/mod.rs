@@ -4,5 +4,7 @@
 //! What an upper tree hides in attributes belongs into [`crate::scan`].
 
 pub(crate) mod acl;
+pub(crate) mod clock;
 pub(crate) mod file_stat;
+pub(crate) mod owner;
 pub(crate) mod xattrs;

@@ -3,8 +3,12 @@
 //! and a tree node of the standard library would take half a kilobyte for each.
 
 use crate::stored_bytes::{Bytes, Stored};
+use rustix::io::{Errno, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
+
+/// The longest list of names, and the longest value.
+const XATTR_MAX: usize = 1 << 16;
 
 /// A name and a value.
 type Pair = (Box<[u8]>, Box<[u8]>);
@@ -20,7 +24,46 @@ fn first(packed: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
+/// Removes an attribute; one that is not there is no error.
+pub(crate) fn remove(path: &str, name: &[u8]) -> Result<()> {
+    match rustix::fs::removexattr(path, name) {
+        Err(Errno::NODATA) => Ok(()),
+        done => done,
+    }
+}
+
 impl Xattrs {
+    /// All extended attributes of a descriptor's file, by its path.
+    pub(crate) fn read(path: &str) -> Result<Xattrs> {
+        // Most files have few or none.
+        let mut list = vec![0; 1024];
+        let length = match rustix::fs::listxattr(path, &mut list[..]) {
+            Err(Errno::OPNOTSUPP) => return Ok(Xattrs::default()),
+            Err(Errno::RANGE) => {
+                list.resize(XATTR_MAX, 0);
+                rustix::fs::listxattr(path, &mut list[..])?
+            }
+            length => length?,
+        };
+        if length == 0 {
+            return Ok(Xattrs::default());
+        }
+        let mut all = Vec::new();
+        let mut value = vec![0; XATTR_MAX];
+        let names = list[..length].split(|byte| *byte == 0);
+        for name in names.filter(|name| !name.is_empty()) {
+            match rustix::fs::getxattr(path, name, &mut value[..]) {
+                // It was removed, or this user may not read it.
+                Err(Errno::NODATA | Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP) => {}
+                // A copy of its length: all files of a commit are held in memory at once.
+                length => {
+                    all.push((name.into(), value[..length?].into()));
+                }
+            }
+        }
+        Ok(all.into_iter().collect())
+    }
+
     /// The value of a name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<&[u8]> {
         let mut all = self.iter();
@@ -77,7 +120,7 @@ impl FromIterator<Pair> for Xattrs {
 
 /// Keys in JSON are text, which names need not be.
 impl Serialize for Xattrs {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
         to.collect_seq(
             self.iter()
                 .map(|(name, value)| (Stored(name), Stored(value))),
@@ -86,7 +129,7 @@ impl Serialize for Xattrs {
 }
 
 impl<'d> Deserialize<'d> for Xattrs {
-    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Xattrs, D::Error> {
+    fn deserialize<D: Deserializer<'d>>(from: D) -> std::result::Result<Xattrs, D::Error> {
         let pairs = Vec::<(Stored<Bytes>, Stored<Bytes>)>::deserialize(from)?;
         let pairs = pairs.into_iter();
         Ok(pairs

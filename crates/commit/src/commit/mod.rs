@@ -32,6 +32,7 @@
 
 pub(crate) mod trees;
 
+use crate::attributes::clock;
 use crate::commit::trees::{Side, ViewTrees};
 use crate::host::tree::Tree;
 use crate::journal::committed::{check_at, remedy};
@@ -50,9 +51,9 @@ use crate::report::printable::printable;
 use crate::report::refusal::{Refusal, RefusalKind};
 use crate::scan::baseline::Baseline;
 use crate::scan::{Kinds, Scan};
+use crate::transaction::Transaction;
 use crate::transaction::not_undone::NotUndone;
 use crate::transaction::writable_dirs;
-use crate::transaction::{self, Transaction};
 use std::path::Path;
 
 /// A planned commit. No other process can use the view meanwhile.
@@ -123,7 +124,7 @@ impl<T: ViewTrees> Commit<T> {
                 ),
             ));
         }
-        let (seconds, part) = transaction::now();
+        let (seconds, part) = clock::now();
         let id = format!("{:x}{part:08x}", seconds & 0xffff_ffff);
         let trees_and_baseline = (&base, &scan, &selection, &baseline);
         let mut journal = JournalBuilder::build(trees_and_baseline, id, &mut looker)?;

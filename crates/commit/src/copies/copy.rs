@@ -10,8 +10,11 @@
 //! R3. A new directory gets its metadata after all that is in it, and stays closed to others until
 //!     then. The caller does the topmost one, after it has recorded its inode.
 
+use crate::attributes::clock::now;
 use crate::attributes::file_stat::{Attributes, InodeId};
+use crate::attributes::owner::is_own;
 use crate::copies::stamp::Stamp;
+use crate::host::descriptors::reopen_path;
 use crate::host::dir_stack::DirStack;
 use crate::host::held_file::HeldFile;
 use crate::host::names::names_in;
@@ -22,7 +25,6 @@ use openpath_abi::stat::{major, minor};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, Result};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How much is copied between two calls of [`OnCopied`].
 const PIECE: usize = 8 << 20;
@@ -52,7 +54,7 @@ pub(crate) fn copy(
         }
         mode::S_IFLNK => {
             let body = rustix::fs::readlinkat(source.fd(), "", Vec::new())?;
-            let before = now();
+            let (before, _) = now();
             rustix::fs::symlinkat(&body, dir, name)?;
             let made = open_new(dir, name, attributes, before)?;
             if rustix::fs::readlinkat(made.fd(), "", Vec::new())? != body {
@@ -63,7 +65,7 @@ pub(crate) fn copy(
         kind => {
             let rdev = rustix::fs::makedev(major(attributes.rdev), minor(attributes.rdev));
             let mode = Mode::from_raw_mode(0o600);
-            let before = now();
+            let (before, _) = now();
             rustix::fs::mknodat(dir, name, FileType::from_raw_mode(kind), mode, rdev)?;
             open_new(dir, name, attributes, before)?
         }
@@ -75,7 +77,7 @@ pub(crate) fn copy(
 
 /// Makes an empty directory that nobody else can enter.
 pub(crate) fn make_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<HeldFile> {
-    let before = now();
+    let (before, _) = now();
     rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o700))?;
     let made = HeldFile::open(dir, name)?.ok_or(Errno::STALE)?;
     let good = made.stat.is_dir() && made.stat.mode & 0o777 == 0o700 && is_new(&made, before);
@@ -102,14 +104,8 @@ fn open_new(dir: BorrowedFd<'_>, name: &[u8], like: &Attributes, before: i64) ->
 }
 
 fn is_new(made: &HeldFile, before: i64) -> bool {
-    let own = made.stat.uid == rustix::process::geteuid().as_raw();
     let born = made.stat.btime;
-    own && born.is_none_or(|(seconds, _)| seconds >= before - BEHIND)
-}
-
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
+    is_own(made.stat.uid) && born.is_none_or(|(seconds, _)| seconds >= before - BEHIND)
 }
 
 /// A directory that is being copied.
@@ -143,7 +139,7 @@ pub(crate) fn copy_tree(
         return made.map(|(id, _)| id).map_err(fail);
     }
     let made = make_dir(dir, name).map_err(fail)?;
-    let top = open_again(made.fd()).map_err(fail)?;
+    let top = reopen_path(made.fd()).map_err(fail)?;
     copy_below(source, top, on_copied).map_err(fail)?;
     Ok(made.id())
 }
@@ -186,10 +182,6 @@ fn copy_below(source: HeldFile, to: OwnedFd, on_copied: OnCopied<'_>) -> Result<
     Ok(())
 }
 
-fn open_again(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(dir, ".", flags, Mode::empty())
-}
 /// Copies the data of a file.
 fn copy_data(from: &OwnedFd, to: &OwnedFd, on_copied: OnCopied<'_>) -> Result<()> {
     let size = rustix::fs::fstat(from)?.st_size;

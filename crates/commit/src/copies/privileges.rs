@@ -13,13 +13,12 @@
 use crate::attributes::file_stat::Attributes;
 use crate::host::held_file::HeldFile;
 use openpath_abi::mode::{self, S_ISGID, S_ISUID};
+use openpath_abi::xattr::CAPABILITY_NAME as CAPABILITY;
 use rustix::fs::XattrFlags;
 use rustix::io::{Errno, Result};
 
 /// The bits of a mode that give privileges.
 const BITS: u32 = S_ISUID | S_ISGID;
-/// The attribute with file capabilities.
-const CAPABILITY: &[u8] = b"security.capability";
 
 /// Whether a file with these attributes gives privileges when it is executed.
 pub(crate) fn has(attributes: &Attributes) -> bool {

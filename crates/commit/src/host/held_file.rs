@@ -11,10 +11,11 @@
 //! R3. A reboot renumbers devices, so those of a journal from before one do not count.
 
 use crate::attributes::acl::{self, is_acl};
-use crate::attributes::file_stat::{Attributes, FileStat, InodeId, Time, is_ours, xattrs};
-use crate::attributes::xattrs::Xattrs;
+use crate::attributes::file_stat::{Attributes, FileStat, InodeId, Time, is_ours};
+use crate::attributes::xattrs::{self, Xattrs};
+use crate::host::descriptors::path_by_number;
 use openpath_abi::mode;
-use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, StatxFlags, Timespec, Timestamps, Uid, XattrFlags,
 };
@@ -70,12 +71,12 @@ impl HeldFile {
 
     /// A path that leads to this inode and no other.
     pub(crate) fn path(&self) -> String {
-        format!("/proc/self/fd/{}", self.fd.as_raw_fd())
+        path_by_number(&self.fd)
     }
 
     /// Owner, mode, times and extended attributes.
     pub(crate) fn attributes(&self) -> Result<Attributes> {
-        Ok(Attributes::of(&self.stat, xattrs(&self.path())?))
+        Ok(Attributes::of(&self.stat, Xattrs::read(&self.path())?))
     }
 
     /// Opens a regular file to read it, or a directory to list it.
@@ -165,10 +166,7 @@ impl HeldFile {
         }
         for key in had.keys().filter(|key| is_ours(key) && !is_acl(key)) {
             if !to.xattrs.contains_key(key) {
-                match rustix::fs::removexattr(&path, key) {
-                    Err(Errno::NODATA) => {}
-                    done => done?,
-                }
+                xattrs::remove(&path, key)?;
             }
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! Other users may change names meanwhile, so these modules work by descriptors, follow no symbolic
 //! link, and compare inodes. They know nothing of views and commits.
 
+pub(crate) mod descriptors;
 pub(crate) mod dir_stack;
 pub(crate) mod filesystems;
 pub(crate) mod held_file;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts of paths, and the names in a directory.
 
+use crate::host::descriptors::reopen_readable;
 use rustix::fd::BorrowedFd;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Result;
 
 /// The names in a directory, in order.
 pub(crate) fn names_in(dir: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = rustix::fs::openat(dir, ".", flags, Mode::empty())?;
     let mut names = Vec::new();
-    for entry in rustix::fs::Dir::new(dir)? {
+    for entry in rustix::fs::Dir::new(reopen_readable(dir)?)? {
         let name = entry?.file_name().to_bytes().to_vec();
         if name != b"." && name != b".." {
             names.push(name);

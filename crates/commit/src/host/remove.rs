@@ -6,9 +6,10 @@
 //!     the tree is removed when another process swaps names meanwhile.
 //! R2. What is mounted in the tree stays: a directory on another mount is an error.
 
+use crate::host::descriptors::{path_by_number, reopen_path};
 use crate::host::dir_stack::DirStack;
 use crate::host::names::names_in;
-use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, Result};
 use std::ffi::OsStr;
@@ -35,8 +36,7 @@ pub(crate) fn remove(
     name: &[u8],
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let top = rustix::fs::openat(dir, ".", flags, Mode::empty())?;
+    let top = reopen_path(dir)?;
     let mount = stat_at(&top, b".")?.ok_or(Errno::NOENT)?.mount;
     let mut stack = DirStack::new(top)?;
     // The names that are left in each directory, and under which name the walk entered the next.
@@ -118,10 +118,9 @@ fn open(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
 pub(crate) fn let_in(dir: BorrowedFd<'_>) -> Result<()> {
     let mode = rustix::fs::fstat(dir)?.st_mode;
     if mode & 0o700 != 0o700 {
-        let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
         let mode = Mode::from_raw_mode(mode & 0o7777 | 0o700);
         // A directory of another user stays as it is; what follows says whether that matters.
-        let _if_it_may = rustix::fs::chmod(path, mode);
+        let _if_it_may = rustix::fs::chmod(path_by_number(dir), mode);
     }
     Ok(())
 }

@@ -8,9 +8,10 @@
 //!     followed in pieces.
 
 use crate::attributes::file_stat::{FileStat, InodeId};
+use crate::host::descriptors::reopen_path;
 use crate::host::held_file::{HeldFile, MASK, births_stay};
-use crate::host::names::{is_below, names_in, split};
-use crate::host::rename;
+use crate::host::names::{is_below, join, names_in, split};
+use crate::host::{remove, rename};
 use crate::report::refusal::Refusal;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
@@ -175,7 +176,55 @@ impl Tree {
             located => located?,
         };
         self.forget_paths();
-        crate::host::remove::remove(dir.as_fd(), name, keep_going)
+        remove::remove(dir.as_fd(), name, keep_going)
+    }
+
+    /// Removes a held file, of a directory first all that is in the held one, and then its name.
+    /// `keep_going` is asked before each name.
+    ///
+    /// # Errors
+    /// `ECANCELED`: it said no. What the file system says.
+    pub(crate) fn remove_held(
+        &self,
+        path: &[u8],
+        held: &HeldFile,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let (dir, name) = self.locate(path)?;
+        let flags = match held.stat.is_dir() {
+            true => AtFlags::REMOVEDIR,
+            false => AtFlags::empty(),
+        };
+        if held.stat.is_dir() {
+            remove::let_in(held.fd())?;
+            let within = Tree::at(reopen_path(held.fd())?);
+            for name in names_in(held.fd())? {
+                within.remove_while(&join(b"", &name), keep_going)?;
+            }
+        }
+        self.forget_paths();
+        if !keep_going() {
+            return Err(Errno::CANCELED);
+        }
+        rustix::fs::unlinkat(&*dir, name, flags)
+    }
+
+    /// Renames a held file into a tree; a name that is there is not replaced.
+    ///
+    /// # Errors
+    /// As [`rename::checked`].
+    pub(crate) fn rename_held(
+        &self,
+        from: &[u8],
+        (tree, to): (&Tree, &[u8]),
+        held: &HeldFile,
+    ) -> Result<()> {
+        let (old, old_name) = self.locate(from)?;
+        let (new, new_name) = tree.locate(to)?;
+        let done = rename::checked((old.as_fd(), old_name), (new.as_fd(), new_name), held);
+        self.forget_paths();
+        tree.forget_paths();
+        done
     }
 
     /// Forgets which directory has which path, after a rename.

@@ -9,8 +9,11 @@
 //! R4. A control file is replaced as a whole: written under a second name (`NAME.new`), synced,
 //!     and renamed.
 
+use crate::attributes::owner::is_own;
+use crate::host::descriptors::{path_by_number, reopen_readable};
+use crate::host::names::names_in;
 use crate::report::refusal::Refusal;
-use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -56,7 +59,7 @@ impl ViewDir {
 
     /// The path that the kernel knows the directory by.
     pub fn kernel_path(&self) -> PathBuf {
-        let link = std::fs::read_link(by_number(&self.fd));
+        let link = std::fs::read_link(path_by_number(&self.fd));
         link.unwrap_or_else(|_| self.path.clone())
     }
 
@@ -206,19 +209,12 @@ impl ViewDir {
         }
     }
 
-    /// The names in the directory.
+    /// The names in the directory, in order.
     ///
     /// # Errors
     /// Those of getdents64(2).
     pub(crate) fn names(&self) -> io::Result<Vec<Vec<u8>>> {
-        let mut names = Vec::new();
-        for entry in rustix::fs::Dir::new(self.readable()?)? {
-            let name = entry?.file_name().to_bytes().to_vec();
-            if name != b"." && name != b".." {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        Ok(names_in(self.as_fd())?)
     }
 
     /// Brings the names in the directory to the disk.
@@ -226,7 +222,7 @@ impl ViewDir {
     /// # Errors
     /// Those of fsync(2).
     pub(crate) fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(self.readable()?)?)
+        Ok(rustix::fs::fsync(reopen_readable(self)?)?)
     }
 
     /// Takes all permissions of others away from the directory (R3).
@@ -236,7 +232,7 @@ impl ViewDir {
             return Ok(());
         }
         // The descriptor stands for a place, which chmod(2) takes by this name alone.
-        Ok(rustix::fs::chmod(by_number(&self.fd), Mode::RWXU)?)
+        Ok(rustix::fs::chmod(path_by_number(&self.fd), Mode::RWXU)?)
     }
 
     pub(crate) fn stat(&self) -> io::Result<Stat> {
@@ -249,24 +245,9 @@ impl ViewDir {
         Refusal::step(&self.path.display().to_string(), why)
     }
 
-    fn readable(&self) -> io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?)
-    }
-
     fn openat(&self, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
         rustix::fs::openat2(&self.fd, name, flags, mode, INSIDE)
     }
-}
-
-/// Whether the file belongs to the user of this process.
-pub(crate) fn is_mine(stat: &Stat) -> bool {
-    stat.st_uid == rustix::process::geteuid().as_raw()
-}
-
-/// A path that leads to what a descriptor is open at.
-fn by_number(fd: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 /// R2
@@ -275,7 +256,7 @@ fn checked(file: OwnedFd, name: &str) -> io::Result<OwnedFd> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(foreign(name, "not a regular file"));
     }
-    if !is_mine(&stat) {
+    if !is_own(stat.st_uid) {
         return Err(foreign(name, "a file of another user"));
     }
     Ok(file)

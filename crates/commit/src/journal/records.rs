@@ -10,7 +10,6 @@
 //! R3. A file that is too long is neither written nor read.
 
 use crate::attributes::file_stat::Time;
-use crate::host::held_file::HeldFile;
 use crate::host::names::{join, split};
 use crate::host::tree::Tree;
 use crate::host::view_dir::ViewDir;
@@ -80,12 +79,7 @@ impl Records {
     }
 
     pub(crate) fn failed(&self, path: &[u8], why: Errno) -> Refusal {
-        use std::os::unix::ffi::OsStrExt as _;
-        let path = path.strip_prefix(b"/").unwrap_or(path);
-        record_failed(
-            &self.path.join(std::ffi::OsStr::from_bytes(path)),
-            why.into(),
-        )
+        self.failed_io(path, why.into())
     }
 
     /// The directory of a file, and the file's name in it; `None`: there is no such directory.
@@ -255,9 +249,4 @@ impl KnownSince {
         all.extend(more);
         records.write(b"/known", &all)
     }
-}
-
-/// Whether a held file belongs to this process's user.
-pub(crate) fn is_own(held: &HeldFile) -> bool {
-    held.stat.uid == rustix::process::geteuid().as_raw()
 }

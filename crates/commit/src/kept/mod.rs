@@ -44,6 +44,7 @@ pub use rules::update as update_rules;
 pub use rules::{KeptRules, rules_of};
 pub(crate) use safe_path::{LINKS_MAX, maps_every_user, others_can_change_names};
 
+use crate::attributes::clock;
 use crate::host::view_dir::ViewDir;
 use crate::journal::committed::{self, Committed};
 use crate::report::refusal::{Refusal, RefusalKind};
@@ -52,7 +53,6 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What describes a view, in its directory.
 const INFO: &str = "view.toml";
@@ -175,9 +175,9 @@ impl KeptView {
             }
             State::Empty => {}
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let (now, _) = clock::now();
         let info = ViewInfo {
-            made: now.unwrap_or_default().as_secs(),
+            made: u64::try_from(now).unwrap_or_default(),
             command: command_line(command),
         };
         info.write(&at).map_err(failed)?;

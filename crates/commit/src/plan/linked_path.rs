@@ -8,6 +8,7 @@
 //! R2. In a user namespace that does not map all users, owners cannot be distinguished: R1 does not
 //!     apply there (`kept/safe_path` R3).
 
+use crate::attributes::owner::is_own;
 use crate::host::view_dir::HOLD;
 use crate::kept::{LINKS_MAX, maps_every_user, others_can_change_names};
 use crate::report::messages::shown;
@@ -168,7 +169,7 @@ enum Found {
 }
 
 fn is_trusted(uid: u32) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw()
+    uid == 0 || is_own(uid)
 }
 
 /// The names of a path, the first one last.

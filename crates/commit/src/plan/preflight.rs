@@ -140,12 +140,7 @@ impl<'a> Preflight<'a> {
     /// Checks that a name can be removed from its directory.
     fn check_removable(&self, path: &[u8]) -> Result<FileStat, Refusal> {
         let fail = |why| failed(path, why);
-        let no = |why: &str| {
-            Refusal::new(
-                RefusalKind::PermissionDenied,
-                format!("{}: {why}", shown(path)),
-            )
-        };
+        let no = |why| denied(path, why);
         let (dir, stat) = (split(path).0, self.base.stat(path).map_err(fail)?);
         let dir = self.base.stat(dir).map_err(fail)?;
         let (Some(dir), Some(stat)) = (dir, stat) else {
@@ -200,12 +195,7 @@ impl<'a> Preflight<'a> {
 
     /// Checks that a replaced file can be copied as it is.
     fn check_copyable(&self, path: &[u8], stat: &FileStat) -> Result<(), Refusal> {
-        let no = |why: &str| {
-            Err(Refusal::new(
-                RefusalKind::PermissionDenied,
-                format!("{}: {why}", shown(path)),
-            ))
-        };
+        let no = |why| Err(denied(path, why));
         if !self.view_keeps_acl {
             let fail = |why| failed(path, why);
             let held = self.base.hold(path).map_err(fail)?;
@@ -257,8 +247,7 @@ impl<'a> Preflight<'a> {
             return Ok(());
         }
         if before.uid != self.uid {
-            let text = format!("{}: only its owner may change its attributes", shown(path));
-            return Err(Refusal::new(RefusalKind::PermissionDenied, text));
+            return Err(denied(path, "only its owner may change its attributes"));
         }
         self.check_owner(path, after, Some(before.gid))
     }
@@ -344,6 +333,12 @@ impl<'a> Preflight<'a> {
         };
         Ok(blocks.saturating_mul(space.f_frsize))
     }
+}
+
+/// This user may not do what a step needs.
+fn denied(path: &[u8], why: &str) -> Refusal {
+    let text = format!("{}: {why}", shown(path));
+    Refusal::new(RefusalKind::PermissionDenied, text)
 }
 
 /// Whether the file system of a path keeps access control lists.

@@ -14,14 +14,15 @@
 //! R4. A resumed commit keeps changes by others to files in place, and records them: the undo must
 //!     not take them for the commit's.
 
-use crate::attributes::file_stat::{FileStat, InodeId, Time};
+use crate::attributes::clock::now;
+use crate::attributes::file_stat::{FileStat, InodeId, Time, are_one};
 use crate::copies::stamp::Stamp;
 use crate::host::names::{is_below, join, split};
 use crate::journal::{Bytes, Replace, State, UpperCleanup};
 use crate::plan::conflicts::{Conflict, ConflictKind};
 use crate::report::messages::{failed, public_path};
 use crate::report::refusal::Refusal;
-use crate::transaction::{Transaction, now, store_path};
+use crate::transaction::{Transaction, store_path};
 use std::collections::HashSet;
 
 /// One exchange changes two inodes. Their times may differ by some ticks of the kernel's clock, in
@@ -36,8 +37,7 @@ fn nanoseconds(time: Time) -> i128 {
 
 /// Whether these are the attributes of this inode.
 fn has_id(stat: Option<&FileStat>, id: Option<InodeId>) -> bool {
-    stat.zip(id)
-        .is_some_and(|(stat, id)| stat.id().matches(&id))
+    are_one(stat.map(FileStat::id), id)
 }
 
 impl Transaction<'_> {

@@ -2,8 +2,8 @@
 //! Rolls a commit back: the real tree and the view are as they were before.
 //!
 //! # Rules
-//! R1. Changes since the commit, by others or in the view, are found before the first step. With
-//!     force the commit is undone over them in the real tree, and the view keeps its newer files.
+//! R1. Changes since the commit, by others or in the view, are found before the first step
+//!     (`since_commit`, and `interruption` for an interrupted commit). With force the commit is undone over them in the real tree, and the view keeps its newer files.
 //! R2. As in `apply`: backups first come back under hidden names, then names are exchanged, the
 //!     last ones first. Each step can be repeated.
 //! R3. A directory of the view that was copied up since the commit has the committed attributes. It
@@ -13,22 +13,23 @@
 
 pub(crate) mod interruption;
 pub(crate) mod out_of_reach;
+pub(crate) mod since_commit;
 
-use crate::attributes::file_stat::{InodeId, Time};
+use crate::attributes::clock::now;
+use crate::attributes::file_stat::{InodeId, are_one};
+use crate::attributes::xattrs;
 use crate::copies::privileges;
 use crate::host::held_file::HeldFile;
 use crate::host::names::join;
 use crate::host::rename;
 use crate::journal::{Bytes, KnownSince, Replace, State, UpperCleanup, is_within};
-use crate::plan::conflicts::{Conflict, ConflictKind};
-use crate::report::messages::{changed_meanwhile, failed, public_path};
+use crate::report::messages::{changed_meanwhile, failed};
 use crate::report::phase::Phase;
 use crate::report::refusal::Refusal;
 use crate::scan::upper_file::UpperFile;
 use crate::transaction::backups::Direction;
 use crate::transaction::name_pair::NamePair;
-use crate::transaction::{AroundMoves, Transaction, now, store_path};
-use rustix::fd::AsFd as _;
+use crate::transaction::{Transaction, store_path};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -146,8 +147,7 @@ impl Transaction<'_> {
 
     /// Whether a file has its place again: what others put there is not known.
     fn is_there(&self, path: &[u8], id: Option<InodeId>) -> bool {
-        let there = self.base.id(path).ok().flatten();
-        id.zip(there).is_some_and(|(id, there)| there.matches(&id))
+        are_one(self.base.id(path).ok().flatten(), id)
     }
 
     /// The directories that have their times again.
@@ -188,7 +188,7 @@ impl Transaction<'_> {
     fn restore_name(&self, replace: &Replace) -> Result<Option<InodeId>, Refusal> {
         let restore = |names: &NamePair<'_>| {
             let new = HeldFile::open(names.name.0, names.name.1)?;
-            let is_new = |held: &HeldFile| replace.new.is_some_and(|new| held.id().matches(&new));
+            let is_new = |held: &HeldFile| are_one(Some(held.id()), replace.new);
             let new = new.filter(is_new).filter(|_| replace.new != replace.old);
             let displaced = names.restore(replace)?;
             if names.has_new(replace)? {
@@ -220,26 +220,32 @@ impl Transaction<'_> {
             let displaced = self.restore_name(replace)?;
             self.displaced.extend(displaced.map(|id| (number, id)));
         }
+        self.move_dirs_back(all as u64)?;
+        self.remove_new_files(all as u64)?;
+        self.restore_view(all as u64)?;
+        for restore in self.journal.mtimes.iter().filter(|restore| !restore.is_new) {
+            let (path, id) = (&restore.path_before, restore.id);
+            self.restore_mtime(path, id, restore.atime, restore.before)?;
+        }
+        Ok(())
+    }
+
+    fn move_dirs_back(&mut self, all: u64) -> Result<(), Refusal> {
         for number in (0..self.journal.moves.len()).rev() {
-            self.step(Phase::Undoing, all as u64, all as u64)?;
+            self.step(Phase::Undoing, all, all)?;
             if self.out_of_reach.moves.contains_key(&number) {
                 continue;
             }
             let moved = &self.journal.moves[number];
-            let fail = |why| rename::rename_failed(&moved.from, why);
-            let Some(stage) = self.parent_if_same(&moved.stage, AroundMoves::Before)? else {
-                continue;
-            };
-            let held = HeldFile::open(&*stage.0, &stage.1).map_err(fail)?;
-            if let Some(held) = held.filter(|held| held.id().matches(&moved.id)) {
-                let to = self.parent(&moved.from, AroundMoves::Before)?;
-                let (from, to) = ((stage.0.as_fd(), &stage.1[..]), (to.0.as_fd(), &to.1[..]));
-                rename::checked(from, to, &held).map_err(fail)?;
-                self.base.forget_paths();
-            }
+            self.move_dir(moved, (&moved.stage, &moved.from))?;
         }
-        for number in 0..all {
-            self.step(Phase::Undoing, all as u64, all as u64)?;
+        Ok(())
+    }
+
+    /// Removes what the commit made, and an undo took from its name.
+    fn remove_new_files(&mut self, all: u64) -> Result<(), Refusal> {
+        for number in 0..self.journal.replacements.len() {
+            self.step(Phase::Undoing, all, all)?;
             let replace = &self.journal.replacements[number];
             let is_moved = replace.items.is_empty() && replace.new.is_some();
             if !is_moved && !self.out_of_reach.replacements.contains_key(&number) {
@@ -247,10 +253,15 @@ impl Transaction<'_> {
                 self.remove_staged(&replace.before, &[replace.new, displaced])?;
             }
         }
+        Ok(())
+    }
+
+    /// Gives the view back what was moved out of it.
+    fn restore_view(&mut self, all: u64) -> Result<(), Refusal> {
         let set_attrs = self.journal.set_attrs.iter();
         let attrs_changed: HashSet<Bytes> = set_attrs.map(|attrs| attrs.path.clone()).collect();
         for number in (0..self.journal.cleanups.len()).rev() {
-            self.step(Phase::Undoing, all as u64, all as u64)?;
+            self.step(Phase::Undoing, all, all)?;
             match &self.journal.cleanups[number] {
                 UpperCleanup::MoveOut(path) => {
                     self.return_to_view(
@@ -264,17 +275,13 @@ impl Transaction<'_> {
                 UpperCleanup::ClearOpaque(path) => self.set_opaque(path, true)?,
             }
         }
-        for restore in self.journal.mtimes.iter().filter(|restore| !restore.is_new) {
-            let (path, id) = (&restore.path_before, restore.id);
-            self.restore_mtime(path, id, restore.atime, restore.before)?;
-        }
         Ok(())
     }
 
     /// Returns files to the view that were moved out, where it has none newer; `on_newer` gets the
     /// others. `attrs_changed`: the paths whose attributes the commit changed; without it nothing
     /// is changed.
-    fn return_to_view(
+    pub(crate) fn return_to_view(
         &self,
         from: &[u8],
         to: &[u8],
@@ -326,108 +333,7 @@ impl Transaction<'_> {
         };
         match mark {
             Some(mark) => rustix::fs::setxattr(held.path(), ATTRS, mark, XattrFlags::empty()),
-            None => match rustix::fs::removexattr(held.path(), ATTRS) {
-                Err(Errno::NODATA) => Ok(()),
-                done => done,
-            },
+            None => xattrs::remove(&held.path(), ATTRS.as_bytes()),
         }
-    }
-
-    /// R1
-    pub(crate) fn changes_since_commit(&self) -> Result<Vec<Conflict>, Refusal> {
-        let done = self.journal.done.unwrap_or_default();
-        let mut found = Vec::new();
-        let of_commit = self.replaced_paths();
-        let conflict = |path: &[u8], kind, in_view| Conflict {
-            path: public_path(path),
-            place: public_path(path),
-            kind,
-            unseen: kind == ConflictKind::Made && !of_commit.contains(path),
-            in_view,
-        };
-        let mut note = |path: &[u8], kind| found.push(conflict(path, kind, false));
-        for path in &self.journal.edited {
-            note(path, ConflictKind::Changed);
-        }
-        let moved = self.journal.moved_to();
-        for replace in &self.journal.replacements {
-            let fail = |why| failed(&replace.path, why);
-            let there = self.base.stat(&replace.path).map_err(fail)?;
-            match (replace.new, there) {
-                (None, Some(_)) => note(&replace.path, ConflictKind::Made),
-                (None, None) => {}
-                (Some(_), None) => note(&replace.path, ConflictKind::Removed),
-                (Some(new), Some(there)) if !there.id().matches(&new) => {
-                    note(&replace.path, ConflictKind::Changed)
-                }
-                // A moved directory may have changed: it moves back as it is.
-                (Some(_), Some(_)) if replace.items.is_empty() => {}
-                (Some(_), Some(_)) => {
-                    self.note_changed_below((replace, &moved), done, &mut note)?
-                }
-            }
-        }
-        for attrs in &self.journal.set_attrs {
-            let fail = |why| failed(&attrs.path, why);
-            match self.base.hold(&attrs.path).map_err(fail)? {
-                None => note(&attrs.path, ConflictKind::Removed),
-                Some(there) if !there.id().matches(&attrs.id) => {
-                    note(&attrs.path, ConflictKind::Changed)
-                }
-                Some(there) if there.stat.is_dir() => {
-                    // Names that others made or removed in it change its times.
-                    let now = there.attributes().map_err(fail)?;
-                    if !self.has(&now, &attrs.after) {
-                        note(&attrs.path, ConflictKind::Changed);
-                    }
-                }
-                Some(there) if there.stat.ctime > done => note(&attrs.path, ConflictKind::Changed),
-                Some(_) => {}
-            }
-        }
-        for (number, cleanup) in self.journal.cleanups.iter().enumerate() {
-            if let UpperCleanup::MoveOut(path) = cleanup {
-                let mut newer =
-                    |path: &[u8]| found.push(conflict(path, ConflictKind::Changed, true));
-                self.return_to_view(&store_path("view", number), path, &mut newer, None)?;
-            }
-        }
-        found.sort_by(|a, b| a.path.cmp(&b.path));
-        found.dedup_by(|a, b| a.path == b.path);
-        Ok(found)
-    }
-
-    /// Reports changes to the files that a replacement made, and names that others made in it.
-    fn note_changed_below(
-        &self,
-        (replace, moved): (&Replace, &HashSet<&[u8]>),
-        done: Time,
-        note: &mut impl FnMut(&[u8], ConflictKind),
-    ) -> Result<(), Refusal> {
-        let made = replace.made();
-        let mut todo = vec![replace.path.to_vec()];
-        while let Some(path) = todo.pop() {
-            let fail = |why| failed(&path, why);
-            let Some(stat) = self.base.stat(&path).map_err(fail)? else {
-                continue;
-            };
-            let moved = moved.contains(&path[..]);
-            match made.get(&path[..]) {
-                None if !moved => {
-                    note(&path, ConflictKind::Made);
-                    continue;
-                }
-                _ if stat.ctime > done => note(&path, ConflictKind::Changed),
-                Some(Some(stamp)) if !self.is_as_made(&path, stamp)? => {
-                    note(&path, ConflictKind::Changed);
-                }
-                _ => {}
-            }
-            if stat.is_dir() && !moved {
-                let names = self.base.names(&path).map_err(fail)?;
-                todo.extend(names.iter().map(|name| join(&path, name)));
-            }
-        }
-        Ok(())
     }
 }

@@ -10,10 +10,10 @@
 //!     backups of the view that are left stay in `old-content` of the view's directory.
 //! R4. Where an interruption leaves open whether a change was made, it counts as made.
 
-use crate::attributes::file_stat::InodeId;
+use crate::attributes::file_stat::{InodeId, are_one};
+use crate::attributes::owner::is_own;
 use crate::host::held_file::HeldFile;
 use crate::host::names::join;
-use crate::journal::records::is_own;
 use crate::journal::{Replace, State};
 use crate::kept::OLD_CONTENT;
 use crate::report::messages::{failed, public_path};
@@ -89,7 +89,7 @@ impl Transaction<'_> {
 
     fn has_id(&self, path: &[u8], id: &InodeId) -> Result<bool, Refusal> {
         let there = self.base.id(path).map_err(|why| failed(path, why))?;
-        Ok(there.is_some_and(|there| there.matches(id)))
+        Ok(are_one(there, Some(*id)))
     }
 
     /// The number of the move that puts a directory under the name of this replacement.
@@ -176,8 +176,8 @@ impl Transaction<'_> {
         }
         // A name without the new file was not exchanged, or is restored.
         let there = HeldFile::open(&*dir.0, &dir.1).map_err(fail)?;
-        let there = there.zip(replace.new);
-        Ok(why.filter(|_| there.is_some_and(|(there, new)| there.id().matches(&new))))
+        let there = there.map(|there| there.id());
+        Ok(why.filter(|_| are_one(there, replace.new)))
     }
 
     /// Whether the commit's directory has the backup of a replacement.
@@ -223,7 +223,7 @@ impl Transaction<'_> {
             Err(why) => return Err(fail(why)),
         }
         let held = records.tree.hold(&dir).map_err(fail)?;
-        if !held.is_some_and(|held| held.stat.is_dir() && is_own(&held)) {
+        if !held.is_some_and(|held| held.stat.is_dir() && is_own(held.stat.uid)) {
             return Err(fail(Errno::PERM));
         }
         if left {

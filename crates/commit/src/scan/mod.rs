@@ -8,10 +8,11 @@
 //!     has nothing beneath, has lost its lower directory.
 //! R3. A directory that both the view and others made is merged: the view cannot have meant to
 //!     remove names that it never saw.
-//! R4. The mark `lower` has the number and the time of birth of the lower directory, from copy-up.
-//!     Another directory under the name is not what the view saw, whatever its times are.
+//! R4. The mark `lower` tells which lower directory the view saw (`lower_mark`). Another directory
+//!     under the name is not what the view saw, whatever its times are.
 
 pub(crate) mod baseline;
+pub(crate) mod lower_mark;
 pub(crate) mod origin;
 pub(crate) mod taken_times;
 pub(crate) mod upper_file;
@@ -89,7 +90,7 @@ impl Entry {
     pub(crate) fn is_replaced(&self) -> Option<bool> {
         let (_, stat) = self.beneath()?;
         if let Some(mark) = self.upper_file.mark("lower") {
-            return is_of(mark, stat).map(|same| !same);
+            return lower_mark::is_of(mark, stat).map(|same| !same);
         }
         // The kernel has copied it up. A directory that got its number later is younger.
         let seen = origin::number(self.upper_file.mark("origin")?)?;
@@ -104,36 +105,13 @@ impl Entry {
             // It may have hidden another name before; the overlay keeps an earlier time in `mtime`.
             return Some(stat.ctime.min(stat.mtime));
         }
-        let marked = self.upper_file.mark("taken").and_then(parse_time);
+        let marked = self
+            .upper_file
+            .mark("taken")
+            .and_then(lower_mark::parse_time);
         stat.btime
             .map(|born| marked.map_or(born, |marked| marked.min(born)))
     }
-}
-
-/// The bits of an inode number that a view keeps; it adds the device in the others.
-const NUMBER_BITS: u64 = (1 << 48) - 1;
-
-/// Whether a mark `lower` is of this directory; `None`: it cannot be read. Where times of birth do
-/// not stay, the number decides.
-fn is_of(mark: &[u8], stat: &FileStat) -> Option<bool> {
-    let (number, born) = std::str::from_utf8(mark).ok()?.split_once(' ')?;
-    let number = u64::from_str_radix(number, 16).ok()?;
-    let born = parse_time(born.as_bytes())?;
-    let same = (number ^ stat.ino) & NUMBER_BITS == 0;
-    let now = stat.id().born.filter(|_| born != (0, 0));
-    Some(same && now.is_none_or(|now| now == born))
-}
-
-/// The value of the mark `lower` for a directory of the real tree.
-pub(crate) fn mark_of(stat: &FileStat) -> String {
-    let (sec, nsec) = stat.btime.unwrap_or_default();
-    format!("{:x} {sec}.{nsec:09}", stat.ino)
-}
-
-/// The time in the mark `taken`, or in the second word of the mark `lower`.
-fn parse_time(mark: &[u8]) -> Option<Time> {
-    let (sec, nsec) = std::str::from_utf8(mark).ok()?.split_once('.')?;
-    Some((sec.parse().ok()?, nsec.parse().ok()?))
 }
 
 /// The kinds of change, by path.

@@ -8,6 +8,7 @@
 //!     new after such a run was taken when the run began. That time is recorded before the run, and
 //!     counts until the entries have times of their own.
 
+use crate::attributes::clock::file_clock;
 use crate::attributes::file_stat::Time;
 use crate::host::names::is_below;
 use crate::host::tree::Tree;
@@ -19,7 +20,6 @@ use crate::report::path_bytes::PathBytes;
 use crate::report::refusal::{Refusal, RefusalKind};
 use crate::scan::baseline::Baseline;
 use crate::scan::{Entry, EntryKind, Scan};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -51,7 +51,9 @@ pub fn record_taken(view: &ViewDir) -> Result<(), Refusal> {
 pub fn record_kernel_run(view: &ViewDir) -> Result<(), Refusal> {
     let records = Records::of(view)?;
     // Without times of an earlier run its begin still counts.
-    let begun = records.begun()?.map_or(now(), |before| before.min(now()));
+    let begun = records
+        .begun()?
+        .map_or(just_before(), |before| before.min(just_before()));
     records.set_begun(begun)
 }
 
@@ -105,12 +107,10 @@ pub fn check_kernel_upper(view: &ViewDir, places: &[PathBytes]) -> Result<(), Re
 }
 
 /// The latest time that no change of a file from now on has.
-fn now() -> Time {
-    // The clock that file systems take times of change from.
-    let now = clock_gettime(ClockId::RealtimeCoarse);
-    match u32::try_from(now.tv_nsec) {
-        Ok(nsec @ 1..) => (now.tv_sec, nsec - 1),
-        _ => (now.tv_sec - 1, 999_999_999),
+fn just_before() -> Time {
+    match file_clock() {
+        (sec, nsec @ 1..) => (sec, nsec - 1),
+        (sec, 0) => (sec - 1, 999_999_999),
     }
 }
 

@@ -11,7 +11,7 @@
 //!     come from the directory of views, and are not the view's.
 
 use crate::attributes::acl;
-use crate::attributes::file_stat::{Attributes, FileStat, xattrs};
+use crate::attributes::file_stat::{Attributes, FileStat};
 use crate::attributes::xattrs::Xattrs;
 use crate::host::held_file::HeldFile;
 use openpath_abi::mode;
@@ -47,7 +47,7 @@ impl UpperFile {
         let is_root = rustix::process::geteuid().is_root();
         let has = stat.is_dir() || stat.is_file() || is_root;
         let all = if has {
-            xattrs(&held.path())?
+            Xattrs::read(&held.path())?
         } else {
             Xattrs::default()
         };

@@ -15,8 +15,7 @@
 use crate::attributes::file_stat::InodeId;
 use crate::copies::copy::copy_tree;
 use crate::host::held_file::HeldFile;
-use crate::host::names::{join, names_in};
-use crate::host::rename::{self, rename_failed};
+use crate::host::rename::rename_failed;
 use crate::host::tree::Tree;
 use crate::report::messages::{changed_meanwhile, failed};
 use crate::report::phase::Phase;
@@ -32,6 +31,15 @@ pub(crate) enum Direction {
     Save,
     /// Back into the real tree, under the hidden name.
     Restore,
+}
+
+impl Direction {
+    fn source_and_target<'t>(self, base: &'t Tree, store: &'t Tree) -> (&'t Tree, &'t Tree) {
+        match self {
+            Direction::Save => (base, store),
+            Direction::Restore => (store, base),
+        }
+    }
 }
 
 /// A backup that moves from one name to another.
@@ -109,10 +117,7 @@ impl Transaction<'_> {
 
     /// The tree that backups come from, and the one that they go to.
     fn source_and_target(&self, direction: Direction) -> (&Tree, &Tree) {
-        match direction {
-            Direction::Save => (&self.base, &self.store),
-            Direction::Restore => (&self.store, &self.base),
-        }
+        direction.source_and_target(&self.base, &self.store)
     }
 
     /// The inodes that a backup may have in the real tree.
@@ -156,22 +161,30 @@ impl Transaction<'_> {
             }
             return Ok(true);
         }
-        let (old, new) = (from.locate(&backup.from), to.locate(&backup.to));
-        let ((old_dir, old), (new_dir, new)) = (old.map_err(fail)?, new.map_err(fail)?);
-        let done = rename::checked((old_dir.as_fd(), old), (new_dir.as_fd(), new), &held);
-        from.forget_paths();
-        to.forget_paths();
-        match done {
+        match from.rename_held(&backup.from, (to, &backup.to), &held) {
             Err(Errno::XDEV | Errno::ACCESS | Errno::PERM) => {}
             done => return done.map(|()| false).map_err(fail),
         }
+        self.copy_one(direction, backup, held)?;
+        Ok(true)
+    }
+
+    /// Copies a backup to its partial name, unless an earlier call has (R1).
+    fn copy_one(
+        &mut self,
+        direction: Direction,
+        backup: &Backup,
+        held: HeldFile,
+    ) -> Result<(), Refusal> {
+        let fail = |why| rename_failed(&backup.from, why);
+        let (_, to) = self.source_and_target(direction);
         let partial = backup.partial();
         let there = to.hold(&partial).map_err(fail)?;
         if direction == Direction::Restore
             && there.is_some_and(|there| self.is_replaced(&there, backup))
         {
             // It was copied completely before an interruption.
-            return Ok(true);
+            return Ok(());
         }
         match direction {
             Direction::Save => to.remove(&partial).map_err(fail)?,
@@ -183,10 +196,7 @@ impl Transaction<'_> {
                     .copied()],
             )?,
         }
-        let (_, to) = match direction {
-            Direction::Save => (&self.base, &self.store),
-            Direction::Restore => (&self.store, &self.base),
-        };
+        let (_, to) = direction.source_and_target(&self.base, &self.store);
         let (dir, name) = to.locate(&partial).map_err(fail)?;
         let observer = &mut *self.observer;
         let on_copied = &mut |bytes| observer.copied(bytes);
@@ -194,7 +204,7 @@ impl Transaction<'_> {
         if direction == Direction::Restore {
             self.journal.replacements[backup.number].copy = Some(Box::new(made));
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Gives the topmost directory of a copy its metadata, which may open it to others (R3).
@@ -229,11 +239,7 @@ impl Transaction<'_> {
         if direction == Direction::Restore && !self.is_replaced(&partial, backup) {
             return Err(changed_meanwhile(&backup.partial()));
         }
-        let (from, path) = (backup.partial(), &backup.to);
-        let (old, new) = (to.locate(&from), to.locate(path));
-        let ((old_dir, old), (new_dir, new)) = (old.map_err(fail)?, new.map_err(fail)?);
-        let done = rename::checked((old_dir.as_fd(), old), (new_dir.as_fd(), new), &partial);
-        to.forget_paths();
+        let done = to.rename_held(&backup.partial(), (to, &backup.to), &partial);
         done.map_err(fail)
     }
 
@@ -251,10 +257,7 @@ impl Transaction<'_> {
             if direction == Direction::Save && !self.is_replaced(&held, backup) {
                 return Err(changed_meanwhile(&backup.from));
             }
-            let (old, new) = (from.locate(&backup.from), from.locate(&rest));
-            let ((old_dir, old), (new_dir, new)) = (old.map_err(fail)?, new.map_err(fail)?);
-            let done = rename::checked((old_dir.as_fd(), old), (new_dir.as_fd(), new), &held);
-            from.forget_paths();
+            let done = from.rename_held(&backup.from, (from, &rest), &held);
             done.map_err(fail)?;
         }
         let Some(held) = from.hold(&rest).map_err(fail)? else {
@@ -263,46 +266,11 @@ impl Transaction<'_> {
         if direction == Direction::Save && held.stat.is_dir() && !self.is_replaced(&held, backup) {
             return Err(changed_meanwhile(&rest));
         }
-        // First the content of the held directory, then its name.
-        let from = match direction {
-            Direction::Save => &self.base,
-            Direction::Restore => &self.store,
-        };
+        let (from, _) = direction.source_and_target(&self.base, &self.store);
         let observer = &mut *self.observer;
         let mut keep_going = || observer.step(phase, done, of);
-        let removed = remove_held(from, &rest, held, &mut keep_going);
+        let removed = from.remove_held(&rest, &held, &mut keep_going);
         self.stopped |= removed == Err(Errno::CANCELED);
         removed.map_err(|why| failed(&backup.from, why))
     }
-}
-
-/// Removes a held file with all that is in it, and its name.
-fn remove_held(
-    tree: &Tree,
-    path: &[u8],
-    held: HeldFile,
-    keep_going: &mut dyn FnMut() -> bool,
-) -> rustix::io::Result<()> {
-    let (dir, name) = tree.locate(path)?;
-    let is_dir = held.stat.is_dir();
-    if is_dir {
-        if held.stat.mode & 0o700 != 0o700 {
-            // The calls below fail if it was needed.
-            let _if_it_may = held.chmod(held.stat.mode | 0o700);
-        }
-        let names = names_in(held.fd())?;
-        let within = Tree::at(held.into_fd());
-        for name in names {
-            within.remove_while(&join(b"", &name), keep_going)?;
-        }
-    }
-    tree.forget_paths();
-    if !keep_going() {
-        return Err(Errno::CANCELED);
-    }
-    let flags = match is_dir {
-        true => rustix::fs::AtFlags::REMOVEDIR,
-        false => rustix::fs::AtFlags::empty(),
-    };
-    rustix::fs::unlinkat(&*dir, name, flags)
 }

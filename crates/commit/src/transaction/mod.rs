@@ -13,17 +13,19 @@ pub(crate) mod staging;
 pub(crate) mod writable_dirs;
 
 use crate::attributes::file_stat::{InodeId, Time};
+use crate::attributes::xattrs;
 use crate::host::filesystems::HeldFilesystems;
 use crate::host::held_file::HeldFile;
 use crate::host::names::{join, split};
+use crate::host::rename::{self, rename_failed};
 use crate::host::tree::Tree;
 use crate::journal::move_index::MoveIndex;
 use crate::journal::records::CommitDir;
-use crate::journal::{Bytes, Journal, Replace};
+use crate::journal::{Bytes, Journal, Move, Replace};
 use crate::report::messages::{changed_meanwhile, failed, shown};
 use crate::report::phase::{CommitObserver, Phase};
 use crate::report::refusal::{Refusal, RefusalKind};
-use crate::scan::mark_of;
+use crate::scan::lower_mark::mark_of;
 use crate::transaction::name_pair::NamePair;
 use crate::transaction::not_undone::OutOfReach;
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -33,7 +35,6 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The mark of a directory that hides what is beneath it.
 const OPAQUE: &str = "user.overlay.opaque";
@@ -209,6 +210,22 @@ impl<'a> Transaction<'a> {
         Ok(Some(done))
     }
 
+    /// Moves a directory between its own name and the hidden one, if it is there.
+    pub(crate) fn move_dir(&self, moved: &Move, (from, to): (&[u8], &[u8])) -> Result<(), Refusal> {
+        let fail = |why| rename_failed(&moved.from, why);
+        let Some((dir, name)) = self.parent_if_same(from, AroundMoves::Before)? else {
+            return Ok(());
+        };
+        let held = HeldFile::open(&*dir, &name).map_err(fail)?;
+        if let Some(held) = held.filter(|held| held.id().matches(&moved.id)) {
+            let (to_dir, to_name) = self.parent(to, AroundMoves::Before)?;
+            let (from, to) = ((dir.as_fd(), &name[..]), (to_dir.as_fd(), &to_name[..]));
+            rename::checked(from, to, &held).map_err(fail)?;
+            self.base.forget_paths();
+        }
+        Ok(())
+    }
+
     /// Makes a directory of the view opaque, so that it shows none of the real tree, or clears its
     /// mark.
     pub(crate) fn set_opaque(&self, path: &[u8], hides: bool) -> Result<(), Refusal> {
@@ -220,10 +237,7 @@ impl<'a> Transaction<'a> {
             rustix::fs::setxattr(held.path(), OPAQUE, b"y", XattrFlags::empty()).map_err(fail)?;
         }
         let mark = if hides { LOWER } else { OPAQUE };
-        match rustix::fs::removexattr(held.path(), mark) {
-            Err(Errno::NODATA) => Ok(()),
-            done => done.map_err(fail),
-        }
+        xattrs::remove(&held.path(), mark.as_bytes()).map_err(fail)
     }
 
     /// Records in a directory of the view which directory of the real tree it shows from now on.
@@ -319,14 +333,6 @@ impl<'a> Transaction<'a> {
         let replacements = self.journal.replacements.iter();
         replacements.map(|replace| replace.path.clone()).collect()
     }
-}
-
-/// The time now.
-pub(crate) fn now() -> Time {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default();
-    let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    (seconds, now.subsec_nanos())
 }
 
 /// A path in the commit's directory.

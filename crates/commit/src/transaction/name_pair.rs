@@ -11,7 +11,7 @@
 //! R2. The files of both names are held before the exchange, must be the inodes of the journal, and
 //!     are compared again afterwards (`rename`).
 
-use crate::attributes::file_stat::InodeId;
+use crate::attributes::file_stat::{InodeId, are_one};
 use crate::host::held_file::HeldFile;
 use crate::host::rename::{self, Name};
 use crate::journal::Replace;
@@ -33,8 +33,7 @@ fn open(name: Name<'_>) -> Result<Option<HeldFile>> {
 }
 
 fn has_id(held: Option<&HeldFile>, id: Option<InodeId>) -> bool {
-    held.zip(id)
-        .is_some_and(|(held, id)| held.id().matches(&id))
+    are_one(held.map(HeldFile::id), id)
 }
 
 impl NamePair<'_> {

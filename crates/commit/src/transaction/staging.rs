@@ -10,24 +10,23 @@
 //!     began, and such a directory if it belongs to this user and is closed to others. All others
 //!     stay.
 
-use crate::attributes::file_stat::InodeId;
+use crate::attributes::file_stat::{InodeId, are_one};
+use crate::attributes::owner::is_own;
 use crate::copies::copy::{copy, make_dir};
 use crate::copies::privileges;
 use crate::copies::stamp::Stamp;
 use crate::host::held_file::HeldFile;
-use crate::host::names::{join, names_in, split};
-use crate::host::remove;
+use crate::host::names::{names_in, split};
 use crate::host::rename::{Name, rename_failed};
 use crate::host::tree::Tree;
-use crate::journal::records::is_own;
 use crate::journal::{Bytes, Journal, Replace, WritableDir};
 use crate::report::messages::{changed_meanwhile, failed};
 use crate::report::phase::Phase;
 use crate::report::refusal::Refusal;
 use crate::scan::upper_file::UpperFile;
 use crate::transaction::{AroundMoves, Transaction};
-use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fd::AsFd as _;
+use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 
@@ -234,7 +233,7 @@ impl Transaction<'_> {
             }
             let (dir, name) = self.parent(&replace.before, AroundMoves::Before)?;
             let held = HeldFile::open(&*dir, &name).map_err(|why| failed(top, why))?;
-            let held = held.filter(|held| replace.new.is_some_and(|new| held.id().matches(&new)));
+            let held = held.filter(|held| are_one(Some(held.id()), replace.new));
             let held = held.ok_or_else(|| changed_meanwhile(&replace.before))?;
             let done = self.apply_metadata_to_new(&held, &upper_file.attributes());
             done.map_err(|why| rename_failed(top, why))?;
@@ -271,7 +270,7 @@ impl Transaction<'_> {
             _ if recorded => false,
             true => {
                 let empty = || names_in(held.fd()).is_ok_and(|names| names.is_empty());
-                let closed = is_own(&held) && held.stat.mode & 0o077 == 0;
+                let closed = is_own(held.stat.uid) && held.stat.mode & 0o077 == 0;
                 closed && (since == Some(true) || empty())
             }
             false => since != Some(false),
@@ -279,26 +278,8 @@ impl Transaction<'_> {
         if !known && !ours {
             return Ok(());
         }
-        // First the content of the held directory, then its name.
-        if held.stat.is_dir() {
-            remove::let_in(held.fd()).map_err(fail)?;
-            let within = Tree::at(reopen(&held).map_err(fail)?);
-            for name in names_in(held.fd()).map_err(fail)? {
-                within.remove(&join(b"", &name)).map_err(fail)?;
-            }
-        }
-        let (dir, name) = self.base.locate(path).map_err(fail)?;
         privileges::take(&held);
-        let flags = match held.stat.is_dir() {
-            true => AtFlags::REMOVEDIR,
-            false => AtFlags::empty(),
-        };
-        self.base.forget_paths();
-        rustix::fs::unlinkat(&*dir, name, flags).map_err(fail)
+        let removed = self.base.remove_held(path, &held, &mut || true);
+        removed.map_err(fail)
     }
-}
-
-fn reopen(held: &HeldFile) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(held.fd(), ".", flags, Mode::empty())
 }

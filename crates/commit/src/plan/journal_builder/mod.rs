@@ -14,30 +14,25 @@
 //! R4. A directory gets attributes only if the view changed them: differences to the real tree
 //!     since its copy was made are not, whatever others did beneath.
 
-use crate::attributes::file_stat::{Attributes, FileStat, InodeId, Time};
+mod dirs;
+mod moves;
+
+use crate::attributes::clock::file_clock;
+use crate::attributes::file_stat::{Attributes, FileStat, InodeId};
 use crate::host::held_file::HeldFile;
 use crate::host::names::{join, split};
 use crate::host::tree::Tree;
 use crate::journal::snapshot::Snapshot;
-use crate::journal::{
-    Bytes, Journal, Link, Move, Replace, RestoreMtime, SetAttrs, UpperCleanup, boot,
-};
-use crate::plan::selection::{Selection, alters_real_tree};
+use crate::journal::{Bytes, Journal, Link, Replace, SetAttrs, UpperCleanup, boot};
+use crate::plan::selection::Selection;
 use crate::report::change::{Change, ChangeKind};
 use crate::report::messages::{changed_meanwhile, failed, shown};
 use crate::report::phase::Looker;
-use crate::report::refusal::{Refusal, RefusalKind};
+use crate::report::refusal::Refusal;
 use crate::scan::baseline::Baseline;
 use crate::scan::{Entry, EntryKind, Scan};
 use openpath_abi::mode;
-use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
-
-/// The time that the kernel gives to a file made now.
-fn file_clock() -> Time {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    (now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
-}
+use std::collections::HashMap;
 
 /// The input of a journal.
 pub(crate) struct JournalBuilder<'a> {
@@ -230,32 +225,6 @@ impl<'a> JournalBuilder<'a> {
         Ok(replacements.len() - 1)
     }
 
-    fn add_move(&mut self, entry: &Entry) -> Result<(), Refusal> {
-        let Some((from, stat)) = entry.beneath() else {
-            return Ok(());
-        };
-        self.journal.moves.push(Move {
-            from: from.clone(),
-            to: entry.path.clone(),
-            stage: Rc::from([]),
-            id: stat.id(),
-        });
-        let old = self.replaced(entry).map(FileStat::id);
-        let snapshot = self.snapshot(entry)?;
-        self.journal.replacements.push(Replace {
-            path: entry.path.clone(),
-            hidden: Rc::from([]),
-            before: Rc::from([]),
-            new: Some(stat.id()),
-            old,
-            copy: None,
-            items: Vec::new(),
-            stamps: Vec::new(),
-            snapshot,
-        });
-        Ok(())
-    }
-
     /// A snapshot of the files under an entry's name, except those that move away.
     fn snapshot(&self, entry: &Entry) -> Result<Option<(Bytes, Snapshot)>, Refusal> {
         let sources = &self.scan.sources;
@@ -322,164 +291,6 @@ impl<'a> JournalBuilder<'a> {
     fn hidden_name(&mut self) -> Vec<u8> {
         self.next += 1;
         format!(".openpath-{}-{}", self.journal.id, self.next).into_bytes()
-    }
-
-    /// Finds staging paths for directories that move (R1).
-    fn plan_staging(&mut self) -> Result<(), Refusal> {
-        let mut going: HashSet<Bytes> = self.scan.sources.clone();
-        for (at, entry) in self.scan.entries.iter().enumerate() {
-            let leaves =
-                self.selection.includes(at) && alters_real_tree(entry) && entry.here.is_some();
-            going.extend(entry.place.clone().filter(|_| leaves));
-        }
-        let replacements = self.journal.replacements.iter().enumerate();
-        let replacements: HashMap<Bytes, usize> = replacements
-            .map(|(at, replace)| (replace.path.clone(), at))
-            .collect();
-        let entries = self.scan.entries.iter();
-        let entries: HashMap<&[u8], &Entry> =
-            entries.map(|entry| (&entry.path[..], entry)).collect();
-        for number in 0..self.journal.moves.len() {
-            let name = self.hidden_name();
-            let (from, to) = {
-                let moved = &self.journal.moves[number];
-                (moved.from.clone(), moved.to.clone())
-            };
-            let mut top = &from[..];
-            let mut at = &from[..];
-            while !at.is_empty() {
-                if going.contains(at) {
-                    top = at;
-                }
-                at = split(at).0;
-            }
-            let above = split(top).0;
-            self.check_same_mount(&entries, &from, (above, &to))?;
-            let stage: Bytes = join(above, &name).into();
-            self.journal.moves[number].stage.clone_from(&stage);
-            if let Some(at) = replacements.get(&to) {
-                let replace = &mut self.journal.replacements[*at];
-                replace.hidden.clone_from(&stage);
-                replace.before = stage;
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a move from one file system to another.
-    fn check_same_mount(
-        &self,
-        entries: &HashMap<&[u8], &Entry>,
-        from: &[u8],
-        (stage, to): (&[u8], &[u8]),
-    ) -> Result<(), Refusal> {
-        let mount = |path: &[u8]| {
-            let stat = self.base.stat(path).map_err(|why| failed(path, why))?;
-            Ok(stat.map(|stat| stat.mount))
-        };
-        let mut dir = split(to).0;
-        let known = loop {
-            match entries.get(dir).and_then(|entry| entry.beneath()) {
-                Some((_, stat)) => break Some(stat.mount),
-                None if dir.is_empty() => break None,
-                None => dir = split(dir).0,
-            }
-        };
-        let own = mount(from)?;
-        if own == known && own == mount(stage)? && own == mount(split(from).0)? {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            RefusalKind::Unsupported,
-            format!(
-                "{} was renamed to {}, which is on another file system: copy it in the view \
-                 instead",
-                shown(from),
-                shown(to)
-            ),
-        ))
-    }
-
-    /// R3
-    fn add_mtimes(&mut self) {
-        let mut touched: HashSet<&[u8]> = HashSet::new();
-        for replace in &self.journal.replacements {
-            touched.insert(split(&replace.before).0);
-            touched.insert(split(&replace.path).0);
-        }
-        for moved in &self.journal.moves {
-            touched.insert(split(&moved.from).0);
-            touched.insert(split(&moved.stage).0);
-        }
-        let mut mtimes = Vec::new();
-        for (at, entry) in self.scan.entries.iter().enumerate() {
-            let shown = entry.upper_file.stat.mtime;
-            let Some((real, stat)) = entry.beneath() else {
-                // A new directory, into which another one moves.
-                if touched.contains(&entry.path[..]) && self.selection.includes(at) {
-                    mtimes.push(RestoreMtime {
-                        path: entry.path.clone(),
-                        path_before: entry.path.clone(),
-                        id: None,
-                        is_new: true,
-                        atime: entry.upper_file.stat.atime,
-                        before: shown,
-                        after: Some(shown),
-                    });
-                }
-                continue;
-            };
-            let whole = self.selection.covered[at]
-                && entry.is_replaced() != Some(true)
-                && !self.baseline.changed_after(entry, stat.mtime);
-            let differs = whole && shown != stat.mtime;
-            if differs || touched.contains(&real[..]) || touched.contains(&entry.path[..]) {
-                mtimes.push(RestoreMtime {
-                    path: entry.path.clone(),
-                    path_before: real.clone(),
-                    id: Some(stat.id()),
-                    is_new: false,
-                    atime: stat.atime,
-                    before: stat.mtime,
-                    after: whole.then_some(shown),
-                });
-            }
-        }
-        self.journal.mtimes = mtimes;
-    }
-
-    /// Records the inodes of the directories in which names change.
-    fn record_dirs(&mut self) {
-        let journal = &self.journal;
-        let replacements = journal.replacements.iter();
-        let moves = journal.moves.iter();
-        let set_attrs = journal.set_attrs.iter();
-        let before: HashSet<&[u8]> = replacements
-            .clone()
-            .map(|replace| &replace.before)
-            .chain(moves.clone().flat_map(|moved| [&moved.from, &moved.stage]))
-            .map(|path| split(path).0)
-            .collect();
-        let after: HashSet<&[u8]> = replacements
-            .flat_map(|replace| [&replace.path, &replace.hidden])
-            .chain(set_attrs.map(|attrs| &attrs.path))
-            .map(|path| split(path).0)
-            .collect();
-        let (mut real, mut shown) = (Vec::new(), Vec::new());
-        for entry in &self.scan.entries {
-            let Some((place, stat)) = entry.beneath() else {
-                continue;
-            };
-            if before.contains(&place[..]) {
-                real.push((place.clone(), stat.id()));
-            }
-            if after.contains(&entry.path[..]) {
-                shown.push((entry.path.clone(), stat.id()));
-            }
-        }
-        real.sort();
-        shown.sort();
-        (self.journal.before, self.journal.after) = (real, shown);
     }
 
     /// Adds the cleanups of the upper tree: whole directories by one name.

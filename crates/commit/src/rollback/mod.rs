@@ -3,7 +3,8 @@
 //!
 //! # Rules
 //! R1. Changes since the commit, by others or in the view, are found before the first step
-//!     (`since_commit`, and `interruption` for an interrupted commit). With force the commit is undone over them in the real tree, and the view keeps its newer files.
+//!     (`since_commit`, and `interruption` for an interrupted commit). With force the commit is
+//!     undone over them in the real tree, and the view keeps its newer files.
 //! R2. As in `apply`: backups first come back under hidden names, then names are exchanged, the
 //!     last ones first. Each step can be repeated.
 //! R3. A directory of the view that was copied up since the commit has the committed attributes. It

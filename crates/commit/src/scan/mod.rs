@@ -13,7 +13,6 @@
 
 pub(crate) mod baseline;
 pub(crate) mod lower_mark;
-pub(crate) mod origin;
 pub(crate) mod taken_times;
 pub(crate) mod upper_file;
 
@@ -27,7 +26,7 @@ use crate::report::refusal::{Refusal, RefusalKind};
 use crate::scan::baseline::Baseline;
 use crate::scan::upper_file::UpperFile;
 use crate::stored_bytes::Bytes;
-use openpath_overlay::{Sides, SidesByPath};
+use openpath_overlay::{Sides, SidesByPath, origin_number};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -93,7 +92,7 @@ impl Entry {
             return lower_mark::is_of(mark, stat).map(|same| !same);
         }
         // The kernel has copied it up. A directory that got its number later is younger.
-        let seen = origin::number(self.upper_file.mark("origin")?)?;
+        let seen = origin_number(self.upper_file.mark("origin")?)?;
         let (copied, born) = (self.upper_file.stat.btime?, stat.btime?);
         Some(seen != stat.ino || born >= copied)
     }

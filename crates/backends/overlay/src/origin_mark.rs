@@ -15,9 +15,10 @@ const INO32_GEN_PARENT: (u8, usize) = (2, 16);
 const INO64_GEN: (u8, usize) = (0x81, 12);
 const BTRFS: (u8, usize) = (0x4d, 20);
 
-/// The inode number of the lower file; `None`: the mark has none, or of a file system that is not
+/// The inode number of the lower file in the mark `origin` of the kernel's overlayfs; `None`: the mark has none, or of a file system that is not
 /// known here.
-pub(crate) fn number(mark: &[u8]) -> Option<u64> {
+#[must_use]
+pub fn origin_number(mark: &[u8]) -> Option<u64> {
     let ([0, 0xfb, length, _, kind], handle) = (mark.first_chunk()?, mark.get(HANDLE..)?) else {
         return None;
     };
@@ -36,7 +37,7 @@ pub(crate) fn number(mark: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use super::origin_number as number;
 
     fn mark(kind: u8, handle: &[u8]) -> Vec<u8> {
         let length = u8::try_from(21 + handle.len()).unwrap();

@@ -8,7 +8,8 @@
 //! R3. It is a view if it has `view.toml`, or what an interrupted discard leaves. In the directory
 //!     of named views all directories are views.
 
-use super::{DISCARDED, INFO, LOCK, State, damaged, has, name, state};
+use super::state::{State, damaged, has, state};
+use super::{DISCARDED, INFO, LOCK, name};
 use crate::attributes::owner::is_own;
 use crate::host::view_dir::ViewDir;
 use crate::report::refusal::Refusal;

@@ -4,10 +4,12 @@
 //! # Rules
 //! R1. A copy that this overlay made shows the number of its lower file, by the mark `ino`.
 //! R2. A copy that the overlay of the kernel made has a handle of its lower file, by the mark
-//!     `origin`. Its inode number may have another file by now, and it names no device. So the
-//!     handle counts only in an impure directory, and if all of this holds: the lower file is on
-//!     the device of that directory's lower one, has one name, and was born before the copy; of the
-//!     hidden files it alone has the number; and one file of the upper tree alone has the handle.
+//!     `origin`. The inode number in it may have another file by now, and it names no device. So
+//!     the handle counts only in a directory that is marked as impure, as the kernel marks each
+//!     into which it renames a copy.
+//! R3. The lower file must have that number on the device of the directory, one name, and an
+//!     earlier birth than the copy. No other hidden file may have the number, and no other file of
+//!     the upper tree the handle. In doubt the file is a new one.
 
 use crate::marks::ORIGIN;
 use crate::merged_lookup::MergedLookup;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 /// The bits of a shown number that are the inode's own. The others tell layer and device.
 const OWN_BITS: u64 = (1 << 48) - 1;
 
-/// The other bits of the numbers in a lower directory (R2).
+/// The other bits of the numbers in a lower directory (R3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device(u64);
 
@@ -30,7 +32,7 @@ pub(crate) struct Device(u64);
 pub(crate) enum Source {
     /// The file with the number that it shows (R1).
     Number(u64),
-    /// The file with the number in its handle, if that is certain (R2).
+    /// The file with the number in its handle, if that is certain (R2, R3).
     Handle(u64),
 }
 
@@ -133,7 +135,7 @@ impl HiddenByNumber {
     }
 }
 
-/// Whether a lower file with the number in the handle of a copy can be what was copied (R2).
+/// Whether a lower file with the number in the handle of a copy can be what was copied (R3).
 fn can_be_origin(lower: &Inode, copy: &Inode) -> Result<bool, Errno> {
     lower.ops().refresh(lower, WaitMode::Wait)?;
     let attr = lower.attr();

@@ -15,8 +15,8 @@ const INO32_GEN_PARENT: (u8, usize) = (2, 16);
 const INO64_GEN: (u8, usize) = (0x81, 12);
 const BTRFS: (u8, usize) = (0x4d, 20);
 
-/// The inode number of the lower file in the mark `origin` of the kernel's overlayfs; `None`: the mark has none, or of a file system that is not
-/// known here.
+/// The inode number of the lower file in the mark `origin` of the kernel's overlayfs; `None`: the
+/// mark has none, or of a file system that is not known here.
 #[must_use]
 pub fn origin_number(mark: &[u8]) -> Option<u64> {
     let ([0, 0xfb, length, _, kind], handle) = (mark.first_chunk()?, mark.get(HANDLE..)?) else {

@@ -2,13 +2,19 @@
 //! Views that are kept on the disk, and commits of their changes to the real tree.
 //!
 //! # Parts
-//! | modules | what |
+//! | modules, the lowest first | what |
 //! |---|---|
-//! | `kept`, `view_dir` | the directory of a view: its name, its lock, its rules, its end |
-//! | `change`, `change_list` | the changes of a view |
-//! | `scan` to `preflight` | the plan of a commit, and what would make it fail |
-//! | `journal`, `records` | the plan on the disk, before its first step |
-//! | `transaction` to `apply` | a commit applied, or rolled back |
+//! | `report` | what callers get to see: changes, refusals, progress, paths |
+//! | `stored_bytes`, `attributes` | the metadata of one file, and byte strings in records |
+//! | `host` | calls on files, directories and processes of the host |
+//! | `copies` | files that a commit makes |
+//! | `journal` | the plan on the disk, before its first step |
+//! | `kept` | the directory of a view: its name, its lock, its rules, its end |
+//! | `scan` | the upper tree of a view, entry by entry |
+//! | `plan` | what a commit is going to do, and what is against it |
+//! | `transaction` | steps that commits and rollbacks share |
+//! | `rollback` | a commit rolled back, and what prevents it |
+//! | `apply` | a commit applied |
 //! | `commit` | the calls |
 //!
 //! The crate that builds views provides the two trees that a commit compares ([`ViewTrees`]).
@@ -16,82 +22,41 @@
 #![forbid(unsafe_code)]
 #![deny(missing_debug_implementations)]
 
-mod acl;
 mod apply;
-mod attrs;
-mod backups;
-mod baseline;
-mod change;
-mod change_list;
+mod attributes;
 mod commit;
-mod committed;
-mod conflicts;
-mod copy;
-mod dir_stack;
+mod copies;
 #[cfg(any(test, feature = "fault-injection"))]
 pub mod fault_injection;
-mod file_stat;
-mod filesystems;
-mod give_privileges;
-mod held_file;
-mod interruption;
+mod host;
 mod journal;
-mod journal_builder;
 mod kept;
-mod linked_path;
-mod messages;
-mod move_index;
-mod name_pair;
-mod names;
-mod not_undone;
-mod origin;
-mod out_of_reach;
-mod path_bytes;
-mod phase;
-mod preflight;
-mod printable;
-mod privileges;
-mod process;
-mod recheck;
-mod records;
-mod refusal;
-mod remove;
-mod rename;
+mod plan;
+mod report;
 mod rollback;
 mod scan;
-mod selection;
-mod snapshot;
-mod staging;
-mod stamp;
 mod stored_bytes;
-mod taken_times;
 mod transaction;
-mod tree;
-mod trees;
-mod upper_file;
-mod view_dir;
-mod writable_dirs;
-mod xattrs;
 
-pub use change::{AclChange, AttrDiff, Change, ChangeKind, FileType, Owner};
-pub use change_list::ChangeList;
+pub use commit::trees::{Side, ViewTrees};
 pub use commit::{Commit, Resumed, Undone, abort, resume, undo};
-pub use committed::Committed;
-pub use conflicts::{Conflict, ConflictKind};
+pub use host::names::is_below;
+pub use host::process::{parent_of, stat_field};
+pub use host::remove::remove_tree_in;
+pub use host::view_dir::ViewDir;
+pub use journal::committed::Committed;
 pub use kept::{
     KERNEL_WORK, KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, check_not_discarded,
     command_line, discard, lock_view, lock_view_dir, remove_idle_kernel_work, rules_of, state_dir,
     update_rules,
 };
-pub use names::is_below;
-pub use not_undone::{NotUndone, NotUndoneReason};
-pub use path_bytes::{PathBytes, path_of};
-pub use phase::{CommitObserver, Phase};
-pub use printable::{is_invisible, printable};
-pub use process::{parent_of, stat_field};
-pub use refusal::{Refusal, RefusalKind};
-pub use remove::remove_tree_in;
-pub use selection::resolve_parent_links;
-pub use taken_times::{check_kernel_upper, record_kernel_run, record_taken};
-pub use trees::{Side, ViewTrees};
-pub use view_dir::ViewDir;
+pub use plan::conflicts::{Conflict, ConflictKind};
+pub use plan::selection::resolve_parent_links;
+pub use report::change::{AclChange, AttrDiff, Change, ChangeKind, FileType, Owner};
+pub use report::change_list::ChangeList;
+pub use report::path_bytes::{PathBytes, path_of};
+pub use report::phase::{CommitObserver, Phase};
+pub use report::printable::{is_invisible, printable};
+pub use report::refusal::{Refusal, RefusalKind};
+pub use scan::taken_times::{check_kernel_upper, record_kernel_run, record_taken};
+pub use transaction::not_undone::{NotUndone, NotUndoneReason};

@@ -5,8 +5,8 @@
 //! R1. A file is modified if its data differs from the lower file's, in length or content. An equal
 //!     time proves nothing, because a writer can set it back. A file that was copied up with equal
 //!     content is no change.
-//! R2. A directory was renamed if a redirect leads to its lower directory; a file, if it shows the
-//!     number of a lower file that is hidden.
+//! R2. A directory was renamed if a redirect leads to its lower directory; a file, if its lower
+//!     file is hidden (`moved`).
 //! R3. The attributes of a directory are changed if its copy has others than when it was made. A
 //!     later change by others to the lower directory is no change of the upper tree. Without a
 //!     record they are changed if they differ from the lower directory's.
@@ -17,6 +17,7 @@ use crate::attrs::{SidesByPath, values};
 use crate::change_list::{ChangeKind, Changes, ROOT};
 use crate::layer::list_dir;
 use crate::merged_lookup::{MergedLookup, Origin};
+use crate::moved::{Device, HiddenByNumber, NewFile, Source};
 use crate::node::Node;
 use crate::superblock::OverlayFs;
 use crate::whiteout::shown_mode;
@@ -48,19 +49,14 @@ struct HiddenLower {
     counts: bool,
 }
 
-/// A new file that shows the number of a lower one.
-struct NewFile {
-    at: usize,
-    number: u64,
-    upper: Arc<Inode>,
-}
-
 /// A directory to compare.
 struct Visit {
     dir: Arc<Inode>,
     at: usize,
     /// The lower directory at its path that it replaces.
     replaced: Option<Arc<Inode>>,
+    /// Of the directory above.
+    device: Option<Device>,
 }
 
 /// A name to compare.
@@ -68,6 +64,8 @@ struct NameToCompare<'a> {
     name: &'a [u8],
     at: usize,
     replaced: Option<&'a Arc<Inode>>,
+    /// Of its directory.
+    device: Option<Device>,
 }
 
 /// The results so far.
@@ -99,25 +97,24 @@ impl Comparison {
     }
 
     /// Adds a file that may be a moved lower one.
-    fn add_new_file(&mut self, at: usize, result: &MergedLookup, upper: &Arc<Inode>) {
-        if let Some(number) = result.number {
-            self.moved.push(NewFile {
-                at,
-                number,
-                upper: Arc::clone(upper),
-            });
-        }
+    fn add_new_file(&mut self, at: usize, source: Option<Source>, upper: &Arc<Inode>) {
+        self.moved.extend(source.map(|source| NewFile {
+            at,
+            source,
+            upper: Arc::clone(upper),
+        }));
     }
 
     /// Joins the parts of renames (R2), and counts names below deleted directories (R4).
     fn finish(mut self) -> Result<Changes, Errno> {
         let can_move = |(_, hidden): &(usize, &HiddenLower)| !hidden.entry.in_replaced;
-        let numbers: HashMap<u64, usize> = (self.hidden.iter().enumerate().filter(can_move))
-            .map(|(at, hidden)| (hidden.entry.number, at))
-            .collect();
+        let hidden = self.hidden.iter().enumerate().filter(can_move);
+        let hidden = hidden.map(|(at, hidden)| (at, hidden.entry.number));
+        let hidden = HiddenByNumber::new(hidden, &self.moved);
         for moved in &self.moved {
-            if let Some(hidden) = numbers.get(&moved.number) {
-                let entry = &self.hidden[*hidden].entry;
+            let source = hidden.source(moved, |at| &self.hidden[at].entry.lower)?;
+            if let Some(source) = source {
+                let entry = &self.hidden[source].entry;
                 let is_changed = !same_data(&moved.upper, &entry.lower)?;
                 let kinds = self.changes.kinds(moved.at);
                 kinds.retain(|kind| *kind == ChangeKind::Deleted);
@@ -199,6 +196,7 @@ impl OverlayFs {
             dir: Arc::clone(sb.root()),
             at: ROOT,
             replaced: None,
+            device: None,
         }];
         while let Some(visit) = dirs.pop() {
             let node = Node::of(&visit.dir).ok_or(Errno::EIO)?;
@@ -208,11 +206,18 @@ impl OverlayFs {
                 }
                 None => Vec::new(),
             };
+            let device = node.lower_device(visit.device);
             for name in &names {
                 compared();
                 let at = comparison.changes.add_name(visit.at, name)?;
                 let replaced = visit.replaced.as_ref();
-                dirs.extend(node.compare(&NameToCompare { name, at, replaced }, &mut comparison)?);
+                let spot = NameToCompare {
+                    name,
+                    at,
+                    replaced,
+                    device,
+                };
+                dirs.extend(node.compare(&spot, &mut comparison)?);
             }
             if let Some(replaced) = &visit.replaced {
                 node.compare_replaced((replaced, &names), visit.at, &mut comparison, &mut dirs)?;
@@ -304,7 +309,8 @@ impl Node {
             return Ok(None);
         };
         if !upper.is_dir() {
-            self.compare_file((&result, &upper), entry, at, comparison)?;
+            let source = self.source_of(&result, &upper, spot.device)?;
+            self.compare_file((source, &upper), entry, at, comparison)?;
             return Ok(None);
         }
         let mut replaced = entry.as_ref().and_then(|entry| entry.dir.clone());
@@ -322,7 +328,13 @@ impl Node {
                 }
             }
             let dir = self.fs.adopt(result)?;
-            return Ok(Some(Visit { dir, at, replaced }));
+            let device = spot.device;
+            return Ok(Some(Visit {
+                dir,
+                at,
+                replaced,
+                device,
+            }));
         };
         // R3
         let sides = self.fs.sides(&upper, &lower.inode)?;
@@ -346,29 +358,42 @@ impl Node {
         if !is_same {
             comparison.add(at, ChangeKind::Attributes)?;
         }
-        Ok(Some(Visit { dir, at, replaced }))
+        let device = spot.device;
+        Ok(Some(Visit {
+            dir,
+            at,
+            replaced,
+            device,
+        }))
     }
 
     fn compare_file(
         &self,
-        (result, upper): (&MergedLookup, &Arc<Inode>),
+        (source, upper): (Option<Source>, &Arc<Inode>),
         entry: Option<LowerEntry>,
         at: usize,
         comparison: &mut Comparison,
     ) -> Result<(), Errno> {
         let Some(entry) = entry else {
-            comparison.add_new_file(at, result, upper);
+            comparison.add_new_file(at, source, upper);
             return comparison.add(at, ChangeKind::Added);
         };
-        let is_other = result.number.is_some_and(|own| own != entry.number);
+        let is_other = source.is_some_and(|source| source.number() != entry.number);
+        if let (true, None, false) = (is_other, &entry.dir, entry.in_replaced)
+            && matches!(source, Some(Source::Handle(_)))
+            && self.is_equal(upper, &entry.lower)?
+        {
+            // Others may have replaced the file that was copied.
+            return Ok(());
+        }
         if entry.dir.is_some() || is_other && !entry.in_replaced {
             // Another file came here, from another lower path.
             comparison.add_deleted(at, Some(entry), true)?;
-            comparison.add_new_file(at, result, upper);
+            comparison.add_new_file(at, source, upper);
             return comparison.add(at, ChangeKind::Added);
         }
         if is_other {
-            comparison.add_new_file(at, result, upper);
+            comparison.add_new_file(at, source, upper);
         }
         let lower = &entry.lower;
         if !same_data(upper, lower)? {
@@ -379,6 +404,13 @@ impl Node {
             comparison.add(at, ChangeKind::Attributes)?;
         }
         Ok(())
+    }
+
+    /// Whether two files have equal data, times and attributes.
+    fn is_equal(&self, upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
+        Ok(upper.attr().mtime == lower.attr().mtime
+            && same_attributes(upper, lower, self)?
+            && same_data(upper, lower)?)
     }
 
     /// Adds the lower names of a directory that this one replaces (R4); `names` are those of the
@@ -415,8 +447,12 @@ impl Node {
             };
             let dir = self.fs.adopt(result)?;
             if let (true, Some(replaced)) = (dir.is_dir(), entry.dir) {
-                let replaced = Some(replaced);
-                dirs.push(Visit { dir, at, replaced });
+                dirs.push(Visit {
+                    dir,
+                    at,
+                    replaced: Some(replaced),
+                    device: None,
+                });
             }
         }
         Ok(())

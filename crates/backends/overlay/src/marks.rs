@@ -9,6 +9,7 @@
 //! | `redirect` | a directory | a path | its lower path: from the roots, or a name beside |
 //! | `impure` | a directory | `y` | some of its files show other inode numbers than their own |
 //! | `ino` | a copied-up file | a number | the number it shows; Linux ignores the mark |
+//! | `origin` | a file that the kernel copied up | a handle | its lower file, see `origin_mark` |
 //! | `taken` | an entry that replaced another | seconds | when its name was taken; as `ino` |
 //! | `attrs` | a copied-up directory | digests | the attributes it had; as `ino` |
 //! | `lower` | a copied-up directory | number, birth | which lower directory it shows; as `ino` |
@@ -30,6 +31,8 @@ pub(crate) const REDIRECT: &[u8] = b"redirect";
 pub(crate) const IMPURE: &[u8] = b"impure";
 /// The mark of a file that shows another inode number.
 pub(crate) const NUMBER: &[u8] = b"ino";
+/// The mark of a file that the overlay of the kernel copied up.
+pub(crate) const ORIGIN: &[u8] = b"origin";
 /// The mark of an entry that replaced another one of the upper tree.
 pub(crate) const TAKEN: &[u8] = b"taken";
 /// The mark of a copied-up directory that records its attributes.

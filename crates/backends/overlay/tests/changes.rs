@@ -7,7 +7,7 @@ use common::{Stack, mkdir, put, task_in};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{AtFlags, Errno, TimeSet, XattrFlags, mode};
 use openpath_overlay::{ChangeKind, OverlayFs};
-use openpath_vfs::SuperBlock;
+use openpath_vfs::{SuperBlock, Task};
 
 fn told(tree: &SuperBlock) -> Vec<(String, ChangeKind)> {
     let changes = OverlayFs::changes(tree, 100).expect("changes");
@@ -331,4 +331,72 @@ fn attributes_that_others_changed_beneath_a_copied_directory_are_no_change() {
     let all = ["", "/both", "/theirs", "/ours"].map(of);
     let want = [(false, false), (true, true), (false, true), (true, false)];
     assert_eq!(all, want.map(Some));
+}
+
+/// The mark `origin` of the kernel's overlay, with the handle of a file on ext4.
+fn origin(inode: u64) -> Vec<u8> {
+    let inode = u32::try_from(inode).expect("a small number");
+    let handle = [inode.to_ne_bytes(), [0; 4]].concat();
+    [&[0, 0xfb, 29, 0, 1][..], &[0; 16], &handle].concat()
+}
+
+/// An upper tree as the kernel leaves it after renames of `/old`.
+#[test]
+fn copy_by_the_kernel_is_a_renamed_file_only_if_no_other_is_possible() {
+    use ChangeKind::{Added, Deleted, Renamed};
+    let doubt = [("/new", Added), ("/old", Deleted)];
+    let cases = [
+        ("", vec![("/new", Renamed(b"/old".to_vec()))]),
+        ("pure", doubt.to_vec()),
+        ("link", doubt.to_vec()),
+        ("younger", doubt.to_vec()),
+        ("twice", [vec![("/more", Added)], doubt.to_vec()].concat()),
+        ("other", doubt.to_vec()),
+    ];
+    for (case, wanted) in cases {
+        let s = Stack::new(1);
+        let (_vfs, upper) = task_in(&s.upper);
+        mkdir(&upper, "/upper");
+        let make = |below: &Task| put(below, "/old", "text");
+        let copy_mark = |path: &str, inode| {
+            let (path, mark) = (format!("/upper{path}"), b"user.overlay.origin");
+            let set = upper.setxattr(path.as_bytes(), mark, &origin(inode), XattrFlags::empty());
+            set.expect("setxattr");
+        };
+        let copy = |path: &str, inode| {
+            put(&upper, &format!("/upper{path}"), "text");
+            copy_mark(path, inode);
+        };
+        let below = &s.below[0];
+        make(below);
+        let mut inode = below.stat(b"/old").expect("stat").ino;
+        match case {
+            "link" => below.link(b"/old", b"/linked").expect("link"),
+            "other" => inode += 1,
+            _ => {}
+        }
+        copy("/new", inode);
+        match case {
+            "twice" => copy("/more", inode),
+            "younger" => {
+                // The file of the handle is gone, and another one has its number.
+                below.unlink(b"/old").expect("unlink");
+                make(below);
+                copy_mark("/new", below.stat(b"/old").expect("stat").ino);
+            }
+            _ => {}
+        }
+        upper
+            .mknod(b"/upper/old", mode::S_IFCHR, 0)
+            .expect("a whiteout");
+        if case != "pure" {
+            let set = upper.setxattr(b"/upper", b"user.overlay.impure", b"y", XattrFlags::empty());
+            set.expect("setxattr");
+        }
+        let tree = OverlayFs::new(s.options()).expect("an overlay");
+        let wanted = wanted
+            .into_iter()
+            .map(|(path, kind)| (path.to_owned(), kind));
+        assert_eq!(told(&tree), wanted.collect::<Vec<_>>(), "{case}");
+    }
 }

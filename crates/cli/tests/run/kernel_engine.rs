@@ -97,6 +97,121 @@ fn changes_are_the_same_with_both_engines() {
     assert_eq!(seen[0], seen[1]);
 }
 
+/// The changes of the kept view, by path: the kind of each, with the old path of a rename.
+fn kinds(place: &Place) -> Vec<(String, String)> {
+    let diff = place.openpath(["diff", "view", "--json"]).output().unwrap();
+    assert!(diff.status.success(), "{}", err(&diff));
+    let text = out(&diff).replace(&place.path(""), "");
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let all = value["changes"].as_array().unwrap().iter();
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = |change: &serde_json::Value| word(&change["change"]) + " " + &word(&change["from"]);
+    all.map(|change| (word(&change["path"]), kind(change).trim_end().to_owned()))
+        .collect()
+}
+
+/// The kernel marks a copy with a handle of the file that it is of, our overlay with its number.
+#[test]
+fn renamed_files_are_listed_alike_by_both_engines() {
+    let line = "mv a moved; mv b dir/in; echo more >> dir/in; mv c over; chmod 600 over; \
+        mv x t; mv y x; mv t y; mkdir new; mv d new/d; ln e e2; mv f g; echo other > f; \
+        mv h i; ln i j; mv linked elsewhere; mv one two; mv two three; mv k l; rm l; \
+        mv m n; mv n m; mv p q; ln -s q p; mv s/t s/u; rm s/u";
+    let mut seen = Vec::new();
+    for engine in ["fuse", "kernel"] {
+        let Some(place) = root_place("renames") else {
+            return;
+        };
+        let files = "mkdir dir s; for f in a b c d e f h k m p x y over linked one s/t; do \
+            echo $f > $f; done; ln linked also";
+        place.plain(files);
+        let run = place.run(&["-q", "--engine", engine, "--name", "view"], line);
+        assert!(run.status.success(), "{}", err(&run));
+        seen.push(kinds(&place));
+    }
+    let renamed = seen[0]
+        .iter()
+        .filter(|(_, kind)| kind.starts_with("renamed"));
+    assert!(renamed.count() > 8, "{:?}", seen[0]);
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[test]
+fn renamed_files_are_committed_and_undone() {
+    let Some(place) = root_place("renames-commit") else {
+        return;
+    };
+    place.plain("mkdir d; echo 1 > a; echo 2 > b; echo 3 > over; echo 4 > linked; ln linked also");
+    let files =
+        "find . -path ./state -prune -o -type f -printf '%p %i %T@ ' -exec cat {} \\; | sort";
+    let before = out(&place.plain(files));
+    let run = kernel(
+        &place,
+        "mv a d/a; mv b over; echo more >> over; mv linked d/linked",
+    );
+    assert!(run.status.success(), "{}", err(&run));
+    let listed = [
+        ("d/a", "renamed a"),
+        ("d/linked", "added"),
+        ("linked", "deleted"),
+        ("over", "renamed b"),
+    ];
+    let listed = listed.map(|(path, kind)| (path.to_owned(), kind.to_owned()));
+    assert_eq!(kinds(&place), listed);
+    let half = commit(&place, &["d/a"]);
+    assert!(
+        err(&half).contains("the other half of a rename"),
+        "{}",
+        err(&half)
+    );
+    let done = commit(&place, &[]);
+    assert!(done.status.success(), "{}", err(&done));
+    assert_eq!(
+        out(&place.plain("ls . d | grep -v state; cat d/a over d/linked also")),
+        ".:\nalso\nd\nover\n\nd:\na\nlinked\n1\n2\nmore\n4\n4\n"
+    );
+    assert_eq!(kinds(&place), []);
+    let undone = commit(&place, &["--undo"]);
+    assert!(undone.status.success(), "{}", err(&undone));
+    assert_eq!(out(&place.plain(files)), before);
+    assert_eq!(kinds(&place), listed);
+    let again = commit(&place, &[]);
+    assert!(again.status.success(), "{}", err(&again));
+    assert_eq!(place.read("over"), "2\nmore\n");
+}
+
+/// In doubt, a file is none that was renamed: the number of the old file is not enough.
+#[test]
+fn file_is_listed_as_renamed_only_if_the_old_one_is_certain() {
+    let Some(place) = root_place("renames-doubt") else {
+        return;
+    };
+    place.plain("echo 1 > linked; echo 2 > reused; echo 3 > changed; echo 4 > gone");
+    assert!(kernel(&place, "mv reused r").status.success());
+    // One of these gets the number of the removed file.
+    place.plain("rm reused; sleep 0.05; for n in $(seq 100); do echo $n > n$n; done");
+    beside(
+        &place,
+        "mv linked l; mv changed c; mv gone g; rm n*; echo ready; read x; true",
+        "ln linked link; echo more >> changed; rm gone",
+    );
+    let all = kinds(&place);
+    let kind = |path: &str| {
+        all.iter()
+            .find(|(one, _)| one == path)
+            .map(|(_, kind)| &kind[..])
+    };
+    assert_eq!(kind("l"), Some("added"));
+    assert_eq!(kind("linked"), Some("deleted"));
+    assert_eq!(kind("c"), Some("renamed changed"));
+    assert_eq!(kind("g"), Some("added"));
+    assert_eq!(kind("r"), Some("added"));
+    let done = commit(&place, &["changed", "c"]);
+    assert_eq!(done.status.code(), Some(1), "{}{}", out(&done), err(&done));
+    assert!(out(&done).contains("/changed: "), "{}", out(&done));
+    assert_eq!(place.read("changed"), "3\nmore\n");
+}
+
 #[test]
 fn view_goes_on_with_either_engine_and_is_committed_and_undone() {
     let Some(place) = root_place("either") else {
@@ -550,7 +665,8 @@ print('L143', said(os.mknod, 'null', 0o20666, 0))
 print('L144', said(os.read, watch, 100))
 for name in 'lower', 'upper', 'work', 'over': os.mkdir(name)
 options = b'lowerdir=lower,upperdir=upper,workdir=work'
-if libc.mount(b'overlay', b'over', b'overlay', 0, options): print('L145', errno.errorcode[ctypes.get_errno()])
+if libc.mount(b'overlay', b'over', b'overlay', 0, options):
+    print('L145', errno.errorcode[ctypes.get_errno()])
 "#;
     let started = Started::new(&place, ["python3", "-c", python]);
     place.plain("echo new > n; mv n kept; echo more >> watched");

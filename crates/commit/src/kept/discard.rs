@@ -14,8 +14,15 @@
 //!     by it a later discard knows that the names beside it are ours.
 
 use super::lock::ViewLock;
-use super::{DISCARDED, INFO, LOCK, own_names};
-use crate::view_dir::ViewDir;
+use super::safe_path::IfMissing;
+use super::state::{State, damaged, needs_manual_removal, state};
+use super::{
+    DISCARDED, INFO, LOCK, fresh, lock, name, name_of, named_views, no_such_view, own_names,
+    step_failed,
+};
+use crate::host::view_dir::ViewDir;
+use crate::journal::committed;
+use crate::report::refusal::Refusal;
 use rustix::fd::AsFd as _;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -23,6 +30,59 @@ use std::io;
 
 /// Asked before each step; an error ends everything where it is, as a signal would.
 pub(super) type Step<'a> = &'a mut dyn FnMut() -> io::Result<()>;
+
+/// Removes a view with all that is in it; what it has committed cannot be undone any more. What
+/// interrupted discards left of named views is removed as well. `removed` is called before each
+/// name.
+///
+/// # Errors
+/// There is none; another process uses it; it belongs to another user; a commit of it was
+/// interrupted; it is damaged, and not in the directory of named views; what the file system says.
+pub fn discard(name: &str, removed: &mut dyn FnMut()) -> Result<(), Refusal> {
+    let done = discard_steps(name, &mut || Ok(()), removed);
+    finish_discards();
+    done
+}
+
+pub(super) fn discard_steps(
+    name: &str,
+    step: Step<'_>,
+    removed: &mut dyn FnMut(),
+) -> Result<(), Refusal> {
+    let at = name::open(name, IfMissing::ReturnNone)?.filter(|at| fresh::is_view(name, at));
+    let at = at.ok_or_else(|| no_such_view(name))?;
+    match state(&at) {
+        State::Empty => return Err(no_such_view(name)),
+        State::Damaged(why) if needs_manual_removal(name, &at) => {
+            return Err(damaged(name, &at, &why));
+        }
+        _ => {}
+    }
+    let held = lock::lock(&at)?;
+    match state(&at) {
+        State::Empty => return Err(no_such_view(name)),
+        State::Whole(_) => committed::check_uninterrupted(&at, name_of)?,
+        State::Damaged(why) if needs_manual_removal(name, &at) => {
+            return Err(damaged(name, &at, &why));
+        }
+        State::Discarding | State::Damaged(_) => {}
+    }
+    remove(held, step, removed).map_err(|why| step_failed(name, "be discarded", &why))
+}
+
+/// Finishes discards of named views that were interrupted.
+fn finish_discards() {
+    for (_, at) in named_views().unwrap_or_default() {
+        let left = || matches!(state(&at), State::Discarding | State::Empty);
+        if left()
+            && let Ok(held) = lock::lock(&at)
+            && left()
+        {
+            // The list shows what is left.
+            let _left = remove(held, &mut || Ok(()), &mut || {});
+        }
+    }
+}
 
 /// Removes a whole view, or what is left of one, if its directory holds nothing but ours. `removed`
 /// is called before each name.
@@ -81,7 +141,7 @@ fn remove_tree(dir: &ViewDir, name: &str, removed: &mut dyn FnMut()) -> io::Resu
         removed();
         true
     };
-    Ok(crate::remove::remove(
+    Ok(crate::host::remove::remove(
         dir.as_fd(),
         name.as_bytes(),
         keep_going,
@@ -94,7 +154,12 @@ fn remove_empty(dir: &ViewDir) -> io::Result<()> {
     let Some(name) = place.file_name() else {
         return Ok(());
     };
-    let parent = rustix::fs::openat(dir, "..", crate::view_dir::HOLD, rustix::fs::Mode::empty())?;
+    let parent = rustix::fs::openat(
+        dir,
+        "..",
+        crate::host::view_dir::HOLD,
+        rustix::fs::Mode::empty(),
+    )?;
     let (here, there) = (
         dir.stat()?,
         rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW),

@@ -8,9 +8,11 @@
 //! R3. It is a view if it has `view.toml`, or what an interrupted discard leaves. In the directory
 //!     of named views all directories are views.
 
-use super::{DISCARDED, INFO, LOCK, State, damaged, has, name, state};
-use crate::refusal::Refusal;
-use crate::view_dir::{ViewDir, is_mine};
+use super::state::{State, damaged, has, state};
+use super::{DISCARDED, INFO, LOCK, name};
+use crate::attributes::owner::is_own;
+use crate::host::view_dir::ViewDir;
+use crate::report::refusal::Refusal;
 
 /// Whether the directory of this name is a view, if only a damaged one (R3).
 pub(super) fn is_view(name: &str, at: &ViewDir) -> bool {
@@ -56,6 +58,6 @@ fn has_own_lock(at: &ViewDir) -> bool {
     };
     rustix::fs::fstat(&file).is_ok_and(|stat| {
         let is_plain = stat.st_size == 0 && stat.st_nlink == 1;
-        is_plain && is_mine(&stat) && stat.st_mode & 0o7777 == 0o600
+        is_plain && is_own(stat.st_uid) && stat.st_mode & 0o7777 == 0o600
     })
 }

@@ -17,9 +17,10 @@
 //! R2. An error that is not `EBUSY` proves nothing, and counts as no answer.
 //! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time.
 
-use crate::names::names_in;
-use crate::remove::remove_tree_in;
-use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
+use crate::host::descriptors::path_by_number;
+use crate::host::names::names_in;
+use crate::host::remove::remove_tree_in;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
@@ -69,8 +70,7 @@ fn try_overlay(work: &OwnedFd, tried: &OwnedFd) -> rustix::io::Result<()> {
         ("upperdir", &upper),
         ("workdir", tried),
     ] {
-        let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
-        rustix::mount::fsconfig_set_string(&context, key, path)?;
+        rustix::mount::fsconfig_set_string(&context, key, path_by_number(dir))?;
     }
     rustix::mount::fsconfig_set_string(&context, "index", "on")?;
     rustix::mount::fsconfig_create(&context)

@@ -11,10 +11,11 @@
 //! R4. It is refused while an overlay of the kernel still uses the upper tree (`kernel_work`).
 
 use super::{LOCK, SERVE, kernel_work, own_names};
-use crate::printable::printable;
-use crate::process::parent_of;
-use crate::refusal::{Refusal, RefusalKind};
-use crate::view_dir::{ViewDir, is_mine};
+use crate::attributes::owner::is_own;
+use crate::host::process::parent_of;
+use crate::host::view_dir::ViewDir;
+use crate::report::printable::printable;
+use crate::report::refusal::{Refusal, RefusalKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Stat};
 use rustix::io::Errno;
@@ -115,7 +116,7 @@ pub(super) fn is_file_locked(file: impl AsFd) -> bool {
 /// R1
 pub(super) fn owned(dir: &ViewDir) -> Result<(), Refusal> {
     let stat = dir.stat().map_err(|why| dir.failed(why))?;
-    if is_mine(&stat) {
+    if is_own(stat.st_uid) {
         return Ok(());
     }
     Err(Refusal::new(

@@ -22,6 +22,7 @@
 //! | `kernel_work` | whether an overlay of the kernel still uses it |
 //! | `fresh` | which directories of the user may become views |
 //! | `discard` | its end |
+//! | `state` | what its directory holds |
 //! | `rules` | the rules that are kept with it |
 //!
 //! # States of a directory
@@ -36,7 +37,9 @@ mod lock;
 mod name;
 mod rules;
 mod safe_path;
+mod state;
 
+pub use discard::discard;
 pub use kernel_work::{KERNEL_WORK, remove_idle_kernel_work};
 pub use lock::ViewLock;
 pub use name::state_dir;
@@ -44,15 +47,16 @@ pub use rules::update as update_rules;
 pub use rules::{KeptRules, rules_of};
 pub(crate) use safe_path::{LINKS_MAX, maps_every_user, others_can_change_names};
 
-use crate::committed::{self, Committed};
-use crate::refusal::{Refusal, RefusalKind};
-use crate::view_dir::ViewDir;
+use crate::attributes::clock;
+use crate::host::view_dir::ViewDir;
+use crate::journal::committed::{self, Committed};
+use crate::report::refusal::{Refusal, RefusalKind};
 use safe_path::IfMissing;
 use serde::{Deserialize, Serialize};
+use state::{DISCARD_INTERRUPTED, State, damaged, has, is_gone, remedy, state};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What describes a view, in its directory.
 const INFO: &str = "view.toml";
@@ -128,14 +132,6 @@ pub enum ListedView {
     },
 }
 
-/// What a directory holds.
-enum State {
-    Empty,
-    Whole(ViewInfo),
-    Discarding,
-    Damaged(String),
-}
-
 impl KeptView {
     /// The view of this name, made if there is none. A name with a slash is a directory.
     ///
@@ -175,9 +171,9 @@ impl KeptView {
             }
             State::Empty => {}
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let (now, _) = clock::now();
         let info = ViewInfo {
-            made: now.unwrap_or_default().as_secs(),
+            made: u64::try_from(now).unwrap_or_default(),
             command: command_line(command),
         };
         info.write(&at).map_err(failed)?;
@@ -307,62 +303,6 @@ pub(crate) fn note_command(dir: &ViewDir, command: &str) {
     }
 }
 
-/// What a list says of a view after an interrupted discard.
-const DISCARD_INTERRUPTED: &str = "its discard was interrupted";
-
-/// Removes a view with all that is in it; what it has committed cannot be undone any more. What
-/// interrupted discards left of named views is removed as well. `removed` is called before each
-/// name.
-///
-/// # Errors
-/// There is none; another process uses it; it belongs to another user; a commit of it was
-/// interrupted; it is damaged, and not in the directory of named views; what the file system says.
-pub fn discard(name: &str, removed: &mut dyn FnMut()) -> Result<(), Refusal> {
-    let done = discard_steps(name, &mut || Ok(()), removed);
-    finish_discards();
-    done
-}
-
-fn discard_steps(
-    name: &str,
-    step: discard::Step<'_>,
-    removed: &mut dyn FnMut(),
-) -> Result<(), Refusal> {
-    let at = name::open(name, IfMissing::ReturnNone)?.filter(|at| fresh::is_view(name, at));
-    let at = at.ok_or_else(|| no_such_view(name))?;
-    match state(&at) {
-        State::Empty => return Err(no_such_view(name)),
-        State::Damaged(why) if needs_manual_removal(name, &at) => {
-            return Err(damaged(name, &at, &why));
-        }
-        _ => {}
-    }
-    let held = lock::lock(&at)?;
-    match state(&at) {
-        State::Empty => return Err(no_such_view(name)),
-        State::Whole(_) => committed::check_uninterrupted(&at, name_of)?,
-        State::Damaged(why) if needs_manual_removal(name, &at) => {
-            return Err(damaged(name, &at, &why));
-        }
-        State::Discarding | State::Damaged(_) => {}
-    }
-    discard::remove(held, step, removed).map_err(|why| step_failed(name, "be discarded", &why))
-}
-
-/// Finishes discards of named views that were interrupted.
-fn finish_discards() {
-    for (_, at) in named_views().unwrap_or_default() {
-        let left = || matches!(state(&at), State::Discarding | State::Empty);
-        if left()
-            && let Ok(held) = lock::lock(&at)
-            && left()
-        {
-            // The list shows what is left.
-            let _left = discard::remove(held, &mut || Ok(()), &mut || {});
-        }
-    }
-}
-
 /// The directories of named views, by name.
 fn named_views() -> Result<Vec<(String, ViewDir)>, Refusal> {
     let Some(views) = name::views(IfMissing::ReturnNone)? else {
@@ -446,42 +386,6 @@ pub fn check_not_discarded(dir: &ViewDir) -> Result<(), Refusal> {
     }
 }
 
-/// What a directory holds.
-fn state(dir: &ViewDir) -> State {
-    let text = match dir.read(INFO, INFO_MAX) {
-        Err(why) => return State::Damaged(format!("{INFO}: {why}")),
-        Ok(None) if has(dir, DISCARDED) => return State::Discarding,
-        Ok(None) => {
-            return match CHANGES.iter().find(|name| has(dir, name)) {
-                Some(name) => State::Damaged(format!("it has `{name}` and no `{INFO}`")),
-                None => State::Empty,
-            };
-        }
-        Ok(Some(text)) => text,
-    };
-    let info = str::from_utf8(&text)
-        .map_err(|why| why.to_string())
-        .and_then(|text| toml::from_str(text).map_err(|why| why.message().to_owned()));
-    let used = CHANGES.iter().find(|name| has(dir, name));
-    match (info, used) {
-        (Err(why), _) => State::Damaged(format!("{INFO}: {why}")),
-        (Ok(_), Some(name)) if !matches!(dir.subdir("upper"), Ok(Some(_))) => {
-            State::Damaged(format!("it has `{name}` and no directory `upper`"))
-        }
-        (Ok(info), _) => State::Whole(info),
-    }
-}
-
-fn has(dir: &ViewDir, name: &str) -> bool {
-    // What cannot be looked at is there.
-    dir.has(name).unwrap_or(true)
-}
-
-/// Whether a directory that is held has lost its name.
-fn is_gone(dir: &ViewDir) -> bool {
-    dir.stat().map_or(true, |stat| stat.st_nlink == 0)
-}
-
 /// There is no such view. One in the working directory has a slash in its name.
 fn no_such_view(name: &str) -> Refusal {
     let info = Path::new(name).join(INFO);
@@ -493,32 +397,6 @@ fn no_such_view(name: &str) -> Refusal {
         RefusalKind::NoSuchView,
         format!("there is no view {name}: `openpath list` shows which there are"),
     )
-}
-
-fn damaged(name: &str, at: &ViewDir, why: &str) -> Refusal {
-    let remedy = remedy(name, at);
-    Refusal::new(
-        RefusalKind::Damaged,
-        format!("the view {name} is damaged, {why}: {remedy}"),
-    )
-}
-
-fn remedy(name: &str, at: &ViewDir) -> String {
-    if matches!(state(at), State::Discarding) || !needs_manual_removal(name, at) {
-        return format!("`openpath discard {name}` removes it and what it changed");
-    }
-    let dir = at.path().display();
-    format!(
-        "what it changed is in {dir}/upper, and what its last commit replaced in {dir}/commit/old; \
-         remove {dir} by hand"
-    )
-}
-
-/// Whether a damaged view is removed by its user alone: files in a directory that the user named
-/// need not be ours, and an interrupted commit keeps files of the real tree.
-fn needs_manual_removal(name: &str, at: &ViewDir) -> bool {
-    let commit = committed::committed(at);
-    name::is_path(name) || !matches!(commit, Ok(Committed::No | Committed::Yes))
 }
 
 fn step_failed(name: &str, what: &str, why: &io::Error) -> Refusal {

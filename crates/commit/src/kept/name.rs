@@ -6,8 +6,8 @@
 
 use super::lock::owned;
 use super::safe_path::{self, IfMissing};
-use crate::refusal::{Refusal, RefusalKind};
-use crate::view_dir::ViewDir;
+use crate::host::view_dir::ViewDir;
+use crate::report::refusal::{Refusal, RefusalKind};
 use std::path::{Path, PathBuf};
 
 /// The longest name.

@@ -12,8 +12,8 @@
 use super::KeptView;
 use super::name;
 use super::safe_path::IfMissing;
-use crate::refusal::{Refusal, RefusalKind};
-use crate::view_dir::ViewDir;
+use crate::host::view_dir::ViewDir;
+use crate::report::refusal::{Refusal, RefusalKind};
 use serde::{Deserialize, Serialize};
 
 /// The rules, in the directory of a view.

@@ -9,9 +9,10 @@
 //!     others, and the owners of directories above cannot be distinguished: R2 does not apply.
 //! R4. A directory that is made on the way has mode 0700, whatever the umask.
 
-use crate::refusal::{Refusal, RefusalKind};
-use crate::view_dir::HOLD;
-use rustix::fd::{AsRawFd as _, OwnedFd};
+use crate::host::descriptors::path_by_number;
+use crate::host::view_dir::HOLD;
+use crate::report::refusal::{Refusal, RefusalKind};
+use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -174,8 +175,7 @@ pub(super) fn make(dir: &OwnedFd, name: &OsString) -> rustix::io::Result<OwnedFd
     match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
         Ok(()) => {
             let made = rustix::fs::openat(dir, name, HOLD, Mode::empty())?;
-            let path = format!("/proc/self/fd/{}", made.as_raw_fd());
-            rustix::fs::chmod(path, Mode::RWXU)?;
+            rustix::fs::chmod(path_by_number(&made), Mode::RWXU)?;
             Ok(made)
         }
         // Another process was quicker.

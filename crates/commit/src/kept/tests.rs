@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Views made, found, locked, damaged and discarded.
 
-use super::{INFO, KeptView, discard, discard_steps, lock_view};
+use super::discard::discard_steps;
+use super::{INFO, KeptView, discard, lock_view};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -25,7 +26,7 @@ impl Scratch {
         Scratch { top, dir, name }
     }
 
-    fn make(&self) -> Result<KeptView, crate::refusal::Refusal> {
+    fn make(&self) -> Result<KeptView, crate::report::refusal::Refusal> {
         KeptView::make(&self.name, &["make".into(), "-j".into()])
     }
 

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metadata of one file, as statx(2) and listxattr(2) report it and as records store it.
+//!
+//! What an upper tree hides in attributes belongs into [`crate::scan`].
+
+pub(crate) mod acl;
+pub(crate) mod clock;
+pub(crate) mod file_stat;
+pub(crate) mod owner;
+pub(crate) mod xattrs;

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that a commit makes: how they are copied, how they get their privileges, and how they are
+//! recognized later.
+
+pub(crate) mod copy;
+pub(crate) mod privileges;
+pub(crate) mod stamp;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls on files, directories and processes of the host.
+//!
+//! Other users may change names meanwhile, so these modules work by descriptors, follow no symbolic
+//! link, and compare inodes. They know nothing of views and commits.
+
+pub(crate) mod descriptors;
+pub(crate) mod dir_stack;
+pub(crate) mod filesystems;
+pub(crate) mod held_file;
+pub(crate) mod names;
+pub(crate) mod process;
+pub(crate) mod remove;
+pub(crate) mod rename;
+pub(crate) mod tree;
+pub(crate) mod view_dir;

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a commit is going to do, and what is against it. Nothing here changes a file.
+//!
+//! A scan of the view comes in, and a journal goes out; [`crate::commit`] has the order.
+
+pub(crate) mod conflicts;
+pub(crate) mod journal_builder;
+pub(crate) mod linked_path;
+pub(crate) mod preflight;
+pub(crate) mod selection;

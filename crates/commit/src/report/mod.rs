@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What callers get to see: changes, refusals, progress, and paths as text.
+//!
+//! Nothing here reads a file. Messages for the user are built from these parts, by all modules.
+
+pub(crate) mod change;
+pub(crate) mod change_list;
+pub(crate) mod messages;
+pub(crate) mod path_bytes;
+pub(crate) mod phase;
+pub(crate) mod printable;
+pub(crate) mod refusal;

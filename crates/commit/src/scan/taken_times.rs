@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records when a view took its files from the real tree (R1 of `baseline`).
+//!
+//! # Rules
+//! R1. The times are recorded before each run, which may replace files in the view.
+//! R2. The overlay of the kernel may copy a file that others have replaced in the real tree, since
+//!     it keeps names that it has looked up. So the birth of its copy proves nothing: all that is
+//!     new after such a run was taken when the run began. That time is recorded before the run, and
+//!     counts until the entries have times of their own.
+
+use crate::attributes::clock::file_clock;
+use crate::attributes::file_stat::Time;
+use crate::host::names::is_below;
+use crate::host::tree::Tree;
+use crate::host::view_dir::ViewDir;
+use crate::journal::TakenAt;
+use crate::journal::records::Records;
+use crate::report::messages::public_path;
+use crate::report::path_bytes::PathBytes;
+use crate::report::refusal::{Refusal, RefusalKind};
+use crate::scan::baseline::Baseline;
+use crate::scan::{Entry, EntryKind, Scan};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Records when a view took its files from the real tree, before a run may replace them (R1).
+///
+/// # Errors
+/// It cannot be written: the next run would lose it. A view that cannot be read for this cannot be
+/// committed either.
+pub fn record_taken(view: &ViewDir) -> Result<(), Refusal> {
+    let Ok(Some(Times {
+        records,
+        now,
+        before,
+    })) = times(view)
+    else {
+        return Ok(());
+    };
+    if now != before {
+        TakenAt::write(&records, &now)?;
+    }
+    records.forget_begun()
+}
+
+/// Records that a run begins now in which the kernel's overlay takes the files (R2). The times of
+/// earlier runs are recorded already.
+///
+/// # Errors
+/// It cannot be written.
+pub fn record_kernel_run(view: &ViewDir) -> Result<(), Refusal> {
+    let records = Records::of(view)?;
+    // Without times of an earlier run its begin still counts.
+    let begun = records
+        .begun()?
+        .map_or(just_before(), |before| before.min(just_before()));
+    records.set_begun(begun)
+}
+
+/// Refuses an upper tree that the kernel's overlay would show otherwise: it follows no redirect, as
+/// the overlay of this program makes one when a directory is renamed, and hides devices 0:0. At
+/// `places` and above them the view must show the directories of the real tree: something is to be
+/// mounted there.
+///
+/// # Errors
+/// There is such a file; a place is not shown; the view cannot be read.
+pub fn check_kernel_upper(view: &ViewDir, places: &[PathBytes]) -> Result<(), Refusal> {
+    let records = Records::of(view)?;
+    let Ok(upper) = records.below(b"/upper") else {
+        return Ok(());
+    };
+    let baseline = Baseline::new(&records, 0)?;
+    let base = Tree::open(Path::new("/"))?;
+    let scan = Scan::whole(&base, &upper, &baseline)?;
+    let shown = |entry: &&Entry| {
+        let file = &entry.upper_file;
+        file.mark("redirect").is_some() || file.stat.is_null_device() && !file.is_whiteout
+    };
+    let of_view = |entry: &&Entry| {
+        let path = public_path(&entry.path);
+        entry.entry_kind != EntryKind::Merged
+            && places
+                .iter()
+                .any(|place| is_below(place.bytes(), path.bytes()))
+    };
+    if let Some(entry) = scan.entries.iter().find(of_view) {
+        let path = public_path(&entry.path);
+        let text = format!(
+            "the view has removed or replaced {}, where the kernel has to mount something: go on \
+             without --engine kernel",
+            path.path().display()
+        );
+        return Err(Refusal::new(RefusalKind::Unsupported, text));
+    }
+    let Some(entry) = scan.entries.iter().find(shown) else {
+        return Ok(());
+    };
+    let path = public_path(&entry.path);
+    Err(Refusal::new(
+        RefusalKind::Unsupported,
+        format!(
+            "the kernel's overlay cannot show {} of this view, a renamed directory or a device \
+             0:0: go on without --engine kernel",
+            path.path().display()
+        ),
+    ))
+}
+
+/// The latest time that no change of a file from now on has.
+fn just_before() -> Time {
+    match file_clock() {
+        (sec, nsec @ 1..) => (sec, nsec - 1),
+        (sec, 0) => (sec - 1, 999_999_999),
+    }
+}
+
+/// The times at which a view took its files, now and as recorded.
+struct Times {
+    records: Records,
+    now: Vec<TakenAt>,
+    before: Vec<TakenAt>,
+}
+
+/// `None`: the view has not run yet.
+fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
+    let records = Records::of(view)?;
+    let Ok(upper) = records.below(b"/upper") else {
+        return Ok(None);
+    };
+    let scan = Scan::above(&Tree::open(Path::new("/"))?, &upper)?;
+    let begun = records.begun()?;
+    let before = TakenAt::read(&records)?;
+    let first: HashMap<_, _> = before
+        .iter()
+        .map(|taken| (&taken.path, taken.since))
+        .collect();
+    let of_entry = scan.entries.iter().filter_map(|entry| {
+        let first = first.get(&entry.path).copied();
+        // A directory has not taken the files that it shows, and the overlay of this program
+        // records which directory it shows.
+        let is_known = first.is_none() && begun.is_none();
+        if is_known && (entry.entry_kind == EntryKind::Merged || entry.here.is_none()) {
+            return None;
+        }
+        let since = entry.taken().into_iter().chain(first.or(begun)).min()?;
+        Some(TakenAt {
+            path: entry.path.clone(),
+            since,
+        })
+    });
+    let now = of_entry.collect();
+    Ok(Some(Times {
+        records,
+        now,
+        before,
+    }))
+}

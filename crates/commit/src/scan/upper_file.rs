@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A file of an upper tree, with the attributes that the view shows.
+//!
+//! # Rules
+//! R1. An upper tree of an ordinary user keeps owner, mode and type in `user.openpath.attr`, as the
+//!     backend `host` writes it. Marks of the overlay are `user.overlay.*`, and such an attribute
+//!     of a guest is kept as `user.overlay.overlay.*`.
+//! R2. There, a character device 0:0 is a whiteout. One with the sticky bit is a device of the
+//!     view, which does not have that bit.
+//! R3. The access control lists of such a file are in `user.openpath.acl_*`. Its lists on the host
+//!     come from the directory of views, and are not the view's.
+
+use crate::attributes::acl;
+use crate::attributes::file_stat::{Attributes, FileStat};
+use crate::attributes::xattrs::Xattrs;
+use crate::host::held_file::HeldFile;
+use openpath_abi::mode;
+use rustix::io::Result;
+
+/// The prefix of the backend's own attributes, and after it that of a guest's own name.
+const OWN: &[u8] = b"user.openpath.";
+const OWN_ESCAPE: &[u8] = b"openpath.";
+/// The attribute that keeps owner and mode.
+const KEPT: &[u8] = b"user.openpath.attr";
+/// The prefix of marks.
+const MARK: &[u8] = b"user.overlay.";
+/// The prefix of a guest's own name after that.
+const ESCAPE: &[u8] = b"overlay.";
+
+/// A file of an upper tree (R1, R2).
+pub(crate) struct UpperFile {
+    /// The attributes on the host, with type, owner and mode as the view has them.
+    pub(crate) stat: FileStat,
+    xattrs: Xattrs,
+    pub(crate) marks: Xattrs,
+    /// It is a whiteout (R2).
+    pub(crate) is_whiteout: bool,
+}
+
+impl UpperFile {
+    /// Reads it.
+    pub(crate) fn read(held: &HeldFile) -> Result<UpperFile> {
+        let mut stat = held.stat.clone();
+        let mut plain = Vec::new();
+        let mut marks = Vec::new();
+        let mut kept = None;
+        let is_root = rustix::process::geteuid().is_root();
+        let has = stat.is_dir() || stat.is_file() || is_root;
+        let all = if has {
+            Xattrs::read(&held.path())?
+        } else {
+            Xattrs::default()
+        };
+        let all = all.iter();
+        let all = all.map(|(name, value)| (Box::<[u8]>::from(name), Box::<[u8]>::from(value)));
+        for (name, value) in all {
+            if let Some(mark) = name.strip_prefix(MARK) {
+                match mark.strip_prefix(ESCAPE) {
+                    Some(own) => plain.push(([MARK, own].concat().into(), value)),
+                    None => marks.push((mark.into(), value)),
+                };
+            } else if is_root {
+                // Root's upper tree keeps nothing in attributes: such names are the command's.
+                plain.push((name, value));
+            } else if *name == *KEPT {
+                kept = parse(&value);
+            } else if let Some(list) = acl::kept_as(&name) {
+                plain.push((list.into(), value));
+            } else if acl::is_acl(&name) {
+                // R3
+            } else if let Some(own) = name.strip_prefix(OWN) {
+                if let Some(own) = own.strip_prefix(OWN_ESCAPE) {
+                    plain.push(([OWN, own].concat().into(), value));
+                }
+            } else {
+                plain.push((name, value));
+            }
+        }
+        if let Some((mode, uid, gid, rdev)) = kept {
+            (stat.mode, stat.uid, stat.gid, stat.rdev) = (mode, uid, gid, rdev);
+        }
+        let mut is_whiteout = false;
+        if stat.is_null_device() {
+            is_whiteout = stat.mode & mode::S_ISVTX == 0;
+            stat.mode &= !mode::S_ISVTX;
+        }
+        Ok(UpperFile {
+            is_whiteout,
+            stat,
+            xattrs: plain.into_iter().collect(),
+            marks: marks.into_iter().collect(),
+        })
+    }
+
+    /// The attributes that the view shows.
+    pub(crate) fn attributes(&self) -> Attributes {
+        Attributes::of(&self.stat, self.xattrs.clone())
+    }
+
+    pub(crate) fn mark(&self, name: &str) -> Option<&[u8]> {
+        self.marks.get(name.as_bytes())
+    }
+}
+
+/// Mode, owner, group and device number as they are kept.
+fn parse(value: &[u8]) -> Option<(u32, u32, u32, u64)> {
+    let text = std::str::from_utf8(value).ok()?;
+    let mut numbers = text.split(' ').map(str::parse::<u64>);
+    let mut next = || numbers.next()?.ok();
+    let (mode, uid, gid, rdev) = (next()?, next()?, next()?, next()?);
+    let short = |number: u64| u32::try_from(number).ok();
+    Some((short(mode)?, short(uid)?, short(gid)?, rdev))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn owner_and_mode_are_read_as_the_back_end_writes_them() {
+        assert_eq!(
+            super::parse(b"33188 1000 100 0"),
+            Some((33188, 1000, 100, 0))
+        );
+        for wrong in ["", "1 2 3", "1 2 x 4", "-1 2 3 4", "1 4294967296 3 4"] {
+            assert_eq!(super::parse(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

@@ -83,7 +83,8 @@ fn lists(place: &Place, dir: &str) -> Vec<String> {
 
 #[test]
 fn committed_files_have_the_lists_of_the_view() {
-    for place in Place::all("acl-commit") {
+    // The kernel records no attributes of a directory at its copy-up.
+    for place in Place::all("acl-commit").map(Place::needs_fuse) {
         for across in [false, true] {
             done(&place.plain("rm -rf tree beside state; mkdir state"));
             let shared = format!("/dev/shm/openpath-acl-{}", std::process::id());

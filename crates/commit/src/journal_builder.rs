@@ -305,14 +305,20 @@ impl<'a> JournalBuilder<'a> {
         after: &Attributes,
     ) -> Result<(), Refusal> {
         let before = held.attributes().map_err(|why| failed(path, why))?;
-        if !before.same(after) || before.mtime != after.mtime {
+        let mut after = after.clone();
+        // The view shows no attributes with the names of its marks, so it cannot have removed them.
+        let is_hidden = |name: &[u8]| self.scan.marks.shown_name(name).is_none();
+        for (name, value) in before.xattrs.iter().filter(|(name, _)| is_hidden(name)) {
+            after.xattrs.insert(name, value);
+        }
+        if !before.same(&after) || before.mtime != after.mtime {
             self.journal.set_attrs.push(SetAttrs {
                 path: path.clone(),
                 place: real.clone(),
                 id: held.id(),
                 ctime: held.stat.ctime,
                 before,
-                after: after.clone(),
+                after,
             });
         }
         Ok(())

@@ -39,6 +39,7 @@ mod journal;
 mod journal_builder;
 mod kept;
 mod linked_path;
+mod marks;
 mod messages;
 mod move_index;
 mod name_pair;
@@ -48,6 +49,7 @@ mod origin;
 mod out_of_reach;
 mod path_bytes;
 mod phase;
+mod places;
 mod preflight;
 mod printable;
 mod privileges;
@@ -82,10 +84,12 @@ pub use kept::{
     KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, check_not_discarded, command_line,
     discard, lock_view, lock_view_dir, rules_of, state_dir, update_rules,
 };
+pub use marks::{choose_marks, marks_of, set_trusted};
 pub use names::is_below;
 pub use not_undone::{NotUndone, NotUndoneReason};
 pub use path_bytes::{PathBytes, path_of};
 pub use phase::{CommitObserver, Phase};
+pub use places::{Places, forget_places};
 pub use printable::{is_invisible, printable};
 pub use process::{parent_of, stat_field};
 pub use refusal::{Refusal, RefusalKind};

@@ -12,7 +12,9 @@
 use crate::file_stat::Time;
 use crate::held_file::HeldFile;
 use crate::journal::{Bytes, Journal, KnownSince, State, TakenAt, boot};
+use crate::marks;
 use crate::names::{join, split};
+use crate::places::{KeptPlaces, PLACES};
 use crate::refusal::Refusal;
 use crate::tree::Tree;
 use crate::view_dir::ViewDir;
@@ -77,6 +79,35 @@ impl Records {
             return Err(fail(Errno::NOTDIR));
         }
         Ok(Tree::at(held.into_fd()))
+    }
+
+    /// The places of the last run with the kernel's overlay.
+    pub(crate) fn places(&self) -> Result<Option<KeptPlaces>, Refusal> {
+        self.read(b"/places")
+    }
+
+    pub(crate) fn set_places(&self, places: &KeptPlaces) -> Result<(), Refusal> {
+        self.write(b"/places", places)
+    }
+
+    pub(crate) fn forget_places(&self) -> Result<(), Refusal> {
+        let gone = self.dir.remove_file(PLACES);
+        gone.map_err(|why| self.failed_io(b"/places", why))
+    }
+
+    /// The upper tree.
+    pub(crate) fn upper(&self) -> Result<Tree, Refusal> {
+        let mut tree = self.below(b"/upper")?;
+        tree.marks = marks::marks_of(&self.dir)?;
+        Ok(tree)
+    }
+
+    /// The same; `None`: the view has not run yet.
+    pub(crate) fn upper_if_any(&self) -> Result<Option<Tree>, Refusal> {
+        match self.below(b"/upper") {
+            Ok(_) => self.upper().map(Some),
+            Err(_) => Ok(None),
+        }
     }
 
     pub(crate) fn failed(&self, path: &[u8], why: Errno) -> Refusal {

@@ -22,7 +22,7 @@ use crate::refusal::{Refusal, RefusalKind};
 use crate::stored_bytes::Bytes;
 use crate::tree::Tree;
 use crate::upper_file::UpperFile;
-use openpath_overlay::{Sides, SidesByPath};
+use openpath_overlay::{Marks, Sides, SidesByPath};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -80,6 +80,11 @@ impl Entry {
         beneath.is_some() && beneath != self.place.as_ref()
     }
 
+    /// Of a directory with a redirect: the path in the real tree to which that leads.
+    pub(crate) fn redirect(&self) -> Option<Bytes> {
+        redirect(&self.upper_file, self.place.as_ref())
+    }
+
     /// Whether others replaced the lower directory that the view saw (R4); `None`: the view did not
     /// record which one that is.
     pub(crate) fn is_replaced(&self) -> Option<bool> {
@@ -120,6 +125,14 @@ fn is_of(mark: &[u8], stat: &FileStat) -> Option<bool> {
     Some(same && now.is_none_or(|now| now == born))
 }
 
+/// The path in the real tree to which a redirect leads; `place`: that of the name.
+fn redirect(upper_file: &UpperFile, place: Option<&Bytes>) -> Option<Bytes> {
+    match upper_file.mark("redirect")? {
+        path @ [b'/', ..] => Some(path.into()),
+        name => Some(join(split(place?).0, name).into()),
+    }
+}
+
 /// The value of the mark `lower` for a directory of the real tree.
 pub(crate) fn mark_of(stat: &FileStat) -> String {
     let (sec, nsec) = stat.btime.unwrap_or_default();
@@ -138,6 +151,8 @@ pub(crate) type Kinds<'a> = HashMap<&'a [u8], &'a ChangeKind>;
 /// All entries, each directory before what is in it.
 pub(crate) struct Scan {
     pub(crate) entries: Vec<Entry>,
+    /// The prefix of the marks in the upper tree.
+    pub(crate) marks: Marks,
     /// Paths in the real tree that directories were moved from.
     pub(crate) sources: HashSet<Bytes>,
     /// These, with their paths in the view.
@@ -185,13 +200,14 @@ impl Scan {
         let mut scan = Scan {
             entries: Vec::new(),
             sources: HashSet::new(),
+            marks: upper.marks,
             moves: HashMap::new(),
         };
         let top = |why| failed(b"/", why);
         let held = upper.hold(b"").map_err(top)?;
         let held = held
             .ok_or_else(|| Refusal::new(RefusalKind::Damaged, "the view has lost its changes"))?;
-        let upper_file = UpperFile::read(&held).map_err(top)?;
+        let upper_file = UpperFile::read(&held, upper.marks).map_err(top)?;
         let here = base.stat(b"").map_err(top)?;
         scan.entries.push(Entry {
             path: Rc::from([]),
@@ -243,7 +259,7 @@ impl Scan {
         let Some(held) = upper.hold(&path)? else {
             return Ok(None);
         };
-        let upper_file = UpperFile::read(&held)?;
+        let upper_file = UpperFile::read(&held, upper.marks)?;
         let place = dir.beneath().map(|(above, _)| match *above == dir.path {
             true => Rc::clone(&path),
             false => join(above, name).into(),
@@ -294,19 +310,13 @@ impl Scan {
         place: Option<&Bytes>,
         here: Option<&FileStat>,
     ) -> rustix::io::Result<(EntryKind, Beneath)> {
-        let (path, stat) = match (upper_file.mark("redirect"), place) {
-            (Some([b'/', rest @ ..]), _) => {
-                let path: Bytes = [b"/", rest].concat().into();
-                let stat = base.stat(&path)?;
-                (path, stat)
-            }
-            (Some(name), Some(place)) => {
-                let path: Bytes = join(split(place).0, name).into();
+        let (path, stat) = match (redirect(upper_file, place), place) {
+            (Some(path), _) => {
                 let stat = base.stat(&path)?;
                 (path, stat)
             }
             (None, Some(place)) => (place.clone(), here.cloned()),
-            (_, None) => return Ok((EntryKind::New, None)),
+            (None, None) => return Ok((EntryKind::New, None)),
         };
         match stat.filter(FileStat::is_dir) {
             Some(stat) => Ok((EntryKind::Merged, Some(Box::new((path, stat))))),

@@ -29,10 +29,10 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The mark of a directory that hides what is beneath it.
-const OPAQUE: &str = "user.overlay.opaque";
+const OPAQUE: &[u8] = b"opaque";
 
 /// The mark of a directory that shows one of the real tree.
-const LOWER: &str = "user.overlay.lower";
+const LOWER: &[u8] = b"lower";
 
 /// A held directory, and a name in it.
 type ParentAndName = (Rc<OwnedFd>, Vec<u8>);
@@ -94,7 +94,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<Transaction<'a>, Refusal> {
         Ok(Transaction {
             base: Tree::open(Path::new("/"))?,
-            upper: commit_dir.records.below(b"/upper")?,
+            upper: commit_dir.records.upper()?,
             store: commit_dir.store()?,
             commit_dir,
             journal,
@@ -210,10 +210,11 @@ impl<'a> Transaction<'a> {
             return Ok(());
         };
         if hides {
-            rustix::fs::setxattr(held.path(), OPAQUE, b"y", XattrFlags::empty()).map_err(fail)?;
+            let (mark, flags) = (self.upper.mark(OPAQUE), XattrFlags::empty());
+            rustix::fs::setxattr(held.path(), &*mark, b"y", flags).map_err(fail)?;
         }
-        let mark = if hides { LOWER } else { OPAQUE };
-        match rustix::fs::removexattr(held.path(), mark) {
+        let mark = self.upper.mark(if hides { LOWER } else { OPAQUE });
+        match rustix::fs::removexattr(held.path(), &*mark) {
             Err(Errno::NODATA) => Ok(()),
             done => done.map_err(fail),
         }
@@ -229,8 +230,8 @@ impl<'a> Transaction<'a> {
             return Ok(());
         };
         let value = mark_of(&real);
-        let flags = XattrFlags::empty();
-        rustix::fs::setxattr(held.path(), LOWER, value.as_bytes(), flags).map_err(fail)
+        let (mark, flags) = (self.upper.mark(LOWER), XattrFlags::empty());
+        rustix::fs::setxattr(held.path(), &*mark, value.as_bytes(), flags).map_err(fail)
     }
 
     /// Sets the times of a directory, which may not be this user's to set.

@@ -116,7 +116,8 @@ impl Marks {
     }
 
     /// The name that guests see of a layer's attribute; `None` for a mark.
-    pub(crate) fn shown_name(self, name: &[u8]) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn shown_name(self, name: &[u8]) -> Option<Vec<u8>> {
         let Some(rest) = name.strip_prefix(self.prefix()) else {
             return Some(name.to_vec());
         };

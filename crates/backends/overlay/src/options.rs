@@ -10,7 +10,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Marks {
     /// `user.overlay.*`, which any user may set on files and directories (`userxattr`). Linux
-    /// follows no redirects there, and links and special files keep no numbers.
+    /// follows no redirects there, and links and special files keep no numbers. Whoever owns a file
+    /// of a lower tree can set them there as well.
     #[default]
     User,
     /// `trusted.overlay.*`, the default of Linux. For a directory of the host the process must be
@@ -20,7 +21,8 @@ pub enum Marks {
 
 impl Marks {
     /// The prefix of all marks.
-    pub(crate) fn prefix(self) -> &'static [u8] {
+    #[must_use]
+    pub fn prefix(self) -> &'static [u8] {
         match self {
             Self::User => b"user.overlay.",
             Self::Trusted => b"trusted.overlay.",

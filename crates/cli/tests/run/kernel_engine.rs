@@ -6,10 +6,10 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-const KERNEL: [&str; 4] = ["-q", "--engine", "kernel", "--name"];
+pub(crate) const KERNEL: [&str; 4] = ["-q", "--engine", "kernel", "--name"];
 
 /// A place of root; `None`, with a printed line, where the kernel refuses overlays.
-fn root_place(name: &str) -> Option<Place> {
+pub(crate) fn root_place(name: &str) -> Option<Place> {
     let place = Place::new(name, Who::Caller)?;
     let probe = place.run(&[&KERNEL[..], &["probe"]].concat(), "true");
     if err(&probe).contains("the kernel refuses an overlay") {
@@ -22,25 +22,30 @@ fn root_place(name: &str) -> Option<Place> {
     Some(place)
 }
 
-fn kernel(place: &Place, line: &str) -> Output {
+pub(crate) fn kernel(place: &Place, line: &str) -> Output {
     place.run(&[&KERNEL[..], &["view"]].concat(), line)
 }
 
-fn commit(place: &Place, options: &[&str]) -> Output {
+pub(crate) fn commit(place: &Place, options: &[&str]) -> Output {
     let args = ["commit", "view"].iter().chain(options);
     place.openpath(args).output().unwrap()
 }
 
 /// A run in the kept view whose command has printed `ready`, and waits for the end of its input.
-struct Started {
-    run: Child,
+pub(crate) struct Started {
+    pub(crate) run: Child,
     said: ChildStdout,
 }
 
 impl Started {
-    fn new(place: &Place, command: [&str; 3]) -> Started {
+    pub(crate) fn new(place: &Place, command: [&str; 3]) -> Started {
         let all = [&["run"], &KERNEL[..], &["view", "--"], &command].concat();
-        let mut run = place.openpath(all);
+        Started::of(place, all)
+    }
+
+    /// The same with these arguments of `openpath`.
+    pub(crate) fn of(place: &Place, args: Vec<&str>) -> Started {
+        let mut run = place.openpath(args);
         let run = run.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut run = run.spawn().unwrap();
         let mut said = run.stdout.take().unwrap();
@@ -51,7 +56,7 @@ impl Started {
     }
 
     /// Lets the command go on; returns what it says until its end.
-    fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         drop(self.run.stdin.take());
         let mut said = String::new();
         self.said.read_to_string(&mut said).unwrap();
@@ -367,7 +372,7 @@ fn commands_enter_a_view_that_the_kernel_serves() {
 }
 
 /// Runs a shell's line in a mount namespace of its own.
-fn apart(place: &Place, line: &str) -> Output {
+pub(crate) fn apart(place: &Place, line: &str) -> Output {
     let mut apart = Command::new("unshare");
     apart.args(["--mount", "sh", "-c", line]);
     apart.current_dir(&place.dir);

@@ -6,11 +6,13 @@
 //! ([`KernelUpper::open`]).
 
 use crate::detached;
+use crate::host_mounts::HostMounts;
 use crate::kernel_overlay::mounts::{WORK, memory, work_path};
 use crate::plan::{LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
-use openpath_commit::{PathBytes, Refusal, ViewLock};
+use openpath_commit::{PathBytes, Places, Refusal, ViewLock};
+use openpath_overlay::Marks;
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
@@ -32,13 +34,20 @@ pub(crate) struct KernelUpper {
     memory: Option<Arc<OwnedFd>>,
 }
 
+/// A tree to make the overlays from.
+pub(crate) struct UpperTree {
+    pub(crate) tree: OwnedFd,
+    /// The prefix of its marks.
+    pub(crate) marks: Marks,
+}
+
 impl KernelUpper {
     /// Prepares the upper tree of a plan. Returns it, and a tree to make the overlays from: one
     /// that is attached nowhere, with the upper tree and the work directories.
     ///
     /// # Errors
     /// Those of [`View::build`]; the view has something that the kernel's overlay cannot show.
-    pub(crate) fn prepare(plan: &Plan) -> Result<(KernelUpper, OwnedFd), Refusal> {
+    pub(crate) fn prepare(plan: &Plan) -> Result<(KernelUpper, UpperTree), Refusal> {
         let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
         let in_memory = match &plan.upper {
             Upper::Directory(_) => None,
@@ -55,7 +64,7 @@ impl KernelUpper {
         if let Some(held) = view.held() {
             let layers = plan.layers.iter().map(|layer| &layer.place);
             let places = layers.chain(&plan.masked).cloned().collect::<Vec<_>>();
-            openpath_commit::check_kernel_upper(held.dir(), &places)?;
+            openpath_commit::check_kernel_upper(held.dir(), &places, &mounts()?)?;
         }
         let overlays = plan
             .layers
@@ -73,6 +82,7 @@ impl KernelUpper {
             // One that the view does not have, or that is no part of it, needs no record.
             let _copied = copy_up(view.task(), dir);
         }
+        let marks = view.marks();
         let held = view.close();
         let tree = match (&held, &in_memory) {
             (Some(held), _) => {
@@ -93,10 +103,14 @@ impl KernelUpper {
             }
         }
         if let Some(held) = &held {
-            openpath_commit::record_kernel_run(held.dir())?;
+            let layers = plan.layers.iter().map(|layer| &layer.place);
+            let kept = layers.chain(&plan.read_only).chain(plan.host_places());
+            let kept = kept.cloned().collect::<Vec<_>>();
+            let places = Places::new(&plan.masked, &kept);
+            openpath_commit::record_kernel_run(held.dir(), places)?;
         }
         let memory = in_memory;
-        Ok((KernelUpper { held, memory }, tree))
+        Ok((KernelUpper { held, memory }, UpperTree { tree, marks }))
     }
 
     /// Opens the view again, now that no overlay uses the upper tree.
@@ -110,6 +124,13 @@ impl KernelUpper {
         };
         View::open_locked(plan, self.held, &options)
     }
+}
+
+/// The mounts of the host but for its root.
+fn mounts() -> Result<Vec<PathBytes>, Refusal> {
+    let mounts = HostMounts::read()?;
+    let paths = mounts.iter().map(|(path, _)| PathBytes::from(path));
+    Ok(paths.filter(|path| *path != PathBytes::root()).collect())
 }
 
 /// Copies a directory up, with those above it and with all that a commit has to know of them.

@@ -19,6 +19,7 @@ use crate::devices::{mount_own, raise_loopback};
 use crate::engine::Engine;
 use crate::init::Init;
 use crate::kernel_overlay::{self, mounts::LayerMount};
+use crate::kernel_upper::UpperTree;
 use crate::namespace_kind::NamespaceKind;
 use crate::plan::Plan;
 use crate::share::{Net, Share};
@@ -135,7 +136,7 @@ impl Namespaces {
     pub(crate) fn mount_overlays(
         &mut self,
         plan: &Plan,
-        upper: &OwnedFd,
+        upper: &UpperTree,
     ) -> Result<(OwnedFd, String), Refusal> {
         if self.mapped {
             let text = "--engine kernel is for root alone, and a new mount namespace is refused \

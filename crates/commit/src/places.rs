@@ -94,7 +94,11 @@ impl KeptPlaces {
     /// The first entry below a directory that is not above a place.
     fn first_below(&self, upper: &Tree, dir: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
         let fail = |why| failed(dir, why);
-        if !upper.stat(dir).map_err(fail)?.is_some_and(|stat| stat.is_dir()) {
+        if !upper
+            .stat(dir)
+            .map_err(fail)?
+            .is_some_and(|stat| stat.is_dir())
+        {
             return Ok(None);
         }
         for name in upper.names(dir).map_err(fail)? {

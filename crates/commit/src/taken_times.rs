@@ -97,11 +97,15 @@ pub fn check_kernel_upper(
     let follows = upper.marks == Marks::Trusted;
     let is_shown_otherwise = |entry: &&Entry| {
         let file = &entry.upper_file;
-        file.mark("redirect").is_some() && !follows || file.stat.is_null_device() && !file.is_whiteout
+        file.mark("redirect").is_some() && !follows
+            || file.stat.is_null_device() && !file.is_whiteout
     };
     if let Some(entry) = scan.entries.iter().find(is_shown_otherwise) {
         let what = "the kernel's overlay cannot show";
-        return refuse(entry, (what, " of this view, a renamed directory or a device 0:0"));
+        return refuse(
+            entry,
+            (what, " of this view, a renamed directory or a device 0:0"),
+        );
     }
     let touches = |path: &[u8]| {
         let both = |at: &PathBytes| is_below(path, at.bytes()) || is_below(at.bytes(), path);
@@ -114,8 +118,14 @@ pub fn check_kernel_upper(
     match scan.entries.iter().find(leads_over_mount) {
         Some(entry) => {
             let what = "the kernel's overlay cannot show";
-            refuse(entry, (what, ", a directory that was renamed in a mount of the host, from \
-                                  or to one"))
+            refuse(
+                entry,
+                (
+                    what,
+                    ", a directory that was renamed in a mount of the host, from \
+                                  or to one",
+                ),
+            )
         }
         None => Ok(()),
     }

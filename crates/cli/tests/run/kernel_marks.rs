@@ -7,6 +7,10 @@ use crate::place::{Place, err, out, until};
 use std::path::Path;
 use std::process::Output;
 
+/// Prints all but the views.
+const TREE: &str = "find . -path ./state -prune -o -printf '%P %y %m %s %l\\n' | sort; \
+    find . -path ./state -prune -o -type f -print0 | sort -z | xargs -0 cat";
+
 /// Prints the errno of a call that failed.
 const SAID: &str = "import errno, os, sys\n\
 def said(call, *args):\n    \
@@ -32,7 +36,7 @@ fn diff(place: &Place) -> String {
         format!(
             "{} {} {from}\n",
             change["path"].as_str().unwrap(),
-            change["kind"].as_str().unwrap()
+            change["change"].as_str().unwrap()
         )
     });
     all.collect()
@@ -41,15 +45,18 @@ fn diff(place: &Place) -> String {
 /// Gives a view the marks of older versions.
 fn make_old(place: &Place) {
     done(&fuse(place, "true"));
-    let line = "cd state/openpath/views/view && rm -r marks upper && mkdir upper";
-    done(&place.plain(line));
+    let python = "import os; os.chdir('state/openpath/views/view'); os.remove('marks')\n\
+for top, _, _ in os.walk('upper'):\n    \
+for name in os.listxattr(top):\n        \
+os.setxattr(top, name.replace('trusted', 'user'), os.getxattr(top, name))\n        \
+os.removexattr(top, name)";
+    place.write("make-old", python);
+    done(&place.plain("python3 make-old && rm make-old"));
 }
 
 /// The real tree but for the views.
 fn tree(place: &Place) -> String {
-    let list = "find . -path ./state -prune -o -printf '%P %y %m %s %l\\n' | sort; \
-        find . -path ./state -prune -o -type f -exec cat {} +";
-    out(&place.plain(list))
+    out(&place.plain(TREE))
 }
 
 /// A user sets attributes `user.overlay.*` on own files of the real tree.
@@ -118,7 +125,12 @@ long = open('long').read().split('/')[0]; print(said(os.rename, long, 'own2/' + 
     place.write("renames", renames);
     let before = tree(&place);
     let ran = kernel(&place, "python3 renames");
-    assert_eq!(done(&ran), "done\n".repeat(10) + "done done\ndone\n", "{}", err(&ran));
+    assert_eq!(
+        done(&ran),
+        "done\n".repeat(10) + "done done\ndone\n",
+        "{}",
+        err(&ran)
+    );
     let view = done(&kernel(&place, TREE));
     assert_eq!(done(&fuse(&place, TREE)), view);
     let found = diff(&place);
@@ -143,10 +155,6 @@ long = open('long').read().split('/')[0]; print(said(os.rename, long, 'own2/' + 
     assert_eq!(tree(&place), view);
 }
 
-/// As [`tree`], in a view.
-const TREE: &str = "find . -path ./state -prune -o -printf '%P %y %m %s %l\\n' | sort; \
-    find . -path ./state -prune -o -type f -exec cat {} +";
-
 #[test]
 fn view_with_renamed_directories_goes_on_with_either_engine() {
     let Some(place) = root_place("either-renames") else {
@@ -154,14 +162,23 @@ fn view_with_renamed_directories_goes_on_with_either_engine() {
     };
     place.plain("mkdir -p a/in b/in c; echo 1 > a/in/f; echo 2 > b/in/f");
     done(&fuse(&place, "mv a a2; mv a2/in c/in; echo more >> c/in/f"));
-    done(&kernel(&place, "cat c/in/f; mv b b2; mv c/in in; echo k >> b2/in/f"));
-    let last = fuse(&place, "cat in/f b2/in/f; mv b2/in a2/in; ls; rmdir b2 c");
+    done(&kernel(
+        &place,
+        "cat c/in/f; mv b b2; mv c/in in; echo k >> b2/in/f",
+    ));
+    let last = fuse(&place, "cat in/f b2/in/f; mv b2/in a2/in; ls; rmdir c");
     assert_eq!(done(&last), "1\nmore\n2\nk\na2\nb2\nc\nin\nstate\n");
     assert_eq!(done(&kernel(&place, "ls a2; cat a2/in/f")), "in\n2\nk\n");
     done(&commit(&place, &[]));
-    assert_eq!(done(&place.plain("ls; cat in/f a2/in/f")), "a2\nin\nstate\n1\nmore\n2\nk\n");
+    assert_eq!(
+        done(&place.plain("ls; cat in/f a2/in/f")),
+        "a2\nb2\nin\nstate\n1\nmore\n2\nk\n"
+    );
     done(&commit(&place, &["--undo"]));
-    assert_eq!(done(&place.plain("ls; cat a/in/f b/in/f")), "a\nb\nc\nstate\n1\n2\n");
+    assert_eq!(
+        done(&place.plain("ls; cat a/in/f b/in/f")),
+        "a\nb\nc\nstate\n1\n2\n"
+    );
 }
 
 #[test]
@@ -173,9 +190,15 @@ fn view_of_an_older_version_goes_on_with_its_marks() {
     make_old(&place);
     let rename = format!("{SAID}print(said(os.rename, 'dir', 'moved'))");
     place.write("rename", rename);
-    let first = kernel(&place, "python3 rename; rm gone; rm -r d2; mkdir d2; echo k > d2/k");
+    let first = kernel(
+        &place,
+        "python3 rename; rm gone; rm -r d2; mkdir d2; echo k > d2/k",
+    );
     assert_eq!(done(&first), "EXDEV\n");
-    assert_eq!(done(&fuse(&place, "ls d2; ls gone; echo f >> d2/k; true")), "k\n");
+    assert_eq!(
+        done(&fuse(&place, "ls d2; ls gone; echo f >> d2/k; true")),
+        "k\n"
+    );
     let marks = "getfattr -R -d -m - state/openpath/views/view/upper 2> /dev/null";
     let marks = out(&place.plain(marks));
     assert!(marks.contains("user.overlay.opaque"), "{marks}");
@@ -249,13 +272,23 @@ fn killed_run_loses_no_rename() {
         let diff = place.openpath(["diff", "view"]).output().unwrap();
         out(&diff).contains("+view")
     });
-    assert!(diff(&place).contains("moved renamed dir\n"), "{}", diff(&place));
-    assert_eq!(done(&fuse(&place, "cat moved/in/f moved/other/o")), "old\nview\no\n");
+    assert!(
+        diff(&place).contains("moved renamed dir\n"),
+        "{}",
+        diff(&place)
+    );
+    assert_eq!(
+        done(&fuse(&place, "cat moved/in/f moved/other/o")),
+        "old\nview\no\n"
+    );
     done(&commit(&place, &[]));
-    let real = "cat moved/in/f moved/other/o; ls dir other";
+    let real = "cat moved/in/f moved/other/o; ls dir; ls other";
     assert_eq!(out(&place.plain(real)), "old\nview\no\n");
     done(&commit(&place, &["--undo"]));
-    assert_eq!(out(&place.plain("cat dir/in/f other/o; ls")), "old\no\ndir\nother\nstate\n");
+    assert_eq!(
+        out(&place.plain("cat dir/in/f other/o; ls")),
+        "old\no\ndir\nother\nstate\n"
+    );
 }
 
 /// Attributes with the names of marks that a command sets are its own, with either engine.
@@ -281,7 +314,10 @@ print(os.listdir('made'), os.listdir('real'), os.getxattr('made', 'trusted.overl
     place.write("look", look);
     let want = "made 6\nreal 6\nreal/f 0\n[] ['f'] b'y'\n";
     for (first, second) in [
-        (kernel as fn(&Place, &str) -> Output, fuse as fn(&Place, &str) -> Output),
+        (
+            kernel as fn(&Place, &str) -> Output,
+            fuse as fn(&Place, &str) -> Output,
+        ),
         (fuse, kernel),
     ] {
         for old in [false, true] {
@@ -308,25 +344,33 @@ fn view_that_moved_the_directory_of_views_is_not_committed() {
     };
     let forge = "mkdir -p state/openpath/views/forged/upper && \
         echo 'made = 1' > state/openpath/views/forged/view.toml";
+    let bare = "umount -l state/openpath; umount -l state/openpath/views/view";
     for line in [
-        format!("mv -T state away; {forge}"),
-        format!("mv -T state/openpath away; {forge}"),
-        format!("unshare --mount sh -c 'umount -l state/openpath; umount -l state/openpath/*; {forge}'"),
-        "umount -l state/openpath; umount -l state/openpath/*; \
-            mv -T state/openpath/views/view/upper stolen"
-            .to_owned(),
-        "umount -l state/openpath; umount -l state/openpath/*; rm -r state".to_owned(),
+        format!("mv -T state away && {forge}"),
+        format!("{bare}; mv -T state/openpath away && {forge}"),
+        format!("unshare --mount sh -c '{bare}; {forge}'"),
+        format!("{bare}; echo x >> state/openpath/views/view/rules.toml"),
+        format!("{bare}; rm -r state"),
     ] {
         let ran = kernel(&place, &format!("{line}; echo other > other"));
         let before = out(&place.plain("ls . state/openpath/views"));
         let said = commit(&place, &["--force"]);
         assert!(!said.status.success(), "{line}: {}", out(&said));
-        assert!(err(&said).contains("cannot be committed"), "{line}: {}{}", err(&said), err(&ran));
+        assert!(
+            err(&said).contains("cannot be committed"),
+            "{line}: {}{}",
+            err(&said),
+            err(&ran)
+        );
         assert_eq!(err(&said).lines().count(), 1, "{line}: {}", err(&said));
         // Another run does not let it be forgotten.
         done(&fuse(&place, "true"));
         assert!(!commit(&place, &[]).status.success(), "{line}");
-        assert_eq!(out(&place.plain("ls . state/openpath/views")), before, "{line}");
+        assert_eq!(
+            out(&place.plain("ls . state/openpath/views")),
+            before,
+            "{line}"
+        );
         done(&place.openpath(["discard", "view"]).output().unwrap());
     }
     done(&kernel(&place, "echo other > other"));
@@ -339,19 +383,25 @@ fn directory_moved_from_outside_above_a_read_only_path_is_not_committed() {
     let Some(place) = root_place("moved-ro") else {
         return;
     };
-    place.plain("mkdir -p app/conf/in; echo law > app/conf/law; chmod 755 .; chown -R 1000:1000 app .");
-    for (moved, made) in [("app", "app/conf"), ("app/conf", "app/conf")] {
+    place.plain(
+        "mkdir -p own/app/conf; echo law > own/app/conf/law; chmod 755 .; chown -R 1000:1000 own",
+    );
+    for moved in ["own/app", "own/app/conf"] {
         let line = "setpriv --reuid 1000 --regid 1000 --clear-groups -- \
-            sh -c 'echo $PPID > /dev/null; echo ready; read x || true'";
-        let options = [&["run"], &KERNEL[..], &["view", "--ro", "app/conf", "--share", "net", "--"]];
+            sh -c 'echo ready; read x || true'";
+        let options = [
+            &["run"],
+            &KERNEL[..],
+            &["view", "--ro", "own/app/conf", "--"],
+        ];
         let all = [&options.concat()[..], &["sh", "-c", line]].concat();
         let started = Started::of(&place, all);
         let outside = format!(
             "for pid in $(pgrep -u 1000 -x sh); do root=/proc/$pid/root$PWD; \
              [ /proc/$pid/root/ -ef / ] && continue; \
              setpriv --reuid 1000 --regid 1000 --clear-groups -- sh -c \
-             \"mv -T $root/{moved} $root/away && mkdir -p $root/{made} && \
-             echo forged > $root/{made}/law && echo moved\"; done"
+             \"mv -T $root/{moved} $root/own/away && mkdir -p $root/own/app/conf && \
+             echo forged > $root/own/app/conf/law && echo moved\"; done"
         );
         let outside = place.plain(&outside);
         started.finish();
@@ -359,7 +409,7 @@ fn directory_moved_from_outside_above_a_read_only_path_is_not_committed() {
         let said = commit(&place, &["--force"]);
         assert!(!said.status.success(), "{moved}: {}", out(&said));
         assert!(err(&said).contains("cannot be committed"), "{}", err(&said));
-        assert_eq!(place.read("app/conf/law"), "law\n");
+        assert_eq!(place.read("own/app/conf/law"), "law\n");
         done(&place.openpath(["discard", "view"]).output().unwrap());
     }
 }
@@ -370,15 +420,44 @@ fn read_only_path_that_the_view_made_itself_is_committed() {
     let Some(place) = root_place("own-ro") else {
         return;
     };
-    place.plain("mkdir -p real; echo 1 > real/f");
-    done(&kernel(&place, "mkdir -p made/in; echo x > made/in/f; mv real real2; echo 2 >> real2/f"));
-    let options = [&KERNEL[..], &["view", "--ro", "made/in", "--ro", "real2/f"]].concat();
-    let ran = place.run(&options, "echo y > made/in/f; echo y > real2/f; echo y > made/y; mv made m");
-    assert_eq!(err(&ran).matches("Read-only file system").count(), 2, "{}", err(&ran));
-    let refused = commit(&place, &[]);
-    assert!(err(&refused).contains("cannot be committed"), "{}", err(&refused));
-    done(&fuse(&place, "mv m made"));
+    place.plain("mkdir -p real made/in; echo 1 > real/f");
+    done(&kernel(
+        &place,
+        "rm -r made; mkdir -p made/in; echo x > made/in/f; echo 2 >> real/f",
+    ));
+    let options = [&KERNEL[..], &["view", "--replace-rules", "--ro", "made/in"]].concat();
+    let options = [&options[..], &["--ro", "real/f"]].concat();
+    let ran = place.run(
+        &options,
+        "echo y > made/in/f; echo y > real/f; echo y > made/y",
+    );
+    assert_eq!(
+        err(&ran).matches("Read-only file system").count(),
+        2,
+        "{}",
+        err(&ran)
+    );
     done(&commit(&place, &[]));
-    assert_eq!((place.read("made/in/f"), place.read("real2/f")), ("x\n".into(), "1\n2\n".into()));
+    done(&commit(&place, &["--undo"]));
+    let ran = place.run(&options, "echo y > made/in/f; echo y > real/f; mv made m");
+    assert_eq!(
+        err(&ran).matches("Read-only file system").count(),
+        2,
+        "{}",
+        err(&ran)
+    );
+    let refused = commit(&place, &[]);
+    assert!(
+        err(&refused).contains("cannot be committed"),
+        "{}",
+        err(&refused)
+    );
+    let free = ["-q", "--name", "view", "--replace-rules"];
+    done(&place.run(&free, "mv m made"));
+    done(&commit(&place, &[]));
+    assert_eq!(
+        (place.read("made/in/f"), place.read("real/f")),
+        ("x\n".into(), "1\n2\n".into())
+    );
     assert_eq!(place.read("made/y"), "y\n");
 }

@@ -8,7 +8,9 @@ use openpath_abi::{Errno, Stat, mode};
 use openpath_commit::{
     AclChange, Change, ChangeKind, ChangeList, FileType, Refusal, Side, is_below, path_of,
 };
-use openpath_overlay::{ChangeKind as OverlayChangeKind, Changes, Marks, OverlayFs, Sides, SidesByPath};
+use openpath_overlay::{
+    ChangeKind as OverlayChangeKind, Changes, Marks, OverlayFs, Sides, SidesByPath,
+};
 use openpath_vfs::{AclKind, Cred, Fd, Limits, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -115,7 +115,11 @@ pub(crate) fn probe() -> Result<(), Refusal> {
             rustix::fs::setxattr(format!("{path}/upper"), mark, b"y", XattrFlags::CREATE)?;
             Marks::User
         };
-        mount((&UpperTree { tree, marks }, 0), Path::new("/"), MountAttrFlags::empty())
+        mount(
+            (&UpperTree { tree, marks }, 0),
+            Path::new("/"),
+            MountAttrFlags::empty(),
+        )
     };
     let text = "--engine kernel is not possible here";
     made().map(drop).map_err(|why| Refusal::step(text, why))
@@ -168,7 +172,11 @@ fn mount(
     match upper.marks {
         Marks::User => rustix::mount::fsconfig_set_flag(&context, "userxattr")?,
         Marks::Trusted => {
-            let redirects = if place == Path::new("/") { "on" } else { "nofollow" };
+            let redirects = if place == Path::new("/") {
+                "on"
+            } else {
+                "nofollow"
+            };
             rustix::mount::fsconfig_set_string(&context, "redirect_dir", redirects)?;
         }
     }

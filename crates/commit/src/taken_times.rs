@@ -113,6 +113,7 @@ pub fn check_kernel_upper(
     };
     let leads_over_mount = |entry: &&Entry| {
         let from = entry.redirect();
+        let from = from.filter(|from| entry.place.as_ref() != Some(from) || *from != entry.path);
         from.is_some_and(|from| touches(&from) || touches(&entry.path))
     };
     match scan.entries.iter().find(leads_over_mount) {

@@ -12,6 +12,7 @@
 //! | `taken` | an entry that replaced another | seconds | when its name was taken; as `ino` |
 //! | `attrs` | a copied-up directory | digests | the attributes it had; as `ino` |
 //! | `lower` | a copied-up directory | number, birth | which lower directory it shows; as `ino` |
+//! | `origin` | a file that Linux copied up | a handle | which lower file that was; set by Linux alone |
 //!
 //! # Rules
 //! R1. A guest's attribute with the prefix of marks is stored with `overlay.` after that prefix, so
@@ -36,6 +37,8 @@ pub(crate) const TAKEN: &[u8] = b"taken";
 pub(crate) const ATTRS: &[u8] = b"attrs";
 /// The mark of a copied-up directory that records the identity of the lower one.
 pub(crate) const LOWER: &[u8] = b"lower";
+/// The mark of a file that Linux copied up, without attributes that have names of marks.
+pub(crate) const ORIGIN: &[u8] = b"origin";
 /// Flags to set an attribute, whether or not it exists.
 const ANY: XattrFlags = XattrFlags::empty();
 /// Separates the prefix from a guest's own name.

@@ -53,7 +53,8 @@ pub struct OverlayOptions {
     pub redirects: bool,
     /// A character device 0:0 is a file, as on any other file system: mknod(2) and
     /// `RENAME_WHITEOUT` make one, and one in a lower tree hides nothing. Else, as in Linux, both
-    /// are refused, and one in a lower tree is a whiteout.
+    /// are refused, and one in a lower tree is a whiteout. With trusted marks, attributes of lower
+    /// files that have the names of marks are plain ones as well.
     pub null_devices: bool,
     /// Whether the time at which a name of the lower trees was first replaced is recorded, and the
     /// attributes of a directory when it is copied up.
@@ -70,6 +71,14 @@ pub struct OverlayOptions {
     pub clock: Arc<dyn Clock>,
     /// The observer of copy-ups.
     pub copying: Option<Arc<dyn CopyUpObserver>>,
+}
+
+impl OverlayOptions {
+    /// The marks of lower trees; `None`: their attributes are all plain ones.
+    pub(crate) fn lower_marks(&self) -> Option<Marks> {
+        let is_plain = self.null_devices && self.marks == Marks::Trusted;
+        (!is_plain).then_some(self.marks)
+    }
 }
 
 impl fmt::Debug for OverlayOptions {

@@ -97,6 +97,48 @@ os.path.isdir(path) or open(path).read()";
     assert_eq!(seen.matches("user.overlay").count(), 12, "{seen}");
 }
 
+/// Root's own overlays have marks in the real tree.
+#[test]
+fn marks_of_other_overlays_stay_in_the_real_tree() {
+    let Some(place) = root_place("real-marks") else {
+        return;
+    };
+    place.plain("mkdir a b; echo 1 | tee a/f > b/f");
+    let mark = "import os\n\
+for path in ('a', 'a/f', 'b', 'b/f'):\n    \
+for kind in ('user', 'trusted'): os.setxattr(path, kind + '.overlay.opaque', b'y')";
+    place.write("mark", mark);
+    let look = "import os\n\
+for path in ('a', 'a/f', 'b', 'b/f'): print(path, sorted(os.listxattr(path)))";
+    place.write("look", look);
+    done(&place.plain("python3 mark"));
+    let real = done(&place.plain("python3 look"));
+    // The overlay of the kernel shows none of them.
+    let seen = done(&kernel(&place, "python3 look; chmod 700 a; chmod 600 a/f"));
+    assert_eq!(
+        seen,
+        real.replace(", 'trusted.overlay.opaque'", "")
+            .replace("'trusted.overlay.opaque', ", "")
+    );
+    assert_eq!(diff(&place), "a attributes \na/f attributes \n");
+    let line = "python3 look; chmod 700 b; chmod 600 b/f; python3 look | tail -n 2";
+    let tail = real
+        .lines()
+        .skip(2)
+        .map(|line| format!("{line}\n"))
+        .collect::<String>();
+    let seen = done(&fuse(&place, line));
+    assert!(seen.ends_with(&(tail.clone() + &tail)), "{seen}");
+    done(&commit(&place, &[]));
+    assert_eq!(done(&place.plain("python3 look")), real);
+    assert_eq!(
+        out(&place.plain("stat -c %a a a/f b b/f")),
+        "700\n600\n700\n600\n"
+    );
+    done(&commit(&place, &["--undo"]));
+    assert_eq!(done(&place.plain("python3 look")), real);
+}
+
 /// Names in redirects, relative and absolute.
 #[test]
 fn renamed_directories_of_the_real_tree_are_shown_committed_and_undone() {
@@ -239,7 +281,7 @@ fn view_with_a_redirect_in_a_mount_or_into_one_is_refused() {
     }
 }
 
-/// Below other mounts than the root a real directory is not renamed.
+/// L140
 #[test]
 fn directory_of_another_mount_is_not_renamed() {
     let Some(place) = root_place("rename-mount") else {
@@ -399,6 +441,7 @@ fn directory_moved_from_outside_above_a_read_only_path_is_not_committed() {
         let outside = format!(
             "for pid in $(pgrep -u 1000 -x sh); do root=/proc/$pid/root$PWD; \
              [ /proc/$pid/root/ -ef / ] && continue; \
+             [ \"$(readlink /proc/$pid/cwd)\" = \"$PWD\" ] || continue; \
              setpriv --reuid 1000 --regid 1000 --clear-groups -- sh -c \
              \"mv -T $root/{moved} $root/own/away && mkdir -p $root/own/app/conf && \
              echo forged > $root/own/app/conf/law && echo moved\"; done"

@@ -203,7 +203,8 @@ impl TreeComparison {
             self.lower.xattrs(from)?,
             self.view.xattrs(change.path.bytes())?,
         );
-        old.retain(|name, _| self.marks.shown_name(name).is_some());
+        // The kernel copies up no attributes with the names of marks.
+        old.retain(|name, _| new.contains_key(name) || self.marks.shown_name(name).is_some());
         let lists = |all: &BTreeMap<Vec<u8>, Vec<u8>>| -> Vec<_> {
             let lists = all.iter().filter(|(name, _)| is_acl(name));
             lists

@@ -17,6 +17,7 @@ mod groups;
 mod guide;
 mod kernel_engine;
 mod kernel_marks;
+mod kernel_places;
 mod leases;
 mod limits;
 mod links;

@@ -98,7 +98,7 @@ pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
         let top = plan.host_places().filter(inside);
         let done = match top.max_by_key(|pass| pass.bytes().len()) {
             Some(top) => pin(top.path(), place.path()),
-            // The overlay moves no directory of the host.
+            // No view is committed in which one above it was moved (R3 of `kernel_overlay`).
             None => Ok(()),
         };
         let done = done.and_then(|()| cover(place.path()));

@@ -2,9 +2,35 @@
 //! Tests that no view is committed in which a command moved away what a run of the kernel's overlay
 //! keeps in place.
 
-use crate::kernel_engine::{KERNEL, Started, commit, kernel, root_place};
+use crate::kernel_engine::{KERNEL, Started, apart, commit, kernel, root_place};
 use crate::kernel_marks::{done, fuse};
 use crate::place::{err, out};
+
+/// Unmounts, as root, what covers the directories of openpath, and what keeps others in place.
+const BARE: &str = "while umount -l state/openpath || umount -l state/openpath/views/view; \
+    do :; done 2> /dev/null";
+
+#[test]
+fn directories_above_kept_paths_stay_in_place() {
+    let Some(place) = root_place("kept-above") else {
+        return;
+    };
+    place.plain("mkdir -p top/ro top/rw/real deep/er/m; echo 1 > top/ro/f; echo 2 > file");
+    let python = "import errno, os\n\
+for a, b in (('top', 'top2'), ('deep/er', 'er'), ('deep', 'd'), ('state', 's'), ('top/ro', 'ro'), \
+('file', 'top/file'), ('top/file', 'deep/er/file'), ('deep/er/file', 'state/file'), ('state/file', 'f')):\n    \
+try: os.rename(a, b); print('done')\n    \
+except OSError as why: print(errno.errorcode[why.errno])\n";
+    place.write("renames", python);
+    let line = "mount -t tmpfs none deep/er/m; \
+        \"$OPENPATH\" run -q --engine kernel --name view --ro top/ro --rw top/rw/real -- \
+        sh -c 'python3 renames; unshare -Ur --mount mv -T top t; cat top/ro/f deep/er/m/* f'";
+    let output = apart(&place, line);
+    let want = "EBUSY\n".repeat(5) + &"done\n".repeat(4) + "1\n2\n";
+    assert_eq!(out(&output), want, "{}", err(&output));
+    assert!(err(&output).contains("busy"), "{}", err(&output));
+    assert!(commit(&place, &[]).status.success());
+}
 
 /// The directory of views cannot be forged: no command moves it away, or changes what is below.
 #[test]
@@ -14,13 +40,13 @@ fn view_that_moved_the_directory_of_views_is_not_committed() {
     };
     let forge = "mkdir -p state/openpath/views/forged/upper && \
         echo 'made = 1' > state/openpath/views/forged/view.toml";
-    let bare = "umount -l state/openpath; umount -l state/openpath/views/view";
     for line in [
-        format!("mv -T state away && {forge}"),
-        format!("{bare}; mv -T state/openpath away && {forge}"),
-        format!("unshare --mount sh -c '{bare}; {forge}'"),
-        format!("{bare}; echo x >> state/openpath/views/view/rules.toml"),
-        format!("{bare}; rm -r state"),
+        format!("{BARE}; mv -T state away && {forge}"),
+        format!("{BARE}; mv -T state/openpath away && {forge}"),
+        format!("unshare --mount sh -c '{BARE}; {forge}'"),
+        format!("unshare --mount sh -c '{BARE}; mv -T state away; {forge}'"),
+        format!("{BARE}; echo x >> state/openpath/views/view/rules.toml"),
+        format!("{BARE}; rm -r state"),
     ] {
         let ran = kernel(&place, &format!("{line}; echo other > other"));
         let before = out(&place.plain("ls . state/openpath/views"));
@@ -110,7 +136,10 @@ fn read_only_path_that_the_view_made_itself_is_committed() {
     );
     done(&commit(&place, &[]));
     done(&commit(&place, &["--undo"]));
-    let ran = place.run(&options, "echo y > made/in/f; echo y > real/f; mv made m");
+    let ran = place.run(
+        &options,
+        &format!("echo y > made/in/f; echo y > real/f; {BARE}; mv made m"),
+    );
     assert_eq!(
         err(&ran).matches("Read-only file system").count(),
         2,

@@ -9,9 +9,12 @@
 //! R2. Rules of names do not hold in what passes (`--pass`), which is a mount of the host, nor in
 //!     the kernel's overlays and what is written through beside them. There an empty read-only
 //!     mount covers the directory.
+//! R3. Below the first such mount of a view that the kernel serves is what keeps directories above
+//!     these in place (`kernel_overlay::pins`).
 
 use crate::detached;
 use crate::engine::Engine;
+use crate::kernel_overlay;
 use crate::plan::{Plan, TreeSource, Upper};
 use crate::spec;
 use openpath_commit::{PathBytes, Refusal};
@@ -91,14 +94,18 @@ fn make(dir: &Path) -> io::Result<()> {
     })
 }
 
-/// Covers the guarded directories (R2). The view is the root of this process.
+/// Covers the guarded directories (R2, R3). The view is the root of this process.
 pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
+    let mut holds_above = plan.engine != Engine::Kernel;
     for place in &plan.masked {
         let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
         let top = plan.host_places().filter(inside);
         let done = match top.max_by_key(|pass| pass.bytes().len()) {
             Some(top) => pin(top.path(), place.path()),
-            // No view is committed in which one above it was moved (R3 of `kernel_overlay`).
+            None if !holds_above => {
+                holds_above = true;
+                kernel_overlay::pins::attach(plan, place.path())
+            }
             None => Ok(()),
         };
         let done = done.and_then(|()| cover(place.path()));
@@ -123,7 +130,7 @@ fn pin(top: &Path, path: &Path) -> rustix::io::Result<()> {
 }
 
 /// Opens a directory; `None` if it does not exist or this user may not open it.
-fn directory(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
+pub(crate) fn directory(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // A link would have the mount lie elsewhere.
     match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {

@@ -13,6 +13,7 @@
 //! | `layers` | front | which directories get an overlay |
 //! | [`crate::kernel_upper`] | server | prepares the upper tree, and opens it at the end |
 //! | `mounts` | helper | makes the overlays and attaches them |
+//! | `pins` | helper | keeps directories above other mounts in place |
 //!
 //! # Rules
 //! R1. The server holds the upper tree before the overlays are made and after the command is gone,
@@ -21,9 +22,9 @@
 //!     is compared with that time at a commit (`openpath_commit::record_kernel_run`): overlayfs
 //!     copies files that others have replaced meanwhile.
 //! R3. The directories that every view hides are covered by an empty mount, and a view in which one
-//!     above them is its own is refused. A directory above a mount can be moved away in the view:
-//!     a mount on it would hold in one mount namespace alone. So what the upper tree has at each
-//!     such place is recorded, and no view is committed in which that changed
+//!     above them is its own is refused. Directories above a mount are kept in place (`pins`), but
+//!     in this mount namespace and copies of it alone. So what the upper tree has at each such
+//!     place is recorded, and no view is committed in which that changed
 //!     (`openpath_commit::Places`).
 //! R4. The marks of the upper tree are trusted ones if the view's are. Then the root's overlay makes
 //!     and follows redirects.
@@ -32,3 +33,4 @@
 
 pub(crate) mod layers;
 pub(crate) mod mounts;
+pub(crate) mod pins;

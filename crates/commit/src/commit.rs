@@ -185,7 +185,7 @@ impl<T: ViewTrees> Commit<T> {
             return Ok(self.journal.changes);
         }
         // R2 of `places`
-        self.records.forget_places()?;
+        crate::places::forget(&self.records)?;
         let commit_dir = CommitDir::next(&self.records)?;
         commit_dir.write(&self.journal)?;
         commit_dir.enter(State::Preparing)?;

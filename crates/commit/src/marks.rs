@@ -3,12 +3,13 @@
 //!
 //! # Rules
 //! R1. A view of root has marks `trusted.overlay.*` where the process may set them, and the kernel
-//!     shows them to no other user. Other views, and those of older versions, have `user.overlay.*`,
-//!     which any user can set on own files of the real tree: there the kernel takes them for its own.
+//!     shows them to no other user. Other views, and those of older versions, have
+//!     `user.overlay.*`, which any user can set on own files of the real tree: there the kernel
+//!     takes them for its own.
 //! R2. The prefix is recorded before there is an upper tree, and stays. It cannot be found from the
 //!     tree: a command can set attributes of the other prefix.
-//! R3. The directory of a view with trusted marks has an attribute of that kind. A process that does
-//!     not see it would see no mark either, and is refused.
+//! R3. The directory of a view with trusted marks has an attribute of that kind. A process that
+//!     does not see it would see no mark either, and is refused.
 
 use crate::refusal::{Refusal, RefusalKind};
 use crate::view_dir::ViewDir;

@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 
 /// The record, in the directory of a view.
 pub(crate) const PLACES: &str = "places";
+const FILE: &[u8] = b"/places";
 
 /// The places of a run.
 #[derive(Clone, Copy, Debug)]
@@ -151,12 +152,13 @@ fn is_in_place(upper: &Tree, path: &[u8], number: Option<u64>) -> Result<bool, R
 pub(crate) fn record(records: &Records, places: Places<'_>) -> Result<(), Refusal> {
     let upper = records.upper_if_any()?;
     let kept = KeptPlaces::of(upper.as_ref(), places)?;
-    records.set_places(&kept)
+    records.write(FILE, &kept)
 }
 
 /// Refuses a view in which a place of an earlier run was replaced (R1).
 pub(crate) fn check(records: &Records) -> Result<(), Refusal> {
-    let (Some(kept), Some(upper)) = (records.places()?, records.upper_if_any()?) else {
+    let (Some(kept), Some(upper)) = (records.read::<KeptPlaces>(FILE)?, records.upper_if_any()?)
+    else {
         return Ok(());
     };
     let Some(path) = kept.first_changed(&upper)? else {
@@ -175,6 +177,11 @@ pub(crate) fn check(records: &Records) -> Result<(), Refusal> {
     Err(Refusal::new(RefusalKind::Unsupported, text))
 }
 
+/// Forgets the places of earlier runs (R2).
+pub(crate) fn forget(records: &Records) -> Result<(), Refusal> {
+    records.forget(PLACES)
+}
+
 /// Forgets the places of earlier runs that are all in place (R2). The view is locked.
 ///
 /// # Errors
@@ -183,6 +190,6 @@ pub fn forget_places(view: &ViewDir) -> Result<(), Refusal> {
     let records = Records::of(view)?;
     match check(&records) {
         Err(why) if why.kind() == RefusalKind::Unsupported => Ok(()),
-        checked => checked.and_then(|()| records.forget_places()),
+        checked => checked.and_then(|()| forget(&records)),
     }
 }

@@ -14,7 +14,6 @@ use crate::held_file::HeldFile;
 use crate::journal::{Bytes, Journal, KnownSince, State, TakenAt, boot};
 use crate::marks;
 use crate::names::{join, split};
-use crate::places::{KeptPlaces, PLACES};
 use crate::refusal::Refusal;
 use crate::tree::Tree;
 use crate::view_dir::ViewDir;
@@ -66,8 +65,13 @@ impl Records {
     }
 
     pub(crate) fn forget_begun(&self) -> Result<(), Refusal> {
-        let gone = self.dir.remove_file("begun");
-        gone.map_err(|why| self.failed_io(b"/begun", why))
+        self.forget("begun")
+    }
+
+    /// Removes a file, if there is one.
+    pub(crate) fn forget(&self, name: &str) -> Result<(), Refusal> {
+        let gone = self.dir.remove_file(name);
+        gone.map_err(|why| self.failed_io(name.as_bytes(), why))
     }
 
     /// A directory of it, as a tree.
@@ -79,20 +83,6 @@ impl Records {
             return Err(fail(Errno::NOTDIR));
         }
         Ok(Tree::at(held.into_fd()))
-    }
-
-    /// The places of the last run with the kernel's overlay.
-    pub(crate) fn places(&self) -> Result<Option<KeptPlaces>, Refusal> {
-        self.read(b"/places")
-    }
-
-    pub(crate) fn set_places(&self, places: &KeptPlaces) -> Result<(), Refusal> {
-        self.write(b"/places", places)
-    }
-
-    pub(crate) fn forget_places(&self) -> Result<(), Refusal> {
-        let gone = self.dir.remove_file(PLACES);
-        gone.map_err(|why| self.failed_io(b"/places", why))
     }
 
     /// The upper tree.
@@ -135,7 +125,7 @@ impl Records {
     }
 
     /// Reads a file; `None`: there is none (R1, R3).
-    fn read<T: DeserializeOwned>(&self, path: &[u8]) -> Result<Option<T>, Refusal> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, path: &[u8]) -> Result<Option<T>, Refusal> {
         let attempt = || -> io::Result<Option<T>> {
             let Some((dir, name)) = self.locate(path)? else {
                 return Ok(None);

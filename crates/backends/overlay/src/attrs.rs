@@ -42,8 +42,8 @@ pub struct Sides {
 /// The sides of directories, by path.
 pub type SidesByPath = HashMap<Vec<u8>, Sides>;
 
-/// The extended attributes of an inode as guests see them, marks and access control lists aside: not
-/// every tree lists the lists that its files have.
+/// The extended attributes of an inode as guests see them, marks and access control lists aside:
+/// not every tree lists the lists that its files have.
 ///
 /// # Errors
 /// What the layer meets, but for having none.

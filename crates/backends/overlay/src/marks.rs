@@ -12,7 +12,7 @@
 //! | `taken` | an entry that replaced another | seconds | when its name was taken; as `ino` |
 //! | `attrs` | a copied-up directory | digests | the attributes it had; as `ino` |
 //! | `lower` | a copied-up directory | number, birth | which lower directory it shows; as `ino` |
-//! | `origin` | a file that Linux copied up | a handle | which lower file that was; set by Linux alone |
+//! | `origin` | a file copied up by Linux | a handle | which lower file that was; Linux sets it |
 //!
 //! # Rules
 //! R1. A guest's attribute with the prefix of marks is stored with `overlay.` after that prefix, so

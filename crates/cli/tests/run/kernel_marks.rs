@@ -148,7 +148,8 @@ fn renamed_directories_of_the_real_tree_are_shown_committed_and_undone() {
     let long = format!("{}/{}", "long".repeat(40), "name".repeat(40));
     place.write("long", &long);
     let make = "import os\n\
-for dir in (b'plain', b'a dir', b'q\"uo:te\\\\n,=', b'new\\nline', b'hi\\xff', b'p1/p2/p3', b'keep', \
+for dir in (b'plain', b'a dir', b'q\"uo:te\\\\n,=', b'new\\nline', b'hi\\xff', b'p1/p2/p3', \
+b'keep', \
 open('long', 'rb').read()):\n    \
 os.makedirs(dir + b'/sub'); open(dir + b'/f', 'wb').write(dir); open(dir + b'/sub/g', 'w')";
     place.write("make", make);
@@ -354,12 +355,14 @@ os.makedirs('made', exist_ok=True); open('real/f', 'a').write('x')\n\
 target = os.path.abspath('secret').encode()\n\
 for dir in ('made', 'real'):\n    \
 for kind in ('user', 'trusted'):\n        \
-for mark, value in (('redirect', target), ('opaque', b'y'), ('overlay.opaque', b'y')):\n            \
+for mark, value in (('redirect', target), ('opaque', b'y'), \
+('overlay.opaque', b'y')):\n            \
 os.setxattr(dir, kind + '.overlay.' + mark, value)\n"
     );
     place.write("set", set);
     let look = "import os\n\
-for path in ('made', 'real', 'real/f'): print(path, len([n for n in os.listxattr(path) if 'overlay' in n]))\n\
+for path in ('made', 'real', 'real/f'): \
+print(path, len([n for n in os.listxattr(path) if 'overlay' in n]))\n\
 print(os.listdir('made'), os.listdir('real'), os.getxattr('made', 'trusted.overlay.opaque'))\n";
     place.write("look", look);
     let want = "made 6\nreal 6\nreal/f 0\n[] ['f'] b'y'\n";

@@ -18,7 +18,8 @@ fn directories_above_kept_paths_stay_in_place() {
     place.plain("mkdir -p top/ro top/rw/real deep/er/m; echo 1 > top/ro/f; echo 2 > file");
     let python = "import errno, os\n\
 for a, b in (('top', 'top2'), ('deep/er', 'er'), ('deep', 'd'), ('state', 's'), ('top/ro', 'ro'), \
-('file', 'top/file'), ('top/file', 'deep/er/file'), ('deep/er/file', 'state/file'), ('state/file', 'f')):\n    \
+('file', 'top/file'), ('top/file', 'deep/er/file'), \
+('deep/er/file', 'state/file'), ('state/file', 'f')):\n    \
 try: os.rename(a, b); print('done')\n    \
 except OSError as why: print(errno.errorcode[why.errno])\n";
     place.write("renames", python);
@@ -73,7 +74,8 @@ fn view_that_moved_the_directory_of_views_is_not_committed() {
     done(&commit(&place, &[]));
 }
 
-/// The mounts of a view are not in other mount namespaces, so they keep no directory in place there.
+/// The mounts of a view are not in other mount namespaces, so they keep no directory in place
+/// there.
 #[test]
 fn directory_moved_from_outside_above_a_read_only_path_is_not_committed() {
     let Some(place) = root_place("moved-ro") else {

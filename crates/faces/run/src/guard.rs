@@ -9,12 +9,9 @@
 //! R2. Rules of names do not hold in what passes (`--pass`), which is a mount of the host, nor in
 //!     the kernel's overlays and what is written through beside them. There an empty read-only
 //!     mount covers the directory.
-//! R3. Below the first such mount of a view that the kernel serves is what keeps directories above
-//!     these in place (`kernel_overlay::pins`).
 
 use crate::detached;
 use crate::engine::Engine;
-use crate::kernel_overlay;
 use crate::plan::{Plan, TreeSource, Upper};
 use crate::spec;
 use openpath_commit::{PathBytes, Refusal};
@@ -94,18 +91,14 @@ fn make(dir: &Path) -> io::Result<()> {
     })
 }
 
-/// Covers the guarded directories (R2, R3). The view is the root of this process.
+/// Covers the guarded directories (R2). The view is the root of this process.
 pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
-    let mut holds_above = plan.engine != Engine::Kernel;
     for place in &plan.masked {
         let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
         let top = plan.host_places().filter(inside);
         let done = match top.max_by_key(|pass| pass.bytes().len()) {
             Some(top) => pin(top.path(), place.path()),
-            None if !holds_above => {
-                holds_above = true;
-                kernel_overlay::pins::attach(plan, place.path())
-            }
+            // The overlays have pins of their own.
             None => Ok(()),
         };
         let done = done.and_then(|()| cover(place.path()));

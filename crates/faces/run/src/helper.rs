@@ -4,7 +4,7 @@
 //! It stays outside the view's pid namespace, and ends when the view is the root. Its children then
 //! become children of the front, which is a subreaper.
 
-use crate::kernel_upper::UpperTree;
+use crate::kernel_overlay::mounts::UpperTree;
 use crate::namespaces::Namespaces;
 use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
 use crate::stage;

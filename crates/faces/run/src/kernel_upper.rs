@@ -7,12 +7,11 @@
 
 use crate::detached;
 use crate::host_mounts::HostMounts;
-use crate::kernel_overlay::mounts::{WORK, memory, work_path};
+use crate::kernel_overlay::mounts::{UpperTree, WORK, memory, work_path};
 use crate::plan::{LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
 use openpath_commit::{PathBytes, Places, Refusal, ViewLock};
-use openpath_overlay::Marks;
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
@@ -32,13 +31,6 @@ const GONE: [openpath_abi::Errno; 5] = [
 pub(crate) struct KernelUpper {
     held: Option<ViewLock>,
     memory: Option<Arc<OwnedFd>>,
-}
-
-/// A tree to make the overlays from.
-pub(crate) struct UpperTree {
-    pub(crate) tree: OwnedFd,
-    /// The prefix of its marks.
-    pub(crate) marks: Marks,
 }
 
 impl KernelUpper {

@@ -3,7 +3,8 @@
 
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;
-use crate::kernel_upper::{KernelUpper, UpperTree};
+use crate::kernel_overlay::mounts::UpperTree;
+use crate::kernel_upper::KernelUpper;
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
 use crate::namespace_kind::NamespaceKind;

@@ -320,6 +320,7 @@ const ORDERS: &[Order] = &[
             // Files and directories of the host.
             "names",
             "view_dir",
+            "marks",
             "dir_stack",
             "stored_bytes",
             "xattrs",
@@ -337,6 +338,7 @@ const ORDERS: &[Order] = &[
             "journal",
             "move_index",
             "records",
+            "places",
             "committed",
             "kept",
             "trees",

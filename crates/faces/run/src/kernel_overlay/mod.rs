@@ -26,8 +26,8 @@
 //!     in this mount namespace and copies of it alone. So what the upper tree has at each such
 //!     place is recorded, and no view is committed in which that changed
 //!     (`openpath_commit::Places`).
-//! R4. The marks of the upper tree are trusted ones if the view's are. Then the root's overlay makes
-//!     and follows redirects.
+//! R4. The marks of the upper tree are trusted ones if the view's are. Then the root's overlay
+//!     makes and follows redirects.
 //!
 //! Divergences: L139 to L144.
 

@@ -10,7 +10,6 @@
 //!     paths are relative to a layer, and the upper tree is that of the whole view.
 
 use crate::detached;
-use crate::kernel_upper::UpperTree;
 use crate::links;
 use crate::mount_flags::{bind_at, flags_at, mount_flags, remount};
 use crate::plan::{Layer, LayerShown, Plan, Protection};
@@ -25,6 +24,13 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a tree in memory for each inode that it may have.
 const BYTES_PER_INODE: u64 = 1024;
+
+/// A tree to make the overlays from.
+pub(crate) struct UpperTree {
+    pub(crate) tree: OwnedFd,
+    /// The prefix of its marks.
+    pub(crate) marks: Marks,
+}
 
 /// A mount that is to be attached, and its path in the view.
 pub(crate) struct LayerMount {

@@ -20,14 +20,18 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Keeps them in place, by mounts at `hidden`, which something is to cover then.
+/// Keeps them in place, by mounts at a guarded directory, which is to be covered then. Without such
+/// a directory nothing keeps them.
 ///
 /// # Errors
 /// Those of open_tree(2), openat2(2) and move_mount(2).
-pub(crate) fn attach(plan: &Plan, hidden: &Path) -> rustix::io::Result<()> {
-    if directory(hidden)?.is_none() {
+pub(crate) fn attach(plan: &Plan) -> rustix::io::Result<()> {
+    let of_host = |place: &Path| plan.host_places().any(|top| place.starts_with(top.path()));
+    let hidden = plan.masked.iter().map(|place| place.path());
+    let mut hidden = hidden.filter(|place| !of_host(place));
+    let Some(hidden) = hidden.find(|place| matches!(directory(place), Ok(Some(_)))) else {
         return Ok(());
-    }
+    };
     let overlays = plan.layers.iter();
     let overlays = overlays.filter(|layer| layer.shown == LayerShown::Overlay);
     for layer in overlays {

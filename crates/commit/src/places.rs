@@ -13,6 +13,7 @@
 //! R2. A run records them only if those of earlier runs are in place. A commit forgets them: it
 //!     replaces entries itself, and nothing but a run changes the upper tree.
 
+use crate::file_stat::InodeId;
 use crate::messages::{failed, shown};
 use crate::names::{is_below, join, split};
 use crate::path_bytes::{PathBytes, path_of};
@@ -49,9 +50,8 @@ impl<'a> Places<'a> {
 /// What is recorded of the places (R1).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptPlaces {
-    /// A place, or a directory above one, and the number of its inode in the upper tree; `None`: it
-    /// was not there.
-    at: Vec<(PathBytes, Option<u64>)>,
+    /// A place, or a directory above one, and its inode in the upper tree; `None`: it was not there.
+    at: Vec<(PathBytes, Option<InodeId>)>,
     /// The directories that openpath keeps to itself.
     own: Vec<PathBytes>,
 }
@@ -64,11 +64,11 @@ impl KeptPlaces {
             let ends = path.iter().enumerate().skip(1);
             let ends = ends.filter(|(_, byte)| **byte == b'/').map(|(end, _)| end);
             for end in ends.chain([path.len()]).filter(|end| *end > 0) {
-                let number = match upper {
-                    Some(upper) => number(upper, &path[..end])?,
+                let id = match upper {
+                    Some(upper) => id_of(upper, &path[..end])?,
                     None => None,
                 };
-                at.insert(path_of(&path[..end]), number);
+                at.insert(path_of(&path[..end]), id);
             }
         }
         Ok(KeptPlaces {
@@ -79,8 +79,8 @@ impl KeptPlaces {
 
     /// The first path that is not as it was.
     fn first_changed(&self, upper: &Tree) -> Result<Option<Vec<u8>>, Refusal> {
-        for (path, number) in &self.at {
-            if !is_in_place(upper, path.bytes(), *number)? {
+        for (path, id) in &self.at {
+            if !is_in_place(upper, path.bytes(), *id)? {
                 return Ok(Some(path.bytes().to_vec()));
             }
         }
@@ -115,9 +115,14 @@ impl KeptPlaces {
     }
 }
 
-fn number(upper: &Tree, path: &[u8]) -> Result<Option<u64>, Refusal> {
+/// The inode at a path. Its device may have another number after a boot.
+fn id_of(upper: &Tree, path: &[u8]) -> Result<Option<InodeId>, Refusal> {
     let stat = upper.stat(path).or_else(nothing_above);
-    Ok(stat.map_err(|why| failed(path, why))?.map(|stat| stat.ino))
+    let stat = stat.map_err(|why| failed(path, why))?;
+    Ok(stat.map(|stat| InodeId {
+        device: None,
+        ..stat.id()
+    }))
 }
 
 /// A path below what is no directory does not exist.
@@ -128,12 +133,12 @@ fn nothing_above<T>(why: rustix::io::Errno) -> rustix::io::Result<Option<T>> {
     }
 }
 
-fn is_in_place(upper: &Tree, path: &[u8], number: Option<u64>) -> Result<bool, Refusal> {
+fn is_in_place(upper: &Tree, path: &[u8], id: Option<InodeId>) -> Result<bool, Refusal> {
     let fail = |why| failed(path, why);
     let held = upper.hold(path).or_else(nothing_above).map_err(fail)?;
-    match (held, number) {
-        (None, number) => Ok(number.is_none()),
-        (Some(held), Some(number)) => Ok(held.stat.ino == number),
+    match (held, id) {
+        (None, id) => Ok(id.is_none()),
+        (Some(held), Some(id)) => Ok(held.id().matches(&id)),
         (Some(held), None) => {
             // It was copied up.
             let file = UpperFile::read(&held, upper.marks).map_err(fail)?;

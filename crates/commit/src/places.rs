@@ -50,7 +50,7 @@ impl<'a> Places<'a> {
 /// What is recorded of the places (R1).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptPlaces {
-    /// A place, or a directory above one, and its inode in the upper tree; `None`: it was not there.
+    /// A place, or a directory above one, and its inode in the upper tree; `None`: there was none.
     at: Vec<(PathBytes, Option<InodeId>)>,
     /// The directories that openpath keeps to itself.
     own: Vec<PathBytes>,

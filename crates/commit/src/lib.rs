@@ -40,6 +40,7 @@ mod transaction;
 
 pub use commit::trees::{Side, ViewTrees};
 pub use commit::{Commit, Resumed, Undone, abort, resume, undo};
+pub use host::marks::{choose_marks, marks_of, set_trusted};
 pub use host::names::is_below;
 pub use host::process::{parent_of, stat_field};
 pub use host::remove::remove_tree_in;
@@ -58,5 +59,6 @@ pub use report::path_bytes::{PathBytes, path_of};
 pub use report::phase::{CommitObserver, Phase};
 pub use report::printable::{is_invisible, printable};
 pub use report::refusal::{Refusal, RefusalKind};
+pub use scan::places::{Places, forget_places};
 pub use scan::taken_times::{check_kernel_upper, record_kernel_run, record_taken};
 pub use transaction::not_undone::{NotUndone, NotUndoneReason};

@@ -42,23 +42,24 @@ pub struct Sides {
 /// The sides of directories, by path.
 pub type SidesByPath = HashMap<Vec<u8>, Sides>;
 
-/// The extended attributes of an inode, marks and access control lists aside: not every tree lists
-/// the lists that its files have.
+/// The extended attributes of an inode as guests see them, marks and access control lists aside:
+/// not every tree lists the lists that its files have.
 ///
 /// # Errors
 /// What the layer meets, but for having none.
-pub(crate) fn values(inode: &Inode, marks: Marks) -> Result<Values, Errno> {
+pub(crate) fn values(inode: &Inode, marks: Option<Marks>) -> Result<Values, Errno> {
     let names = match inode.ops().listxattr(inode) {
         Err(Errno::EOPNOTSUPP) => return Ok(Values::new()),
         names => names?,
     };
     let mut all = Values::new();
     for name in names {
-        if marks.shown_name(&name).is_some() && AclKind::of_name(&name).is_none() {
+        let shown = marks.map_or_else(|| Some(name.clone()), |marks| marks.shown_name(&name));
+        if let Some(shown) = shown.filter(|_| AclKind::of_name(&name).is_none()) {
             match inode.ops().getxattr(inode, &name) {
                 Err(Errno::ENODATA) => {}
                 value => {
-                    all.insert(name, value?);
+                    all.insert(shown, value?);
                 }
             }
         }
@@ -77,7 +78,7 @@ pub(crate) fn note(
     marks: Marks,
     now: Timespec,
 ) -> Result<(), Errno> {
-    let copy = digest_of(made, marks)?;
+    let copy = digest_of(made, Some(marks))?;
     let source = digest(attr.mode, (attr.uid, attr.gid), acls, copied);
     let born = lower.btime();
     let identity = format!("{:x} {}.{:09}", lower.ino(), born.sec, born.nsec);
@@ -102,13 +103,13 @@ impl Fs {
             return Ok(None);
         };
         Ok(Some(Sides {
-            upper: digest_of(upper, marks)? != copy,
-            lower: digest_of(lower, marks)? != source,
+            upper: digest_of(upper, Some(marks))? != copy,
+            lower: digest_of(lower, self.lower_marks())? != source,
         }))
     }
 }
 
-fn digest_of(inode: &Inode, marks: Marks) -> Result<u64, Errno> {
+fn digest_of(inode: &Inode, marks: Option<Marks>) -> Result<u64, Errno> {
     let mode = shown_mode(inode.mode(), inode.rdev());
     Ok(digest(
         mode,

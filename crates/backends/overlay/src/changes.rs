@@ -16,6 +16,7 @@
 use crate::attrs::{SidesByPath, values};
 use crate::change_list::{ChangeKind, Changes, ROOT};
 use crate::layer::list_dir;
+use crate::marks::ORIGIN;
 use crate::merged_lookup::{MergedLookup, Origin};
 use crate::moved::{Device, HiddenByNumber, NewFile, Source};
 use crate::node::Node;
@@ -519,7 +520,11 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
         return Ok(false);
     }
     let marks = node.fs.options.marks;
-    Ok(values(upper, marks)? == values(lower, marks)?)
+    let of_lower = match marks.get(upper, ORIGIN)? {
+        Some(_) => Some(marks),
+        None => node.fs.lower_marks(),
+    };
+    Ok(values(upper, Some(marks))? == values(lower, of_lower)?)
 }
 
 /// Whether two files have the same type and content (R1).

@@ -198,10 +198,11 @@ impl Node {
     /// copy when it was made.
     fn copy_xattrs(&self, lower: &Inode, made: &Inode, now: Timespec) -> Result<Values, Errno> {
         let marks = self.fs.options.marks;
-        let all = values(lower, marks)?;
+        let all = values(lower, self.fs.lower_marks())?;
         for (name, value) in &all {
+            let name = marks.stored_name(name);
             match with_lock(made, |ops| {
-                ops.setxattr(made, name, value, XattrFlags::empty(), now)
+                ops.setxattr(made, &name, value, XattrFlags::empty(), now)
             }) {
                 // A tree without such attributes goes without. With marks of any user the tree may
                 // be an ordinary user's, and cannot have all attributes of the lower file.

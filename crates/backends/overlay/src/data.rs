@@ -4,10 +4,12 @@
 use crate::copy_up::ALL;
 use crate::layer::{set_attr, with_lock};
 use crate::node::Node;
+use crate::options::Marks;
 use crate::whiteout::{stored_change, stored_mode};
 use openpath_abi::{Errno, Timespec, XattrFlags};
 use openpath_vfs::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS};
 use openpath_vfs::{Extent, Inode, InodeOps, SetAcl, SetAttr};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Whether flags can be set in the tree of this directory, by its answer to an empty argument.
@@ -155,7 +157,7 @@ impl Node {
     /// As `InodeOps::getxattr`.
     pub(crate) fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
         let real = self.real();
-        let name = self.fs.options.marks.stored_name(name);
+        let name = self.real_name(name);
         real.ops().getxattr(real, &name)
     }
 
@@ -163,10 +165,27 @@ impl Node {
     pub(crate) fn list_xattrs(&self) -> Result<Vec<Vec<u8>>, Errno> {
         let real = self.real();
         let names = real.ops().listxattr(real)?;
-        let shown = names
-            .iter()
-            .filter_map(|name| self.fs.options.marks.shown_name(name));
-        Ok(shown.collect())
+        Ok(match self.real_marks() {
+            Some(marks) => names
+                .iter()
+                .filter_map(|name| marks.shown_name(name))
+                .collect(),
+            None => names,
+        })
+    }
+
+    /// The marks of the layer of [`Node::real`]; `None`: it has none.
+    fn real_marks(&self) -> Option<Marks> {
+        match self.upper() {
+            Some(_) => Some(self.fs.options.marks),
+            None => self.fs.lower_marks(),
+        }
+    }
+
+    /// The name of an attribute in that layer.
+    fn real_name<'a>(&self, name: &'a [u8]) -> Cow<'a, [u8]> {
+        self.real_marks()
+            .map_or(Cow::Borrowed(name), |marks| marks.stored_name(name))
     }
 
     /// As `InodeOps::setxattr`.
@@ -203,11 +222,11 @@ impl Node {
         name: &[u8],
         now: Timespec,
     ) -> Result<(), Errno> {
-        let name = self.fs.options.marks.stored_name(name);
         if self.upper().is_none() {
             let real = self.real();
-            real.ops().getxattr(real, &name)?;
+            real.ops().getxattr(real, &self.real_name(name))?;
         }
+        let name = self.fs.options.marks.stored_name(name);
         self.change_upper(inode, now, |upper, ops| ops.removexattr(upper, &name, now))
     }
 }

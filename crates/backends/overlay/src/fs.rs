@@ -22,7 +22,7 @@
 use crate::counts::Counts;
 use crate::listings::ListingCache;
 use crate::merged_lookup::{Key, MergedLookup, address};
-use crate::options::OverlayOptions;
+use crate::options::{Marks, OverlayOptions};
 use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word, WriteOnce};
@@ -197,6 +197,11 @@ impl Fs {
     /// Whether an inode of a lower tree is a whiteout (R1).
     pub(crate) fn is_lower_whiteout(&self, inode: &Inode) -> bool {
         !self.options.null_devices && is_whiteout(inode)
+    }
+
+    /// The marks of lower trees; `None`: their attributes are all plain ones.
+    pub(crate) fn lower_marks(&self) -> Option<Marks> {
+        self.options.lower_marks()
     }
 
     /// Whether an inode of this layer is a whiteout (R1); `None`: of the upper tree.

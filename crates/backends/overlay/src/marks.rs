@@ -13,6 +13,7 @@
 //! | `taken` | an entry that replaced another | seconds | when its name was taken; as `ino` |
 //! | `attrs` | a copied-up directory | digests | the attributes it had; as `ino` |
 //! | `lower` | a copied-up directory | number, birth | which lower directory it shows; as `ino` |
+//! | `origin` | a file copied up by Linux | a handle | which lower file that was; Linux sets it |
 //!
 //! # Rules
 //! R1. A guest's attribute with the prefix of marks is stored with `overlay.` after that prefix, so
@@ -31,7 +32,8 @@ pub(crate) const REDIRECT: &[u8] = b"redirect";
 pub(crate) const IMPURE: &[u8] = b"impure";
 /// The mark of a file that shows another inode number.
 pub(crate) const NUMBER: &[u8] = b"ino";
-/// The mark of a file that the overlay of the kernel copied up.
+/// The mark of a file that the overlay of the kernel copied up, without attributes that have names
+/// of marks.
 pub(crate) const ORIGIN: &[u8] = b"origin";
 /// The mark of an entry that replaced another one of the upper tree.
 pub(crate) const TAKEN: &[u8] = b"taken";
@@ -119,7 +121,8 @@ impl Marks {
     }
 
     /// The name that guests see of a layer's attribute; `None` for a mark.
-    pub(crate) fn shown_name(self, name: &[u8]) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn shown_name(self, name: &[u8]) -> Option<Vec<u8>> {
         let Some(rest) = name.strip_prefix(self.prefix()) else {
             return Some(name.to_vec());
         };

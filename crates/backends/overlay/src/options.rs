@@ -10,7 +10,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Marks {
     /// `user.overlay.*`, which any user may set on files and directories (`userxattr`). Linux
-    /// follows no redirects there, and links and special files keep no numbers.
+    /// follows no redirects there, and links and special files keep no numbers. Whoever owns a file
+    /// of a lower tree can set them there as well.
     #[default]
     User,
     /// `trusted.overlay.*`, the default of Linux. For a directory of the host the process must be
@@ -20,7 +21,8 @@ pub enum Marks {
 
 impl Marks {
     /// The prefix of all marks.
-    pub(crate) fn prefix(self) -> &'static [u8] {
+    #[must_use]
+    pub fn prefix(self) -> &'static [u8] {
         match self {
             Self::User => b"user.overlay.",
             Self::Trusted => b"trusted.overlay.",
@@ -51,7 +53,8 @@ pub struct OverlayOptions {
     pub redirects: bool,
     /// A character device 0:0 is a file, as on any other file system: mknod(2) and
     /// `RENAME_WHITEOUT` make one, and one in a lower tree hides nothing. Else, as in Linux, both
-    /// are refused, and one in a lower tree is a whiteout.
+    /// are refused, and one in a lower tree is a whiteout. With trusted marks, attributes of lower
+    /// files that have the names of marks are plain ones as well.
     pub null_devices: bool,
     /// Whether the time at which a name of the lower trees was first replaced is recorded, and the
     /// attributes of a directory when it is copied up.
@@ -68,6 +71,14 @@ pub struct OverlayOptions {
     pub clock: Arc<dyn Clock>,
     /// The observer of copy-ups.
     pub copying: Option<Arc<dyn CopyUpObserver>>,
+}
+
+impl OverlayOptions {
+    /// The marks of lower trees; `None`: their attributes are all plain ones.
+    pub(crate) fn lower_marks(&self) -> Option<Marks> {
+        let is_plain = self.null_devices && self.marks == Marks::Trusted;
+        (!is_plain).then_some(self.marks)
+    }
 }
 
 impl fmt::Debug for OverlayOptions {

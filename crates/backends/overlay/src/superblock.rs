@@ -131,7 +131,7 @@ fn upper_root(
     let (attr, acls) = (below.attr(), below.acls());
     let dir = find_or_make_dir(sb, name, (&attr, Some(&acls)), now)?;
     if is_new {
-        let values = crate::attrs::values(below, options.marks)?;
+        let values = crate::attrs::values(below, options.lower_marks())?;
         let source = (&attr, &acls, &values);
         crate::attrs::note(&dir, below, source, options.marks, now)?;
         set_attr(&dir, &times_of(&attr))?;

@@ -6,10 +6,10 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-const KERNEL: [&str; 4] = ["-q", "--engine", "kernel", "--name"];
+pub(crate) const KERNEL: [&str; 4] = ["-q", "--engine", "kernel", "--name"];
 
 /// A place of root; `None`, with a printed line, where the kernel refuses overlays.
-fn root_place(name: &str) -> Option<Place> {
+pub(crate) fn root_place(name: &str) -> Option<Place> {
     let place = Place::new(name, Who::Caller)?;
     let probe = place.run(&[&KERNEL[..], &["probe"]].concat(), "true");
     if err(&probe).contains("the kernel refuses an overlay") {
@@ -22,25 +22,30 @@ fn root_place(name: &str) -> Option<Place> {
     Some(place)
 }
 
-fn kernel(place: &Place, line: &str) -> Output {
+pub(crate) fn kernel(place: &Place, line: &str) -> Output {
     place.run(&[&KERNEL[..], &["view"]].concat(), line)
 }
 
-fn commit(place: &Place, options: &[&str]) -> Output {
+pub(crate) fn commit(place: &Place, options: &[&str]) -> Output {
     let args = ["commit", "view"].iter().chain(options);
     place.openpath(args).output().unwrap()
 }
 
 /// A run in the kept view whose command has printed `ready`, and waits for the end of its input.
-struct Started {
-    run: Child,
+pub(crate) struct Started {
+    pub(crate) run: Child,
     said: ChildStdout,
 }
 
 impl Started {
-    fn new(place: &Place, command: [&str; 3]) -> Started {
+    pub(crate) fn new(place: &Place, command: [&str; 3]) -> Started {
         let all = [&["run"], &KERNEL[..], &["view", "--"], &command].concat();
-        let mut run = place.openpath(all);
+        Started::of(place, all)
+    }
+
+    /// The same with these arguments of `openpath`.
+    pub(crate) fn of(place: &Place, args: Vec<&str>) -> Started {
+        let mut run = place.openpath(args);
         let run = run.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = run.stdout.take().unwrap();
@@ -58,7 +63,7 @@ impl Started {
     }
 
     /// Lets the command go on; returns what it says until its end.
-    fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         drop(self.run.stdin.take());
         let mut said = String::new();
         self.said.read_to_string(&mut said).unwrap();
@@ -588,7 +593,7 @@ fn commands_enter_a_view_that_the_kernel_serves() {
 }
 
 /// Runs a shell's line in a mount namespace of its own.
-fn apart(place: &Place, line: &str) -> Output {
+pub(crate) fn apart(place: &Place, line: &str) -> Output {
     let mut apart = Command::new("unshare");
     apart.args(["--mount", "sh", "-c", line]);
     apart.current_dir(&place.dir);
@@ -636,7 +641,7 @@ fn mounts_that_lead_out_or_do_not_answer_are_not_shown() {
     assert_eq!(place.read("ns"), "below\n");
 }
 
-/// L139, L140, L141, L143, L144, L145
+/// L139, L141, L143, L144, L145
 #[test]
 fn calls_differ_as_listed() {
     let Some(place) = root_place("kernel-differs") else {
@@ -657,7 +662,7 @@ shared[:]
 print('ready', flush=True)
 sys.stdin.read()
 print('L139', open('kept').read().strip())
-print('L140', said(os.rename, 'dir', 'dir2'))
+print("root", said(os.rename, "dir", "dir2"))
 os.mkdir('own'); print('own', said(os.rename, 'own', 'own2'))
 open('mapped', 'w').write('new!')
 print('L141', shared[:3].decode())
@@ -671,6 +676,6 @@ if libc.mount(b'overlay', b'over', b'overlay', 0, options):
     let started = Started::new(&place, ["python3", "-c", python]);
     place.plain("echo new > n; mv n kept; echo more >> watched");
     let said = started.finish();
-    let wanted = "L139 old\nL140 EXDEV\nown done\nL141 old\nL143 EPERM\nL144 EAGAIN\nL145 EINVAL\n";
+    let wanted = "L139 old\nroot done\nown done\nL141 old\nL143 EPERM\nL144 EAGAIN\nL145 EINVAL\n";
     assert_eq!(said, wanted);
 }

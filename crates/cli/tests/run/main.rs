@@ -16,6 +16,8 @@ mod faults;
 mod groups;
 mod guide;
 mod kernel_engine;
+mod kernel_marks;
+mod kernel_places;
 mod leases;
 mod limits;
 mod links;

@@ -91,10 +91,11 @@ impl<T: ViewTrees> Commit<T> {
         observer: &mut dyn CommitObserver,
     ) -> Result<Commit<T>, Refusal> {
         let (held, records) = enter(kept)?;
+        crate::scan::places::check(&records)?;
         let trees = T::open_locked(kept, held)?;
         let changes = trees.changes(observer)?;
         let base = Tree::open(Path::new("/"))?;
-        let upper = records.below(b"/upper")?;
+        let upper = records.upper()?;
         let kinds = changes.iter();
         let kinds: Kinds<'_> = kinds
             .map(|change| (change.path.bytes(), &change.kind))
@@ -186,6 +187,8 @@ impl<T: ViewTrees> Commit<T> {
         if self.journal.is_empty() {
             return Ok(self.journal.changes);
         }
+        // R2 of `places`
+        crate::scan::places::forget(&self.records)?;
         let commit_dir = CommitDir::next(&self.records)?;
         commit_dir.write(&self.journal)?;
         commit_dir.enter(State::Preparing)?;

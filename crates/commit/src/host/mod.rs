@@ -8,6 +8,7 @@ pub(crate) mod descriptors;
 pub(crate) mod dir_stack;
 pub(crate) mod filesystems;
 pub(crate) mod held_file;
+pub(crate) mod marks;
 pub(crate) mod names;
 pub(crate) mod process;
 pub(crate) mod remove;

@@ -13,6 +13,7 @@ use crate::host::held_file::{HeldFile, MASK, births_stay};
 use crate::host::names::{is_below, join, names_in, split};
 use crate::host::{remove, rename};
 use crate::report::refusal::Refusal;
+use openpath_overlay::Marks;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
@@ -34,6 +35,8 @@ pub(crate) struct Tree {
     known: RefCell<Vec<(Vec<u8>, Rc<OwnedFd>)>>,
     /// Whether times of birth stay, by device.
     births: RefCell<HashMap<(u32, u32), bool>>,
+    /// Of an upper tree: the prefix of its marks.
+    pub(crate) marks: Marks,
 }
 
 /// How many directories are kept open.
@@ -56,7 +59,13 @@ impl Tree {
             root: Rc::new(root),
             known: RefCell::new(Vec::new()),
             births: RefCell::new(HashMap::new()),
+            marks: Marks::User,
         }
+    }
+
+    /// The name of the attribute with a mark.
+    pub(crate) fn mark(&self, what: &[u8]) -> Vec<u8> {
+        [self.marks.prefix(), what].concat()
     }
 
     /// A directory of it.

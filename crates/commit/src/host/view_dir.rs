@@ -63,6 +63,11 @@ impl ViewDir {
         link.unwrap_or_else(|_| self.path.clone())
     }
 
+    /// A path that leads to the directory and no other.
+    pub(crate) fn proc_path(&self) -> String {
+        path_by_number(&self.fd)
+    }
+
     /// A further descriptor of the directory.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 //! R3. A file that is too long is neither written nor read.
 
 use crate::attributes::file_stat::Time;
+use crate::host::marks;
 use crate::host::names::{join, split};
 use crate::host::tree::Tree;
 use crate::host::view_dir::ViewDir;
@@ -27,6 +28,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The longest record, in bytes: a commit with the most changes that are listed needs less.
+/// The file with what a run with the kernel's overlay kept in place (`scan::places`).
+pub(crate) const PLACES: &str = "places";
 const RECORD_MAX: u64 = 8 << 30;
 /// A record is read and written in pieces of this size: its text is never in memory as a whole.
 const BUFFER: usize = 1 << 16;
@@ -63,8 +66,13 @@ impl Records {
     }
 
     pub(crate) fn forget_begun(&self) -> Result<(), Refusal> {
-        let gone = self.dir.remove_file("begun");
-        gone.map_err(|why| self.failed_io(b"/begun", why))
+        self.forget("begun")
+    }
+
+    /// Removes a file, if there is one.
+    pub(crate) fn forget(&self, name: &str) -> Result<(), Refusal> {
+        let gone = self.dir.remove_file(name);
+        gone.map_err(|why| self.failed_io(name.as_bytes(), why))
     }
 
     /// A directory of it, as a tree.
@@ -76,6 +84,21 @@ impl Records {
             return Err(fail(Errno::NOTDIR));
         }
         Ok(Tree::at(held.into_fd()))
+    }
+
+    /// The upper tree.
+    pub(crate) fn upper(&self) -> Result<Tree, Refusal> {
+        let mut tree = self.below(b"/upper")?;
+        tree.marks = marks::marks_of(&self.dir)?;
+        Ok(tree)
+    }
+
+    /// The same; `None`: the view has not run yet.
+    pub(crate) fn upper_if_any(&self) -> Result<Option<Tree>, Refusal> {
+        match self.below(b"/upper") {
+            Ok(_) => self.upper().map(Some),
+            Err(_) => Ok(None),
+        }
     }
 
     pub(crate) fn failed(&self, path: &[u8], why: Errno) -> Refusal {
@@ -98,7 +121,7 @@ impl Records {
     }
 
     /// Reads a file; `None`: there is none (R1, R3).
-    fn read<T: DeserializeOwned>(&self, path: &[u8]) -> Result<Option<T>, Refusal> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, path: &[u8]) -> Result<Option<T>, Refusal> {
         let attempt = || -> io::Result<Option<T>> {
             let Some((dir, name)) = self.locate(path)? else {
                 return Ok(None);

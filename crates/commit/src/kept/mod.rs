@@ -8,6 +8,8 @@
 //! | `lock` | locked (flock(2)) by the process that uses the view |
 //! | `view.toml` | when it was made, and the command of its last run |
 //! | `rules.toml` | the rules of its runs, see `rules` |
+//! | `marks` | the prefix of the marks in `upper`, see `marks` |
+//! | `places` | the paths that the last run with the kernel's overlay kept, see `places` |
 //! | `commit`, `next`, `known`, `taken` | what was committed of it, see `commit` |
 //! | `old-content` | old content that an undo could not put back, see `not_undone` |
 //! | `kernel-work` | work directories of the kernel's overlays, see `kernel_work` |
@@ -48,8 +50,10 @@ pub use rules::{KeptRules, rules_of};
 pub(crate) use safe_path::{LINKS_MAX, maps_every_user, others_can_change_names};
 
 use crate::attributes::clock;
+use crate::host::marks::MARKS;
 use crate::host::view_dir::ViewDir;
 use crate::journal::committed::{self, Committed};
+use crate::journal::records::PLACES;
 use crate::report::refusal::{Refusal, RefusalKind};
 use safe_path::IfMissing;
 use serde::{Deserialize, Serialize};
@@ -66,7 +70,7 @@ const LOCK: &str = "lock";
 /// What is left of a view that is being removed.
 const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
-const CHANGES: [&str; 9] = [
+const CHANGES: [&str; 11] = [
     "upper",
     "work",
     "commit",
@@ -75,6 +79,8 @@ const CHANGES: [&str; 9] = [
     "taken",
     "begun",
     KERNEL_WORK,
+    MARKS,
+    PLACES,
     OLD_CONTENT,
 ];
 /// What an undo could not put back.

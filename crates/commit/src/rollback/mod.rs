@@ -36,7 +36,7 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 
 /// The mark of a directory that was copied up.
-const ATTRS: &str = "user.overlay.attrs";
+const ATTRS: &[u8] = b"attrs";
 
 impl Transaction<'_> {
     /// Rolls back from a state until the commit is undone and its records are removed.
@@ -307,7 +307,7 @@ impl Transaction<'_> {
                 on_newer(&to);
                 continue;
             }
-            let marks = UpperFile::read(&old).map_err(fail)?;
+            let marks = UpperFile::read(&old, self.upper.marks).map_err(fail)?;
             if marks.mark("opaque").is_some() || marks.mark("redirect").is_some() {
                 on_newer(&to);
                 continue;
@@ -332,9 +332,10 @@ impl Transaction<'_> {
         let Some(held) = self.upper.hold(path)? else {
             return Ok(());
         };
+        let name = self.upper.mark(ATTRS);
         match mark {
-            Some(mark) => rustix::fs::setxattr(held.path(), ATTRS, mark, XattrFlags::empty()),
-            None => xattrs::remove(&held.path(), ATTRS.as_bytes()),
+            Some(mark) => rustix::fs::setxattr(held.path(), &*name, mark, XattrFlags::empty()),
+            None => xattrs::remove(&held.path(), &name),
         }
     }
 }

@@ -13,6 +13,7 @@
 
 pub(crate) mod baseline;
 pub(crate) mod lower_mark;
+pub(crate) mod places;
 pub(crate) mod taken_times;
 pub(crate) mod upper_file;
 
@@ -26,7 +27,7 @@ use crate::report::refusal::{Refusal, RefusalKind};
 use crate::scan::baseline::Baseline;
 use crate::scan::upper_file::UpperFile;
 use crate::stored_bytes::Bytes;
-use openpath_overlay::{Sides, SidesByPath, origin_number};
+use openpath_overlay::{Marks, Sides, SidesByPath, origin_number};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -84,6 +85,11 @@ impl Entry {
         beneath.is_some() && beneath != self.place.as_ref()
     }
 
+    /// Of a directory with a redirect: the path in the real tree to which that leads.
+    pub(crate) fn redirect(&self) -> Option<Bytes> {
+        redirect(&self.upper_file, self.place.as_ref())
+    }
+
     /// Whether others replaced the lower directory that the view saw (R4); `None`: the view did not
     /// record which one that is.
     pub(crate) fn is_replaced(&self) -> Option<bool> {
@@ -113,12 +119,22 @@ impl Entry {
     }
 }
 
+/// The path in the real tree to which a redirect leads; `place`: that of the name.
+fn redirect(upper_file: &UpperFile, place: Option<&Bytes>) -> Option<Bytes> {
+    match upper_file.mark("redirect")? {
+        path @ [b'/', ..] => Some(path.into()),
+        name => Some(join(split(place?).0, name).into()),
+    }
+}
+
 /// The kinds of change, by path.
 pub(crate) type Kinds<'a> = HashMap<&'a [u8], &'a ChangeKind>;
 
 /// All entries, each directory before what is in it.
 pub(crate) struct Scan {
     pub(crate) entries: Vec<Entry>,
+    /// The prefix of the marks in the upper tree.
+    pub(crate) marks: Marks,
     /// Paths in the real tree that directories were moved from.
     pub(crate) sources: HashSet<Bytes>,
     /// These, with their paths in the view.
@@ -166,13 +182,14 @@ impl Scan {
         let mut scan = Scan {
             entries: Vec::new(),
             sources: HashSet::new(),
+            marks: upper.marks,
             moves: HashMap::new(),
         };
         let top = |why| failed(b"/", why);
         let held = upper.hold(b"").map_err(top)?;
         let held = held
             .ok_or_else(|| Refusal::new(RefusalKind::Damaged, "the view has lost its changes"))?;
-        let upper_file = UpperFile::read(&held).map_err(top)?;
+        let upper_file = UpperFile::read(&held, upper.marks).map_err(top)?;
         let here = base.stat(b"").map_err(top)?;
         scan.entries.push(Entry {
             path: Rc::from([]),
@@ -224,7 +241,7 @@ impl Scan {
         let Some(held) = upper.hold(&path)? else {
             return Ok(None);
         };
-        let upper_file = UpperFile::read(&held)?;
+        let upper_file = UpperFile::read(&held, upper.marks)?;
         let place = dir.beneath().map(|(above, _)| match *above == dir.path {
             true => Rc::clone(&path),
             false => join(above, name).into(),
@@ -275,19 +292,13 @@ impl Scan {
         place: Option<&Bytes>,
         here: Option<&FileStat>,
     ) -> rustix::io::Result<(EntryKind, Beneath)> {
-        let (path, stat) = match (upper_file.mark("redirect"), place) {
-            (Some([b'/', rest @ ..]), _) => {
-                let path: Bytes = [b"/", rest].concat().into();
-                let stat = base.stat(&path)?;
-                (path, stat)
-            }
-            (Some(name), Some(place)) => {
-                let path: Bytes = join(split(place).0, name).into();
+        let (path, stat) = match (redirect(upper_file, place), place) {
+            (Some(path), _) => {
                 let stat = base.stat(&path)?;
                 (path, stat)
             }
             (None, Some(place)) => (place.clone(), here.cloned()),
-            (_, None) => return Ok((EntryKind::New, None)),
+            (None, None) => return Ok((EntryKind::New, None)),
         };
         match stat.filter(FileStat::is_dir) {
             Some(stat) => Ok((EntryKind::Merged, Some(Box::new((path, stat))))),

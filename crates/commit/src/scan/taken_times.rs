@@ -19,7 +19,9 @@ use crate::report::messages::public_path;
 use crate::report::path_bytes::PathBytes;
 use crate::report::refusal::{Refusal, RefusalKind};
 use crate::scan::baseline::Baseline;
+use crate::scan::places::{self, Places};
 use crate::scan::{Entry, EntryKind, Scan};
+use openpath_overlay::Marks;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -43,13 +45,14 @@ pub fn record_taken(view: &ViewDir) -> Result<(), Refusal> {
     records.forget_begun()
 }
 
-/// Records that a run begins now in which the kernel's overlay takes the files (R2). The times of
-/// earlier runs are recorded already.
+/// Records that a run begins now in which the kernel's overlay takes the files (R2), and its places
+/// (`places`). The times of earlier runs are recorded already.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn record_kernel_run(view: &ViewDir) -> Result<(), Refusal> {
+pub fn record_kernel_run(view: &ViewDir, places: Places<'_>) -> Result<(), Refusal> {
     let records = Records::of(view)?;
+    places::record(&records, places)?;
     // Without times of an earlier run its begin still counts.
     let begun = records
         .begun()?
@@ -57,53 +60,78 @@ pub fn record_kernel_run(view: &ViewDir) -> Result<(), Refusal> {
     records.set_begun(begun)
 }
 
-/// Refuses an upper tree that the kernel's overlay would show otherwise: it follows no redirect, as
-/// the overlay of this program makes one when a directory is renamed, and hides devices 0:0. At
-/// `places` and above them the view must show the directories of the real tree: something is to be
-/// mounted there.
+/// Refuses an upper tree that the kernel's overlays would show otherwise: they hide devices 0:0,
+/// and follow redirects of trusted marks alone, within the root's overlay. At `places` and above
+/// them the view must show the directories of the real tree: something is to be mounted there.
+/// `mounts`: those of the host, where the root's overlay shows nothing.
 ///
 /// # Errors
-/// There is such a file; a place is not shown; the view cannot be read.
-pub fn check_kernel_upper(view: &ViewDir, places: &[PathBytes]) -> Result<(), Refusal> {
+/// There is such a file; a place is not shown, or was not kept by an earlier run; the view cannot
+/// be read.
+pub fn check_kernel_upper(
+    view: &ViewDir,
+    places: &[PathBytes],
+    mounts: &[PathBytes],
+) -> Result<(), Refusal> {
     let records = Records::of(view)?;
-    let Ok(upper) = records.below(b"/upper") else {
+    let Some(upper) = records.upper_if_any()? else {
         return Ok(());
     };
+    places::check(&records)?;
     let baseline = Baseline::new(&records, 0)?;
     let base = Tree::open(Path::new("/"))?;
     let scan = Scan::whole(&base, &upper, &baseline)?;
-    let shown = |entry: &&Entry| {
-        let file = &entry.upper_file;
-        file.mark("redirect").is_some() || file.stat.is_null_device() && !file.is_whiteout
-    };
-    let of_view = |entry: &&Entry| {
+    let refuse = |entry: &Entry, (before, after): (&str, &str)| {
         let path = public_path(&entry.path);
-        entry.entry_kind != EntryKind::Merged
-            && places
-                .iter()
-                .any(|place| is_below(place.bytes(), path.bytes()))
+        let path = path.path().display();
+        let text = format!("{before} {path}{after}: go on without --engine kernel");
+        Err(Refusal::new(RefusalKind::Unsupported, text))
     };
-    if let Some(entry) = scan.entries.iter().find(of_view) {
+    let is_above_place = |entry: &&Entry| {
         let path = public_path(&entry.path);
-        let text = format!(
-            "the view has removed or replaced {}, where the kernel has to mount something: go on \
-             without --engine kernel",
-            path.path().display()
-        );
-        return Err(Refusal::new(RefusalKind::Unsupported, text));
+        let above = |place: &PathBytes| is_below(place.bytes(), path.bytes());
+        (entry.entry_kind != EntryKind::Merged || entry.is_moved()) && places.iter().any(above)
+    };
+    if let Some(entry) = scan.entries.iter().find(is_above_place) {
+        let what = "the view has removed or replaced";
+        return refuse(entry, (what, ", where the kernel has to mount something"));
     }
-    let Some(entry) = scan.entries.iter().find(shown) else {
-        return Ok(());
+    let follows = upper.marks == Marks::Trusted;
+    let is_shown_otherwise = |entry: &&Entry| {
+        let file = &entry.upper_file;
+        file.mark("redirect").is_some() && !follows
+            || file.stat.is_null_device() && !file.is_whiteout
     };
-    let path = public_path(&entry.path);
-    Err(Refusal::new(
-        RefusalKind::Unsupported,
-        format!(
-            "the kernel's overlay cannot show {} of this view, a renamed directory or a device \
-             0:0: go on without --engine kernel",
-            path.path().display()
-        ),
-    ))
+    if let Some(entry) = scan.entries.iter().find(is_shown_otherwise) {
+        let what = "the kernel's overlay cannot show";
+        return refuse(
+            entry,
+            (what, " of this view, a renamed directory or a device 0:0"),
+        );
+    }
+    let touches = |path: &[u8]| {
+        let both = |at: &PathBytes| is_below(path, at.bytes()) || is_below(at.bytes(), path);
+        mounts.iter().any(both)
+    };
+    let leads_over_mount = |entry: &&Entry| {
+        let from = entry.redirect();
+        let from = from.filter(|from| entry.place.as_ref() != Some(from) || *from != entry.path);
+        from.is_some_and(|from| touches(&from) || touches(&entry.path))
+    };
+    match scan.entries.iter().find(leads_over_mount) {
+        Some(entry) => {
+            let what = "the kernel's overlay cannot show";
+            refuse(
+                entry,
+                (
+                    what,
+                    ", a directory that was renamed in a mount of the host, from \
+                                  or to one",
+                ),
+            )
+        }
+        None => Ok(()),
+    }
 }
 
 /// The latest time that no change of a file from now on has.
@@ -124,7 +152,7 @@ struct Times {
 /// `None`: the view has not run yet.
 fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
     let records = Records::of(view)?;
-    let Ok(upper) = records.below(b"/upper") else {
+    let Some(upper) = records.upper_if_any()? else {
         return Ok(None);
     };
     let scan = Scan::above(&Tree::open(Path::new("/"))?, &upper)?;

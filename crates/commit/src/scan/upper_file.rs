@@ -3,8 +3,8 @@
 //!
 //! # Rules
 //! R1. An upper tree of an ordinary user keeps owner, mode and type in `user.openpath.attr`, as the
-//!     backend `host` writes it. Marks of the overlay are `user.overlay.*`, and such an attribute
-//!     of a guest is kept as `user.overlay.overlay.*`.
+//!     backend `host` writes it. Marks of the overlay have the prefix of the view (`marks`), and
+//!     such an attribute of a guest is kept with `overlay.` after it.
 //! R2. There, a character device 0:0 is a whiteout. One with the sticky bit is a device of the
 //!     view, which does not have that bit.
 //! R3. The access control lists of such a file are in `user.openpath.acl_*`. Its lists on the host
@@ -15,6 +15,7 @@ use crate::attributes::file_stat::{Attributes, FileStat};
 use crate::attributes::xattrs::Xattrs;
 use crate::host::held_file::HeldFile;
 use openpath_abi::mode;
+use openpath_overlay::Marks;
 use rustix::io::Result;
 
 /// The prefix of the backend's own attributes, and after it that of a guest's own name.
@@ -22,10 +23,6 @@ const OWN: &[u8] = b"user.openpath.";
 const OWN_ESCAPE: &[u8] = b"openpath.";
 /// The attribute that keeps owner and mode.
 const KEPT: &[u8] = b"user.openpath.attr";
-/// The prefix of marks.
-const MARK: &[u8] = b"user.overlay.";
-/// The prefix of a guest's own name after that.
-const ESCAPE: &[u8] = b"overlay.";
 
 /// A file of an upper tree (R1, R2).
 pub(crate) struct UpperFile {
@@ -38,8 +35,8 @@ pub(crate) struct UpperFile {
 }
 
 impl UpperFile {
-    /// Reads it.
-    pub(crate) fn read(held: &HeldFile) -> Result<UpperFile> {
+    /// Reads it; `prefix`: the marks of its tree.
+    pub(crate) fn read(held: &HeldFile, prefix: Marks) -> Result<UpperFile> {
         let mut stat = held.stat.clone();
         let mut plain = Vec::new();
         let mut marks = Vec::new();
@@ -54,9 +51,9 @@ impl UpperFile {
         let all = all.iter();
         let all = all.map(|(name, value)| (Box::<[u8]>::from(name), Box::<[u8]>::from(value)));
         for (name, value) in all {
-            if let Some(mark) = name.strip_prefix(MARK) {
-                match mark.strip_prefix(ESCAPE) {
-                    Some(own) => plain.push(([MARK, own].concat().into(), value)),
+            if let Some(mark) = name.strip_prefix(prefix.prefix()) {
+                match prefix.shown_name(&name) {
+                    Some(own) => plain.push((own.into(), value)),
                     None => marks.push((mark.into(), value)),
                 };
             } else if is_root {

@@ -37,10 +37,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 /// The mark of a directory that hides what is beneath it.
-const OPAQUE: &str = "user.overlay.opaque";
+const OPAQUE: &[u8] = b"opaque";
 
 /// The mark of a directory that shows one of the real tree.
-const LOWER: &str = "user.overlay.lower";
+const LOWER: &[u8] = b"lower";
 
 /// A held directory, and a name in it.
 type ParentAndName = (Rc<OwnedFd>, Vec<u8>);
@@ -102,7 +102,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<Transaction<'a>, Refusal> {
         Ok(Transaction {
             base: Tree::open(Path::new("/"))?,
-            upper: commit_dir.records.below(b"/upper")?,
+            upper: commit_dir.records.upper()?,
             store: commit_dir.store()?,
             commit_dir,
             journal,
@@ -234,10 +234,11 @@ impl<'a> Transaction<'a> {
             return Ok(());
         };
         if hides {
-            rustix::fs::setxattr(held.path(), OPAQUE, b"y", XattrFlags::empty()).map_err(fail)?;
+            let (mark, flags) = (self.upper.mark(OPAQUE), XattrFlags::empty());
+            rustix::fs::setxattr(held.path(), &*mark, b"y", flags).map_err(fail)?;
         }
-        let mark = if hides { LOWER } else { OPAQUE };
-        xattrs::remove(&held.path(), mark.as_bytes()).map_err(fail)
+        let mark = self.upper.mark(if hides { LOWER } else { OPAQUE });
+        xattrs::remove(&held.path(), &mark).map_err(fail)
     }
 
     /// Records in a directory of the view which directory of the real tree it shows from now on.
@@ -250,8 +251,8 @@ impl<'a> Transaction<'a> {
             return Ok(());
         };
         let value = mark_of(&real);
-        let flags = XattrFlags::empty();
-        rustix::fs::setxattr(held.path(), LOWER, value.as_bytes(), flags).map_err(fail)
+        let (mark, flags) = (self.upper.mark(LOWER), XattrFlags::empty());
+        rustix::fs::setxattr(held.path(), &*mark, value.as_bytes(), flags).map_err(fail)
     }
 
     /// Sets the times of a directory, which may not be this user's to set.

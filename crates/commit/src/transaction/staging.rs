@@ -246,7 +246,7 @@ impl Transaction<'_> {
         let fail = |why| failed(item, why);
         let held = self.upper.hold(item).map_err(fail)?;
         let held = held.ok_or_else(|| fail(Errno::NOENT))?;
-        UpperFile::read(&held).map_err(fail)
+        UpperFile::read(&held, self.upper.marks).map_err(fail)
     }
 
     /// Removes the file under a hidden name of the real tree, if it may be removed (R2). `own`: the

@@ -8,7 +8,9 @@ use openpath_abi::{Errno, Stat, mode};
 use openpath_commit::{
     AclChange, Change, ChangeKind, ChangeList, FileType, Refusal, Side, is_below, path_of,
 };
-use openpath_overlay::{ChangeKind as OverlayChangeKind, Changes, OverlayFs, Sides, SidesByPath};
+use openpath_overlay::{
+    ChangeKind as OverlayChangeKind, Changes, Marks, OverlayFs, Sides, SidesByPath,
+};
 use openpath_vfs::{AclKind, Cred, Fd, Limits, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,8 @@ pub(crate) fn limits_once() -> Limits {
 /// The trees that are compared.
 pub(crate) struct TreeComparison {
     overlay: Arc<SuperBlock>,
+    /// The prefix of attributes that no file of the view shows.
+    marks: Marks,
     lower: LongPathTree,
     view: LongPathTree,
     /// Directories that moved: their path in the view, and their path in the lower tree.
@@ -46,8 +50,8 @@ pub(crate) struct TreeComparison {
 impl TreeComparison {
     /// Compares an overlay with its lower tree, and looks at `view`, which shows it.
     pub(crate) fn new(
-        overlay: &Arc<SuperBlock>,
-        lower: &Arc<SuperBlock>,
+        (overlay, lower): (&Arc<SuperBlock>, &Arc<SuperBlock>),
+        marks: Marks,
         view: &Task,
     ) -> Result<TreeComparison, Refusal> {
         let vfs = Vfs::builder().limits(limits_once());
@@ -55,6 +59,7 @@ impl TreeComparison {
         let lower = vfs.and_then(|vfs| vfs.task(Cred::root()));
         Ok(TreeComparison {
             overlay: Arc::clone(overlay),
+            marks,
             lower: LongPathTree::new(lower.map_err(failed)?),
             view: LongPathTree::new(view.fork().map_err(failed)?),
             moved: OnceLock::new(),
@@ -194,10 +199,12 @@ impl TreeComparison {
         if change.file_type == FileType::Link {
             return Ok(());
         }
-        let (old, new) = (
+        let (mut old, new) = (
             self.lower.xattrs(from)?,
             self.view.xattrs(change.path.bytes())?,
         );
+        // The kernel copies up no attributes with the names of marks.
+        old.retain(|name, _| new.contains_key(name) || self.marks.shown_name(name).is_some());
         let lists = |all: &BTreeMap<Vec<u8>, Vec<u8>>| -> Vec<_> {
             let lists = all.iter().filter(|(name, _)| is_acl(name));
             lists

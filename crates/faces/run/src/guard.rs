@@ -98,7 +98,7 @@ pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
         let top = plan.host_places().filter(inside);
         let done = match top.max_by_key(|pass| pass.bytes().len()) {
             Some(top) => pin(top.path(), place.path()),
-            // The overlay moves no directory of the host.
+            // The overlays have pins of their own.
             None => Ok(()),
         };
         let done = done.and_then(|()| cover(place.path()));
@@ -123,7 +123,7 @@ fn pin(top: &Path, path: &Path) -> rustix::io::Result<()> {
 }
 
 /// Opens a directory; `None` if it does not exist or this user may not open it.
-fn directory(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
+pub(crate) fn directory(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // A link would have the mount lie elsewhere.
     match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {

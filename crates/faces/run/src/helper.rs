@@ -4,12 +4,14 @@
 //! It stays outside the view's pid namespace, and ends when the view is the root. Its children then
 //! become children of the front, which is a subreaper.
 
+use crate::kernel_overlay::mounts::UpperTree;
 use crate::namespaces::Namespaces;
 use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
 use crate::stage;
 use crate::wire::Wire;
 use openpath_commit::Refusal;
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use openpath_overlay::Marks;
+use rustix::fd::{AsFd as _, BorrowedFd};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -35,7 +37,13 @@ pub fn enter(command: &[OsString]) -> Result<ExitCode, Refusal> {
 
 fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal> {
     let (plan, upper) = match wire.recv().map_err(lost)? {
-        Some((ToHelper::Mount(plan), upper)) => (plan, upper),
+        Some((ToHelper::Mount { plan, trusted }, tree)) => {
+            let marks = match trusted {
+                true => Marks::Trusted,
+                false => Marks::User,
+            };
+            (plan, tree.map(|tree| UpperTree { tree, marks }))
+        }
         _ => return Err(Refusal::usage("this verb is for openpath itself")),
     };
     let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command))?;
@@ -50,7 +58,7 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal>
 
 fn set_up_view(
     wire: &Wire,
-    (plan, upper): (&Plan, Option<OwnedFd>),
+    (plan, upper): (&Plan, Option<UpperTree>),
     mut namespaces: Namespaces,
     stage: &crate::child::Child,
 ) -> Result<Option<String>, Refusal> {

@@ -11,11 +11,12 @@
 //!     made go again: they are no changes.
 
 use crate::detached;
-use crate::kernel_overlay::mounts::{memory, upper_path, work_path};
+use crate::host_mounts::HostMounts;
+use crate::kernel_overlay::mounts::{UpperTree, memory, upper_path, work_path};
 use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
-use openpath_commit::{KERNEL_WORK, PathBytes, Refusal, ViewLock, remove_idle_kernel_work};
+use openpath_commit::{KERNEL_WORK, PathBytes, Places, Refusal, ViewLock, remove_idle_kernel_work};
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
@@ -65,7 +66,7 @@ impl KernelUpper {
     ///
     /// # Errors
     /// Those of [`View::build`]; the view has something that the kernel's overlay cannot show.
-    pub(crate) fn prepare(plan: &Plan) -> Result<(KernelUpper, OwnedFd), Refusal> {
+    pub(crate) fn prepare(plan: &Plan) -> Result<(KernelUpper, UpperTree), Refusal> {
         let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
         let in_memory = match &plan.upper {
             Upper::Directory(_) => None,
@@ -82,7 +83,7 @@ impl KernelUpper {
         if let Some(held) = view.held() {
             let layers = plan.layers.iter().map(|layer| &layer.place);
             let places = layers.chain(&plan.masked).cloned().collect::<Vec<_>>();
-            openpath_commit::check_kernel_upper(held.dir(), &places)?;
+            openpath_commit::check_kernel_upper(held.dir(), &places, &mounts()?)?;
         }
         let upper = match (view.held(), &in_memory) {
             (Some(held), _) => held.descriptor(),
@@ -90,6 +91,14 @@ impl KernelUpper {
             (None, None) => return Err(Refusal::system("the view has no upper tree")),
         };
         let upper = upper.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
+        // Before anything is copied up, of which a part goes again (R1).
+        if let Some(held) = view.held() {
+            let layers = plan.layers.iter().map(|layer| &layer.place);
+            let kept = layers.chain(&plan.read_only).chain(plan.host_places());
+            let kept = kept.cloned().collect::<Vec<_>>();
+            let places = Places::new(&plan.masked, &kept);
+            openpath_commit::record_kernel_run(held.dir(), places)?;
+        }
         let missing = missing_dirs(plan, &upper);
         copy_up_places(plan, view.task())?;
         let made = missing.into_iter().filter_map(|path| {
@@ -97,6 +106,7 @@ impl KernelUpper {
             Some(CopiedDir { path, stat })
         });
         let made = made.collect();
+        let marks = view.marks();
         let held = view.close();
         // For the helper, whose mount namespace is another one.
         let tree = match &held {
@@ -112,16 +122,13 @@ impl KernelUpper {
                 Err(why) => return Err(failed(why)),
             }
         }
-        if let Some(held) = &held {
-            openpath_commit::record_kernel_run(held.dir())?;
-        }
         let prepared = KernelUpper {
             held,
             memory: in_memory,
             upper,
             made,
         };
-        Ok((prepared, tree))
+        Ok((prepared, UpperTree { tree, marks }))
     }
 
     /// Waits until no overlay uses the upper tree. Returns false if processes outside the run still
@@ -248,6 +255,13 @@ fn copy_up_places(plan: &Plan, task: &Task) -> Result<(), Refusal> {
         let _copied = copy_up(task, dir);
     }
     Ok(())
+}
+
+/// The mounts of the host but for its root.
+fn mounts() -> Result<Vec<PathBytes>, Refusal> {
+    let mounts = HostMounts::read()?;
+    let paths = mounts.iter().map(|(path, _)| PathBytes::from(path));
+    Ok(paths.filter(|path| *path != PathBytes::root()).collect())
 }
 
 /// Copies a directory up, with those above it and with all that a commit has to know of them.

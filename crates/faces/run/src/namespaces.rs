@@ -18,7 +18,10 @@ use crate::detached;
 use crate::devices::{mount_own, raise_loopback};
 use crate::engine::Engine;
 use crate::init::Init;
-use crate::kernel_overlay::{self, mounts::LayerMount};
+use crate::kernel_overlay::{
+    self,
+    mounts::{LayerMount, UpperTree},
+};
 use crate::namespace_kind::NamespaceKind;
 use crate::plan::Plan;
 use crate::share::{Net, Share};
@@ -135,7 +138,7 @@ impl Namespaces {
     pub(crate) fn mount_overlays(
         &mut self,
         plan: &Plan,
-        upper: &OwnedFd,
+        upper: &UpperTree,
     ) -> Result<(OwnedFd, String), Refusal> {
         if self.mapped {
             let text = "--engine kernel is for root alone, and a new mount namespace is refused \
@@ -178,6 +181,10 @@ impl Namespaces {
         }
         crate::host_cgroups::protect(&self.groups)?;
         unenforced.extend(crate::protection::apply(plan)?);
+        if plan.engine == Engine::Kernel {
+            let pinned = kernel_overlay::pins::attach(plan);
+            pinned.map_err(|why| Refusal::step("cannot keep directories in place", why))?;
+        }
         crate::guard::mask(plan)?;
         Ok((unenforced, no_proc))
     }

@@ -358,8 +358,9 @@ pub(crate) enum ToServer {
 /// The server to the front.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromServer {
-    /// The view is built. The tree for the kernel's overlays comes along, if they serve it.
-    Built,
+    /// The view is built. The tree for the kernel's overlays comes along, if they serve it, and
+    /// whether its marks are trusted ones.
+    Built { trusted: bool },
     /// The namespace, the group or the paths are recorded.
     Done,
     /// The view is served.
@@ -398,8 +399,8 @@ pub(crate) struct RunSummary {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToHelper {
     /// Mount the view of this plan. The tree for the kernel's overlays comes along, if they serve
-    /// it.
-    Mount(Box<Plan>),
+    /// it, and whether its marks are trusted ones.
+    Mount { plan: Box<Plan>, trusted: bool },
     /// The view is served: make it the root.
     Enter,
 }

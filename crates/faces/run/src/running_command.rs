@@ -108,8 +108,11 @@ impl RunningCommand {
         let hear = || wire.recv::<FromHelper>().map_err(lost);
         let gone = || Refusal::system("the helper is gone");
         let upper = server.upper.as_ref().map(OwnedFd::as_fd);
-        wire.send(&ToHelper::Mount(Box::new(plan.clone())), upper)
-            .map_err(lost)?;
+        let mount = ToHelper::Mount {
+            plan: Box::new(plan.clone()),
+            trusted: server.trusted,
+        };
+        wire.send(&mount, upper).map_err(lost)?;
         let (mounted, fuse): (Mounted, OwnedFd) = loop {
             match hear()?.ok_or_else(gone)? {
                 (FromHelper::Init(number), Some(socket)) => named.init = child(number, socket),

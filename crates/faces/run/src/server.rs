@@ -3,6 +3,7 @@
 
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;
+use crate::kernel_overlay::mounts::UpperTree;
 use crate::kernel_upper::KernelUpper;
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
@@ -16,7 +17,7 @@ use crate::view_users;
 use crate::wire::Wire;
 use openpath_commit::{ChangeList, PathBytes, Refusal, RefusalKind};
 use openpath_host::LeaseWaits;
-use openpath_overlay::CopyUpObserver;
+use openpath_overlay::{CopyUpObserver, Marks};
 use openpath_sync::asymmetric_fence;
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::io;
@@ -89,7 +90,11 @@ impl Server {
                     let log = fd.map(|file| LogFile { file, json });
                     let built = self.build(*plan, command, log, Some(copying(progress)));
                     let (built, upper) = match built {
-                        Ok(upper) => (FromServer::Built, upper),
+                        Ok(Some(UpperTree { tree, marks })) => {
+                            let trusted = marks == Marks::Trusted;
+                            (FromServer::Built { trusted }, Some(tree))
+                        }
+                        Ok(None) => (FromServer::Built { trusted: false }, None),
                         Err(refusal) => (FromServer::Refused(refusal), None),
                     };
                     wire.send(&built, upper.as_ref().map(OwnedFd::as_fd))?;
@@ -135,7 +140,7 @@ impl Server {
         command: String,
         log: Option<LogFile>,
         observer: ObserverOption,
-    ) -> Result<Option<OwnedFd>, Refusal> {
+    ) -> Result<Option<UpperTree>, Refusal> {
         let tree = match plan.engine {
             Engine::Kernel => {
                 let (upper, tree) = KernelUpper::prepare(&plan)?;

@@ -64,6 +64,8 @@ pub(crate) struct ServerClient {
     wire: Wire,
     /// The tree for the kernel's overlays, if they serve the view.
     pub(crate) upper: Option<OwnedFd>,
+    /// The marks of that tree are trusted ones.
+    pub(crate) trusted: bool,
 }
 
 impl ServerClient {
@@ -77,6 +79,7 @@ impl ServerClient {
             pid,
             wire,
             upper: None,
+            trusted: false,
         };
         let log = reporting.log.as_ref();
         let build = ToServer::Build {
@@ -87,7 +90,8 @@ impl ServerClient {
         };
         let sent = server.wire.send(&build, log.map(|log| log.file.as_fd()));
         match sent.map_err(Self::lost).and_then(|()| server.receive()) {
-            Ok((_, upper)) => {
+            Ok((built, upper)) => {
+                server.trusted = matches!(built, FromServer::Built { trusted: true });
                 server.upper = upper;
                 Ok(server)
             }

@@ -20,11 +20,11 @@ use openpath_host::{
     Crossing, EnforcedFlags, HostFs, HostOptions, Interruption, LeaseWaits, Ownership, Policy,
 };
 use openpath_mem::{Charging, MemFs, MemOptions};
-use openpath_overlay::{CopyUpObserver, OverlayFs, OverlayOptions};
+use openpath_overlay::{CopyUpObserver, Marks, OverlayFs, OverlayOptions};
 use openpath_vfs::{
     Clock, Cred, FineClock, Limits, MountFlags, SuperBlock, Task, TenantLimits, Vfs,
 };
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::process::{Resource, Rlimit};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -82,6 +82,8 @@ pub(crate) struct View {
     task: Task,
     lower: Arc<SuperBlock>,
     overlay: Arc<SuperBlock>,
+    /// The prefix of the marks in its upper tree.
+    marks: Marks,
     /// The session, and the thread that waits for its end.
     session: Option<(Session, SessionWaiter)>,
     /// The log, until the view is served, and the thread that writes it.
@@ -113,6 +115,7 @@ impl View {
             Upper::Directory(dir) => {
                 let held = openpath_commit::lock_view(dir.path())?;
                 openpath_commit::check_not_discarded(held.dir())?;
+                openpath_commit::forget_places(held.dir())?;
                 openpath_commit::record_taken(held.dir())?;
                 Some(held)
             }
@@ -147,9 +150,11 @@ impl View {
                 return Err(Refusal::system(text));
             }
         };
+        let marks = view_options.marks(held.as_ref())?;
         let overlay = OverlayFs::new(
             OverlayOptions::default()
                 .lowers(vec![Arc::clone(&lower)])
+                .marks(marks)
                 .null_devices(true)
                 .records_taken(held.is_some())
                 .upper(Some(upper))
@@ -170,6 +175,7 @@ impl View {
             session: None,
             log: None,
             writer: None,
+            marks,
             observed: vec![overlay],
             uses_write_back: plan.uses_write_back(),
             ended: Arc::clone(&view_options.ended),
@@ -203,14 +209,17 @@ impl View {
                     view_options.host_at(plan, place, path, extra.read_only, &mut self.flags)?
                 }
                 TreeSource::Overlay { lowers, upper } => {
-                    let upper = match upper {
-                        None => None,
-                        Some(Upper::Memory { size }) => Some(memory(*size, OVERLAY_DIRS)),
+                    let (upper, marks) = match upper {
+                        None => (None, Marks::User),
+                        Some(Upper::Memory { size }) => {
+                            (Some(memory(*size, OVERLAY_DIRS)), Marks::User)
+                        }
                         Some(Upper::Directory(dir)) => {
                             let held = openpath_commit::lock_view(dir.path())?;
                             let changes = changes_in(held.dir())?;
+                            let marks = openpath_commit::marks_of(held.dir())?;
                             self.taken.push(held);
-                            Some(changes)
+                            (Some(changes), marks)
                         }
                     };
                     let lowers = lowers.iter().map(|lower| {
@@ -223,7 +232,7 @@ impl View {
                         )
                     });
                     let lowers = lowers.collect::<Result<_, _>>()?;
-                    view_options.overlay_of(lowers, upper, Arc::clone(clock))?
+                    view_options.overlay_of((lowers, upper, marks), Arc::clone(clock))?
                 }
             };
             mounts.push(("--mount", &extra.place, tree));
@@ -346,6 +355,11 @@ impl View {
         &self.task
     }
 
+    /// The prefix of the marks in its upper tree.
+    pub(crate) fn marks(&self) -> Marks {
+        self.marks
+    }
+
     /// The lock of the directory, if it keeps its changes in one.
     pub(crate) fn held(&self) -> Option<&ViewLock> {
         self.held.as_ref()
@@ -363,7 +377,7 @@ impl View {
 
     /// The comparison that finds the changes.
     pub(crate) fn compare(&self) -> Result<TreeComparison, Refusal> {
-        TreeComparison::new(&self.overlay, &self.lower, &self.task)
+        TreeComparison::new((&self.overlay, &self.lower), self.marks, &self.task)
     }
 }
 
@@ -390,6 +404,23 @@ impl ViewOptions {
                 .dentries_max(NAMES)
                 .negatives_max(ABSENT_NAMES),
         }
+    }
+
+    /// The marks of a view, whose directory is locked if it has one.
+    fn marks(&self, held: Option<&ViewLock>) -> Result<Marks, Refusal> {
+        let is_trusted = match (held, &self.memory) {
+            (Some(held), _) => return openpath_commit::choose_marks(held.dir()),
+            (None, Some(tree)) => {
+                let path = format!("/proc/self/fd/{}", tree.as_raw_fd());
+                openpath_commit::set_trusted(&path).is_ok()
+            }
+            // The kernel is not asked for attributes in this process.
+            (None, None) => true,
+        };
+        Ok(match is_trusted && rustix::process::geteuid().is_root() {
+            true => Marks::Trusted,
+            false => Marks::User,
+        })
     }
 
     /// A directory of the host as a tree.
@@ -449,14 +480,14 @@ impl ViewOptions {
     /// An overlay of directories of the host.
     fn overlay_of(
         &self,
-        lowers: Vec<Arc<SuperBlock>>,
-        upper: Option<Arc<SuperBlock>>,
+        (lowers, upper, marks): (Vec<Arc<SuperBlock>>, Option<Arc<SuperBlock>>, Marks),
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         let overlay = OverlayFs::new(
             OverlayOptions::default()
                 .lowers(lowers)
                 .upper(upper)
+                .marks(marks)
                 .copying(self.observer.clone())
                 .clock(clock),
         );

@@ -18,7 +18,7 @@ mod dirs;
 mod moves;
 
 use crate::attributes::clock::file_clock;
-use crate::attributes::file_stat::{Attributes, FileStat, InodeId};
+use crate::attributes::file_stat::{FileStat, InodeId};
 use crate::host::held_file::HeldFile;
 use crate::host::names::{join, split};
 use crate::host::tree::Tree;
@@ -32,6 +32,7 @@ use crate::report::refusal::Refusal;
 use crate::scan::baseline::Baseline;
 use crate::scan::{Entry, EntryKind, Scan};
 use openpath_abi::mode;
+use openpath_overlay::Marks;
 use std::collections::HashMap;
 
 /// The input of a journal.
@@ -141,9 +142,7 @@ impl<'a> JournalBuilder<'a> {
         }
         match (&entry.kind, in_place, &entry.place) {
             (None, ..) => Ok(()),
-            (_, Some(held), Some(place)) => {
-                self.add_attrs(&entry.path, place, &held, &entry.upper_file.attributes())
-            }
+            (_, Some(held), Some(place)) => self.add_attrs(entry, place, &held),
             // R2
             _ => self.add_item(entry).map(drop),
         }
@@ -248,11 +247,7 @@ impl<'a> JournalBuilder<'a> {
             Some(_) if entry.sides.is_some_and(|sides| !sides.upper) => Ok(()),
             Some((real, stat)) => {
                 let held = self.hold(&entry.path, real, stat)?;
-                let mut after = entry.upper_file.attributes();
-                // Its times are set last (`add_mtimes`), and names that others made or removed in
-                // it since the scan are no change of this view.
-                (after.atime, after.mtime) = (held.stat.atime, held.stat.mtime);
-                self.add_attrs(&entry.path, real, &held, &after)
+                self.add_attrs(entry, real, &held)
             }
             None => Ok(()),
         }
@@ -265,23 +260,31 @@ impl<'a> JournalBuilder<'a> {
         held.ok_or_else(|| changed_meanwhile(real))
     }
 
-    /// Gives `held` the attributes `after`, if they are not what it has.
-    fn add_attrs(
-        &mut self,
-        path: &Bytes,
-        real: &Bytes,
-        held: &HeldFile,
-        after: &Attributes,
-    ) -> Result<(), Refusal> {
+    /// Gives `held`, at `real`, the attributes of an entry, if they are not what it has.
+    fn add_attrs(&mut self, entry: &Entry, real: &Bytes, held: &HeldFile) -> Result<(), Refusal> {
+        let path = &entry.path;
         let before = held.attributes().map_err(|why| failed(path, why))?;
-        if !before.same(after) || before.mtime != after.mtime {
+        let (mut after, marks) = (entry.upper_file.attributes(), self.scan.marks);
+        // Its times are set last (`add_mtimes`), and names that others made or removed in it since
+        // the scan are no change of this view.
+        if entry.upper_file.stat.is_dir() {
+            (after.atime, after.mtime) = (held.stat.atime, held.stat.mtime);
+        }
+        // The kernel copies up no attributes with the names of marks, and shows none.
+        if marks == Marks::User || entry.upper_file.mark("origin").is_some() {
+            let all = before.xattrs.iter();
+            for (name, value) in all.filter(|(name, _)| marks.shown_name(name).is_none()) {
+                after.xattrs.insert(name, value);
+            }
+        }
+        if !before.same(&after) || before.mtime != after.mtime {
             self.journal.set_attrs.push(SetAttrs {
                 path: path.clone(),
                 place: real.clone(),
                 id: held.id(),
                 ctime: held.stat.ctime,
                 before,
-                after: after.clone(),
+                after,
             });
         }
         Ok(())

@@ -13,6 +13,7 @@
 //! | `layers` | front | which directories get an overlay |
 //! | [`crate::kernel_upper`] | server | prepares the upper tree, and opens it at the end |
 //! | `mounts` | helper | makes the overlays and attaches them |
+//! | `pins` | helper | keeps directories above other mounts in place |
 //!
 //! # Rules
 //! R1. The server holds the upper tree before the overlays are made and after the command is gone,
@@ -20,11 +21,16 @@
 //! R2. The time of the begin is recorded before the first overlay is made. Whatever the view takes
 //!     is compared with that time at a commit (`openpath_commit::record_kernel_run`): overlayfs
 //!     copies files that others have replaced meanwhile.
-//! R3. The directories that every view hides are covered by an empty mount. No directory above them
-//!     can be moved away: overlayfs refuses to rename a directory of the lower tree (`EXDEV`), and
-//!     a view in which one of them is its own is refused.
+//! R3. The directories that every view hides are covered by an empty mount, and a view in which one
+//!     above them is its own is refused. Directories above a mount are kept in place (`pins`), but
+//!     in this mount namespace and copies of it alone. So what the upper tree has at each such
+//!     place is recorded, and no view is committed in which that changed
+//!     (`openpath_commit::Places`).
+//! R4. The marks of the upper tree are trusted ones if the view's are. Then the root's overlay
+//!     makes and follows redirects.
 //!
 //! Divergences: L139 to L145.
 
 pub(crate) mod layers;
 pub(crate) mod mounts;
+pub(crate) mod pins;

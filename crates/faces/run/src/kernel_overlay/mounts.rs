@@ -6,6 +6,8 @@
 //!     kernel refuses layers from another mount namespace, except a tree that is attached nowhere.
 //! R2. All overlays are made before the first one is attached, so that none has another one as its
 //!     lower tree.
+//! R3. The root's overlay alone makes and follows redirects, if its marks are trusted ones: their
+//!     paths are relative to a layer, and the upper tree is that of the whole view.
 
 use crate::detached;
 use crate::links;
@@ -13,6 +15,7 @@ use crate::mount_flags::{bind_at, flags_at, mount_flags, remount};
 use crate::plan::{Layer, LayerShown, Plan, Protection};
 use openpath_commit::{KERNEL_WORK, PathBytes, Refusal, RefusalKind};
 use openpath_host::HELD;
+use openpath_overlay::Marks;
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
@@ -21,6 +24,13 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a tree in memory for each inode that it may have.
 const BYTES_PER_INODE: u64 = 1024;
+
+/// A tree to make the overlays from.
+pub(crate) struct UpperTree {
+    pub(crate) tree: OwnedFd,
+    /// The prefix of its marks.
+    pub(crate) marks: Marks,
+}
 
 /// A mount that is to be attached, and its path in the view.
 pub(crate) struct LayerMount {
@@ -43,7 +53,7 @@ enum LayerTree {
 ///
 /// # Errors
 /// The kernel refuses the overlay over the root.
-pub(crate) fn make(plan: &Plan, upper: &OwnedFd) -> Result<(OwnedFd, Vec<LayerMount>), Refusal> {
+pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<LayerMount>), Refusal> {
     let mut layers = plan.layers.iter().enumerate();
     let overlay = |(at, layer): (usize, &Layer)| {
         let place = layer.place.path();
@@ -102,10 +112,20 @@ pub(crate) fn probe() -> Result<(), Refusal> {
         for dir in [Path::new("upper"), Path::new(KERNEL_WORK), &work_path(0)] {
             rustix::fs::mkdirat(&tree, dir, Mode::RWXU)?;
         }
-        let at = format!("/proc/self/fd/{}/upper", tree.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", tree.as_raw_fd());
         // Without attributes overlayfs goes on, and loses what is removed.
-        rustix::fs::setxattr(at, "user.overlay.opaque", b"y", XattrFlags::CREATE)?;
-        mount((&tree, 0), Path::new("/"), MountAttrFlags::empty())
+        let marks = if openpath_commit::set_trusted(&path).is_ok() {
+            Marks::Trusted
+        } else {
+            let mark = "user.overlay.opaque";
+            rustix::fs::setxattr(format!("{path}/upper"), mark, b"y", XattrFlags::CREATE)?;
+            Marks::User
+        };
+        mount(
+            (&UpperTree { tree, marks }, 0),
+            Path::new("/"),
+            MountAttrFlags::empty(),
+        )
     };
     let text = "--engine kernel is not possible here";
     made().map(drop).map_err(|why| Refusal::step(text, why))
@@ -128,14 +148,14 @@ pub(crate) fn upper_path(place: &Path) -> PathBuf {
 }
 
 fn mount(
-    (upper, at): (&OwnedFd, usize),
+    (upper, at): (&UpperTree, usize),
     place: &Path,
     attributes: MountAttrFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let below = |path: &Path| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        rustix::fs::openat2(upper, path, flags, Mode::empty(), inside)
+        rustix::fs::openat2(&upper.tree, path, flags, Mode::empty(), inside)
     };
     // R1
     let lower = links::open(place)?;
@@ -150,7 +170,18 @@ fn mount(
         let path = format!("/proc/self/fd/{}", layer.as_raw_fd());
         rustix::mount::fsconfig_set_string(&context, key, path)?;
     }
-    rustix::mount::fsconfig_set_flag(&context, "userxattr")?;
+    // R3
+    match upper.marks {
+        Marks::User => rustix::mount::fsconfig_set_flag(&context, "userxattr")?,
+        Marks::Trusted => {
+            let redirects = if place == Path::new("/") {
+                "on"
+            } else {
+                "nofollow"
+            };
+            rustix::mount::fsconfig_set_string(&context, "redirect_dir", redirects)?;
+        }
+    }
     for (key, value) in [("xino", "on"), ("index", "off"), ("metacopy", "off")] {
         rustix::mount::fsconfig_set_string(&context, key, value)?;
     }

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests that no view is committed in which a command moved away what a run of the kernel's overlay
+//! keeps in place.
+
+use crate::kernel_engine::{KERNEL, Started, apart, commit, kernel, root_place};
+use crate::kernel_marks::{done, fuse};
+use crate::place::{err, out};
+
+/// Unmounts, as root, what covers the directories of openpath, and what keeps others in place.
+const BARE: &str = "while umount -l state/openpath || umount -l state/openpath/views/view; \
+    do :; done 2> /dev/null";
+
+#[test]
+fn directories_above_kept_paths_stay_in_place() {
+    let Some(place) = root_place("kept-above") else {
+        return;
+    };
+    place.plain("mkdir -p top/ro top/rw/real deep/er/m; echo 1 > top/ro/f; echo 2 > file");
+    let python = "import errno, os\n\
+for a, b in (('top', 'top2'), ('deep/er', 'er'), ('deep', 'd'), ('state', 's'), ('top/ro', 'ro'), \
+('file', 'top/file'), ('top/file', 'deep/er/file'), \
+('deep/er/file', 'state/file'), ('state/file', 'f')):\n    \
+try: os.rename(a, b); print('done')\n    \
+except OSError as why: print(errno.errorcode[why.errno])\n";
+    place.write("renames", python);
+    let line = "mount -t tmpfs none deep/er/m; \
+        \"$OPENPATH\" run -q --engine kernel --name view --ro top/ro --rw top/rw/real -- \
+        sh -c 'python3 renames; unshare -Ur --mount mv -T top t; cat top/ro/f deep/er/m/* f'";
+    let output = apart(&place, line);
+    let want = "EBUSY\n".repeat(5) + &"done\n".repeat(4) + "1\n2\n";
+    assert_eq!(out(&output), want, "{}", err(&output));
+    assert!(err(&output).contains("busy"), "{}", err(&output));
+    assert!(commit(&place, &[]).status.success());
+}
+
+/// The directory of views cannot be forged: no command moves it away, or changes what is below.
+#[test]
+fn view_that_moved_the_directory_of_views_is_not_committed() {
+    let Some(place) = root_place("forged-views") else {
+        return;
+    };
+    let forge = "mkdir -p state/openpath/views/forged/upper && \
+        echo 'made = 1' > state/openpath/views/forged/view.toml";
+    for line in [
+        format!("{BARE}; mv -T state away && {forge}"),
+        format!("{BARE}; mv -T state/openpath away && {forge}"),
+        format!("unshare --mount sh -c '{BARE}; {forge}'"),
+        format!("unshare --mount sh -c '{BARE}; mv -T state away; {forge}'"),
+        format!("{BARE}; echo x >> state/openpath/views/view/rules.toml"),
+        format!("{BARE}; rm -r state"),
+    ] {
+        let ran = kernel(&place, &format!("{line}; echo other > other"));
+        let before = out(&place.plain("ls . state/openpath/views"));
+        let said = commit(&place, &["--force"]);
+        assert!(!said.status.success(), "{line}: {}", out(&said));
+        assert!(
+            err(&said).contains("cannot be committed"),
+            "{line}: {}{}",
+            err(&said),
+            err(&ran)
+        );
+        assert_eq!(err(&said).lines().count(), 1, "{line}: {}", err(&said));
+        // Another run does not let it be forgotten.
+        done(&fuse(&place, "true"));
+        assert!(!commit(&place, &[]).status.success(), "{line}");
+        assert_eq!(
+            out(&place.plain("ls . state/openpath/views")),
+            before,
+            "{line}"
+        );
+        done(&place.openpath(["discard", "view"]).output().unwrap());
+    }
+    done(&kernel(&place, "echo other > other"));
+    done(&commit(&place, &[]));
+}
+
+/// The mounts of a view are not in other mount namespaces, so they keep no directory in place
+/// there.
+#[test]
+fn directory_moved_from_outside_above_a_read_only_path_is_not_committed() {
+    let Some(place) = root_place("moved-ro") else {
+        return;
+    };
+    place.plain(
+        "mkdir -p own/app/conf; echo law > own/app/conf/law; chmod 755 .; chown -R 1000:1000 own",
+    );
+    for moved in ["own/app", "own/app/conf"] {
+        let line = "setpriv --reuid 1000 --regid 1000 --clear-groups -- \
+            sh -c 'echo ready; read x || true'";
+        let options = [
+            &["run"],
+            &KERNEL[..],
+            &["view", "--ro", "own/app/conf", "--"],
+        ];
+        let all = [&options.concat()[..], &["sh", "-c", line]].concat();
+        let started = Started::of(&place, all);
+        let outside = format!(
+            "for pid in $(pgrep -u 1000 -x sh); do root=/proc/$pid/root$PWD; \
+             [ /proc/$pid/root/ -ef / ] && continue; \
+             [ \"$(readlink /proc/$pid/cwd)\" = \"$PWD\" ] || continue; \
+             setpriv --reuid 1000 --regid 1000 --clear-groups -- sh -c \
+             \"mv -T $root/{moved} $root/own/away && mkdir -p $root/own/app/conf && \
+             echo forged > $root/own/app/conf/law && echo moved\"; done"
+        );
+        let outside = place.plain(&outside);
+        started.finish();
+        assert_eq!(out(&outside), "moved\n", "{}", err(&outside));
+        let said = commit(&place, &["--force"]);
+        assert!(!said.status.success(), "{moved}: {}", out(&said));
+        assert!(err(&said).contains("cannot be committed"), "{}", err(&said));
+        assert_eq!(place.read("own/app/conf/law"), "law\n");
+        done(&place.openpath(["discard", "view"]).output().unwrap());
+    }
+}
+
+/// What the view changed itself before it was protected is committed.
+#[test]
+fn read_only_path_that_the_view_made_itself_is_committed() {
+    let Some(place) = root_place("own-ro") else {
+        return;
+    };
+    place.plain("mkdir -p real made/in; echo 1 > real/f");
+    done(&kernel(
+        &place,
+        "rm -r made; mkdir -p made/in; echo x > made/in/f; echo 2 >> real/f",
+    ));
+    let options = [&KERNEL[..], &["view", "--replace-rules", "--ro", "made/in"]].concat();
+    let options = [&options[..], &["--ro", "real/f"]].concat();
+    let ran = place.run(
+        &options,
+        "echo y > made/in/f; echo y > real/f; echo y > made/y",
+    );
+    assert_eq!(
+        err(&ran).matches("Read-only file system").count(),
+        2,
+        "{}",
+        err(&ran)
+    );
+    done(&commit(&place, &[]));
+    done(&commit(&place, &["--undo"]));
+    let ran = place.run(
+        &options,
+        &format!("echo y > made/in/f; echo y > real/f; {BARE}; mv made m"),
+    );
+    assert_eq!(
+        err(&ran).matches("Read-only file system").count(),
+        2,
+        "{}",
+        err(&ran)
+    );
+    let refused = commit(&place, &[]);
+    assert!(
+        err(&refused).contains("cannot be committed"),
+        "{}",
+        err(&refused)
+    );
+    let free = ["-q", "--name", "view", "--replace-rules"];
+    done(&place.run(&free, "mv m made"));
+    done(&commit(&place, &[]));
+    assert_eq!(
+        (place.read("made/in/f"), place.read("real/f")),
+        ("x\n".into(), "1\n2\n".into())
+    );
+    assert_eq!(place.read("made/y"), "y\n");
+}

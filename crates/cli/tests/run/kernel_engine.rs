@@ -465,6 +465,43 @@ fn auto_takes_the_kernel_where_it_holds_all_that_is_asked_for() {
 }
 
 #[test]
+fn kept_read_only_rule_holds_with_the_kernel() {
+    let Some(place) = root_place("kernel-kept-ro") else {
+        return;
+    };
+    place.write("file", "");
+    let first = place.run(
+        &["--engine", "fuse", "--name", "view", "--ro", "file"],
+        "true",
+    );
+    assert!(first.status.success(), "{}", err(&first));
+    let next = kernel(&place, "echo x > file; echo y > other");
+    assert!(
+        err(&next).contains("Read-only file system"),
+        "{}",
+        err(&next)
+    );
+    // The view has no such path, so nothing could be mounted there.
+    std::fs::remove_file(place.dir.join("file")).unwrap();
+    let refused = kernel(&place, "echo ran");
+    assert_eq!(
+        (out(&refused), refused.status.code()),
+        (String::new(), Some(125))
+    );
+    assert!(
+        err(&refused).contains("needs the engine fuse"),
+        "{}",
+        err(&refused)
+    );
+    let auto = place.run(
+        &["--engine", "auto", "--name", "view"],
+        "echo x > file; cat other",
+    );
+    assert_eq!(out(&auto), "y\n", "{}", err(&auto));
+    assert!(!place.dir.join("file").exists());
+}
+
+#[test]
 fn rules_that_overlayfs_cannot_hold_are_refused() {
     let Some(place) = root_place("kernel-rules") else {
         return;

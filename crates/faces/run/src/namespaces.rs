@@ -145,6 +145,7 @@ impl Namespaces {
                         here: leave it out";
             return Err(Refusal::new(RefusalKind::Unsupported, text));
         }
+        crate::confine::raise_fd_limit();
         let (root, layers) = kernel_overlay::mounts::make(plan, upper)?;
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         rustix::mount::move_mount(&root, "", CWD, STAGE, flags)

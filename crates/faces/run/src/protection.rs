@@ -6,13 +6,15 @@
 //! R2. A bind mount brings along the mounts below its path, so what passes there stays as it is.
 //!     The places with mount flags of their own are bound again.
 //! R3. A path that may be missing, and is, gets no mount; the server refuses to make it
-//!     ([`Absent::forbid`](crate::absent::Absent::forbid)).
+//!     ([`Absent::forbid`](crate::absent::Absent::forbid)). The kernel's overlay would not, so there
+//!     the run is refused.
 //! R4. No symbolic link is followed to a path: an earlier command of the view may have made it.
 
+use crate::engine::Engine;
 use crate::links;
 use crate::mount_flags::{bind_at, enforce_below, flags_at};
 use crate::plan::{Plan, Protection};
-use openpath_commit::{PathBytes, Refusal};
+use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 
@@ -32,7 +34,17 @@ pub(crate) fn apply(plan: &Plan) -> Result<Vec<PathBytes>, Refusal> {
         };
         let place = match links::open(path.path()) {
             // R3
-            Err(Errno::NOENT) if plan.read_only_if_any.contains(&path) => continue,
+            Err(Errno::NOENT) if plan.read_only_if_any.contains(&path) => {
+                if plan.engine != Engine::Kernel {
+                    continue;
+                }
+                let text = format!(
+                    "--ro-try {} needs the engine fuse, because the view has no such path: leave \
+                     out --engine kernel",
+                    path.path().display()
+                );
+                return Err(Refusal::new(RefusalKind::Unsupported, text));
+            }
             place => place.map_err(failed)?,
         };
         let held = flags_at(&place).map_err(failed)? - MountFlags::RDONLY;

@@ -25,7 +25,6 @@ use openpath_vfs::{
     Clock, Cred, FineClock, Limits, MountFlags, SuperBlock, Task, TenantLimits, Vfs,
 };
 use rustix::fd::{AsRawFd as _, OwnedFd};
-use rustix::process::{Resource, Rlimit};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -133,7 +132,7 @@ impl View {
         held: Option<ViewLock>,
         view_options: &ViewOptions,
     ) -> Result<View, Refusal> {
-        raise_fd_limit();
+        crate::confine::raise_fd_limit();
         let failed = |why| Refusal::step("the view cannot be made", why);
         let clock = clock(plan)?;
         let mut flags = Vec::new();
@@ -548,15 +547,4 @@ pub fn half_of_memory() -> u64 {
     let info = rustix::system::sysinfo();
     let half = info.totalram.saturating_mul(u64::from(info.mem_unit)) / 2;
     half - half % rustix::param::page_size() as u64
-}
-
-/// Raises the limit on descriptors to its maximum: the host's tree needs them.
-fn raise_fd_limit() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let most = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    // With fewer descriptors it is slower.
-    rustix::process::setrlimit(Resource::Nofile, most).ok();
 }

@@ -14,7 +14,7 @@
 //!     namespace prevents, the result is an error where possible, and not the end of the process.
 
 use openpath_commit::Refusal;
-use rustix::process::DumpableBehavior;
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use signal_hook::consts::signal::{SIGXCPU, SIGXFSZ};
 use signal_hook::flag;
 use std::sync::Arc;
@@ -38,4 +38,16 @@ pub(crate) fn outlive_limits() -> std::io::Result<()> {
         flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     Ok(())
+}
+
+/// Raises the limit on descriptors to its maximum: each directory of the host and each mount of a
+/// view needs one.
+pub(crate) fn raise_fd_limit() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // With fewer descriptors it is slower, or fails where they are needed.
+    rustix::process::setrlimit(Resource::Nofile, most).ok();
 }

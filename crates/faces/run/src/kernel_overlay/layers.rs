@@ -136,10 +136,11 @@ impl Plan {
 
     /// What the kernel's overlay cannot do for this plan, and the remedy.
     fn kernel_lacks(&self) -> Option<(String, String)> {
+        let is_missing = |path: &PathBytes| path.path().symlink_metadata().is_err();
         let rules = [
             ("--hide", !self.hidden.is_empty()),
             ("--absent", !self.absent.is_empty()),
-            ("--ro-try", !self.read_only_if_any.is_empty()),
+            ("--ro-try", self.read_only_if_any.iter().any(is_missing)),
             ("--mount", !self.extra.is_empty()),
             ("--locks", self.locks),
             ("--write-back", self.write_back),

@@ -27,8 +27,9 @@ pub fn attach(dir: &Path, options: &Options) -> io::Result<OwnedFd> {
     let device = rustix::fs::open(DEVICE, flags, Mode::empty())
         .map_err(|errno| with(errno, "cannot open /dev/fuse"))?;
     let mut data = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        "fd={},rootmode=40{:03o},user_id={},group_id={},default_permissions",
         device.as_raw_fd(),
+        options.root_mode & 0o777,
         rustix::process::getuid().as_raw(),
         rustix::process::getgid().as_raw(),
     );

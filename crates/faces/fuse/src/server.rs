@@ -113,12 +113,19 @@ impl Server {
     /// Those of [`attach`], and of starting the threads.
     pub fn mount(self, dir: &Path) -> io::Result<Session> {
         let dir = settled(dir)?;
-        let fuse = attach(&dir, &self.options)?;
+        let fuse = attach(&dir, &self.options.clone().root_mode(self.root_mode()))?;
         let mut session = self.serve(fuse).inspect_err(|_| {
             let _gone = detach(&dir, true);
         })?;
         session.handle.dir = Some(dir);
         Ok(session)
+    }
+
+    /// The bits of the root directory that are the same for all users, to read and search it.
+    fn root_mode(&self) -> u16 {
+        let mode = self.invalidation_task.stat(b"/").map_or(0, |stat| stat.mode);
+        let all = mode >> 6 & mode >> 3 & mode & 0o5;
+        (all << 6 | all << 3 | all) as u16
     }
 
     /// Serves at a descriptor of `/dev/fuse` that was mounted elsewhere, maybe in other namespaces:

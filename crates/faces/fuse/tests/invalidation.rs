@@ -251,3 +251,22 @@ fn sizes_that_others_change_are_seen_with_the_writeback_cache() {
         });
     });
 }
+
+/// The kernel drops an answer that an event overtakes, also the first one about the root.
+#[test]
+fn root_directory_has_its_mode_before_the_kernel_has_asked() {
+    let dir = std::env::temp_dir().join(format!("openpath-root-mode-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let fuse = match openpath_fuse::attach(&dir, &Options::default().root_mode(0o555)) {
+        Err(why) if lacks_fuse(&why) => return,
+        fuse => fuse.expect("a mount"),
+    };
+    // Nothing serves it.
+    let unasked = rustix::fs::AtFlags::STATX_DONT_SYNC;
+    let mode = rustix::fs::StatxFlags::MODE;
+    let stat = rustix::fs::statx(rustix::fs::CWD, &dir, unasked, mode).expect("known");
+    drop(fuse);
+    openpath_fuse::detach(&dir, true).expect("unmounted");
+    std::fs::remove_dir(&dir).expect("removed");
+    assert_eq!(stat.stx_mode, 0o40555);
+}

@@ -233,8 +233,16 @@ pub(crate) fn options(mapped: bool) -> openpath_fuse::Options {
     openpath_fuse::Options::default()
         .allow_other(true)
         .only_user(mapped.then(only))
+        .root_mode(root_mode())
         // A user namespace still makes the set-user-ID bits of other users' files void.
         .trusted(true)
+}
+
+/// The bits of the root directory that are the same for all users, to read and search it.
+fn root_mode() -> u16 {
+    let mode = rustix::fs::stat("/").map_or(0, |stat| stat.st_mode);
+    let all = mode >> 6 & mode >> 3 & mode & 0o5;
+    (all << 6 | all << 3 | all) as u16
 }
 
 /// The supplementary groups of this process.

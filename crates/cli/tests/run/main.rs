@@ -16,6 +16,7 @@ mod faults;
 mod groups;
 mod guide;
 mod kernel_engine;
+mod kernel_later;
 mod kernel_marks;
 mod kernel_places;
 mod leases;

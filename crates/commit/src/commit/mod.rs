@@ -382,6 +382,8 @@ pub fn undo(
     observer: &mut dyn CommitObserver,
 ) -> Result<Undone, Refusal> {
     let (_held, records) = enter(kept)?;
+    // R2 of `places`
+    crate::scan::places::check(&records)?;
     let Some((commit_dir, state)) = CommitDir::find(&records)? else {
         let mut text = format!("the view {} has no commit to undo", kept.name);
         if kept.view_dir().has(OLD_CONTENT).unwrap_or(false) {
@@ -395,6 +397,7 @@ pub fn undo(
     let mut transaction = Transaction::open(commit_dir, journal, observer, false)?;
     let conflicts = transaction.changes_since_commit()?;
     refuse_unseen(&conflicts, force)?;
+    crate::scan::places::forget(&records)?;
     let left = roll_back_within_reach(&mut transaction, state, (force, &conflicts))?;
     Ok(Undone {
         changes: transaction.journal.changes,

@@ -27,9 +27,9 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The longest record, in bytes: a commit with the most changes that are listed needs less.
 /// The file with what a run with the kernel's overlay kept in place (`scan::places`).
 pub(crate) const PLACES: &str = "places";
+/// The longest record, in bytes: a commit with the most changes that are listed needs less.
 const RECORD_MAX: u64 = 8 << 30;
 /// A record is read and written in pieces of this size: its text is never in memory as a whole.
 const BUFFER: usize = 1 << 16;
@@ -95,9 +95,10 @@ impl Records {
 
     /// The same; `None`: the view has not run yet.
     pub(crate) fn upper_if_any(&self) -> Result<Option<Tree>, Refusal> {
-        match self.below(b"/upper") {
-            Ok(_) => self.upper().map(Some),
-            Err(_) => Ok(None),
+        let held = self.tree.hold(b"/upper");
+        match held.map_err(|why| self.failed(b"/upper", why))? {
+            Some(_) => self.upper().map(Some),
+            None => Ok(None),
         }
     }
 

@@ -14,8 +14,10 @@
 //! R1. overlayfs marks the inode of each work directory as used, until the overlay has gone with
 //!     its last file. An overlay with `index=on` is refused with `EBUSY` over such a directory. So
 //!     each work directory is tried. The answer needs no record of ours, and holds after kill -9.
-//! R2. An error that is not `EBUSY` proves nothing, and counts as no answer.
+//! R2. `ESTALE` comes after that check: an earlier try was interrupted, and left an index of other
+//!     layers. Any other error proves nothing, and counts as no answer.
 //! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time.
+//!     The layers of the tries go last: the indexes in the others name them.
 
 use crate::host::descriptors::path_by_number;
 use crate::host::names::names_in;
@@ -53,10 +55,15 @@ pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<bool> {
         };
         match try_overlay(&work, &tried) {
             Err(Errno::BUSY) => return Ok(false),
+            // R2
+            Err(Errno::STALE) => {}
             tried => tried?,
         }
     }
     // R3
+    for name in names.iter().filter(|name| !is_probe(name)) {
+        remove_tree_in(&work, OsStr::from_bytes(name))?;
+    }
     remove_tree_in(dir, OsStr::new(KERNEL_WORK))?;
     Ok(true)
 }

@@ -10,6 +10,7 @@
 //! | `rules.toml` | the rules of its runs, see `rules` |
 //! | `marks` | the prefix of the marks in `upper`, see `marks` |
 //! | `places` | the paths that the last run with the kernel's overlay kept, see `places` |
+//! | `begun` | when the last run with the kernel's overlay began, see `scan::taken_times` |
 //! | `commit`, `next`, `known`, `taken` | what was committed of it, see `commit` |
 //! | `old-content` | old content that an undo could not put back, see `not_undone` |
 //! | `kernel-work` | work directories of the kernel's overlays, see `kernel_work` |

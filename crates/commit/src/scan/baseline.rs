@@ -70,10 +70,7 @@ impl Baseline {
 
     /// Whether `time` is later than the view took a path; `taken`: when it did, if that is known.
     pub(crate) fn is_later(&self, (path, taken): (&[u8], Option<Time>), time: Time) -> bool {
-        let mut taken = taken.unwrap_or(self.made);
-        if let Some(first) = self.first.get(path).copied().or(self.begun) {
-            taken = taken.min(first);
-        }
+        let mut taken = self.taken_at(path, taken);
         let mut at = path;
         loop {
             match self.known.get(at) {
@@ -87,6 +84,13 @@ impl Baseline {
             }
             at = split(at).0;
         }
+    }
+
+    /// When the view took a path, as far as runs recorded it; `taken`: as far as the entry tells.
+    pub(crate) fn taken_at(&self, path: &[u8], taken: Option<Time>) -> Time {
+        let taken = taken.unwrap_or(self.made);
+        let first = self.first.get(path).copied().or(self.begun);
+        first.map_or(taken, |first| taken.min(first))
     }
 
     /// Whether a directory of the real tree has nothing that the view saw before it made its own.

@@ -68,8 +68,11 @@ pub(crate) struct Entry {
     pub(crate) here: Option<FileStat>,
     /// Of a directory: the lower directory that it shows, with its path.
     beneath: Beneath,
-    /// Of such a directory: on which sides its attributes changed since it was copied up, if its
-    /// copy records it.
+    /// In a directory that both sides made (R3): when the view made the outermost of them. It has
+    /// seen nothing there since.
+    unseen_since: Option<Time>,
+    /// Of a directory that shows a lower one: on which sides its attributes changed since it was
+    /// copied up, if its copy records it.
     pub(crate) sides: Option<Sides>,
 }
 
@@ -106,16 +109,15 @@ impl Entry {
     /// When the view took it from the real tree.
     pub(crate) fn taken(&self) -> Option<Time> {
         let stat = &self.upper_file.stat;
-        if self.entry_kind == EntryKind::Whiteout {
+        let mark = self.upper_file.mark("taken");
+        let marked = mark.and_then(lower_mark::parse_time);
+        let made = match self.entry_kind {
             // It may have hidden another name before; the overlay keeps an earlier time in `mtime`.
-            return Some(stat.ctime.min(stat.mtime));
-        }
-        let marked = self
-            .upper_file
-            .mark("taken")
-            .and_then(lower_mark::parse_time);
-        stat.btime
-            .map(|born| marked.map_or(born, |marked| marked.min(born)))
+            EntryKind::Whiteout => Some(stat.ctime.min(stat.mtime)),
+            _ => stat.btime,
+        };
+        let made = made.map(|made| marked.map_or(made, |marked| marked.min(made)));
+        made.into_iter().chain(self.unseen_since).min()
     }
 }
 
@@ -200,6 +202,7 @@ impl Scan {
             place: Some(Rc::from([])),
             here: here.clone(),
             beneath: here.map(|stat| Box::new((Rc::from([]), stat))),
+            unseen_since: None,
             sides: None,
         });
         // Last in, first out: names in reverse keep all entries below one together, in order.
@@ -250,6 +253,10 @@ impl Scan {
             Some(place) => base.stat(place)?,
             None => None,
         };
+        let unseen_since = match (dir.entry_kind, baseline) {
+            (EntryKind::Both, Some(baseline)) => Some(baseline.taken_at(&dir.path, dir.taken())),
+            _ => None,
+        };
         let (entry_kind, beneath) = if upper_file.is_whiteout {
             (EntryKind::Whiteout, None)
         } else if !upper_file.stat.is_dir() {
@@ -259,7 +266,13 @@ impl Scan {
         {
             match (baseline, &place, here.as_ref().filter(|here| here.is_dir())) {
                 (Some(baseline), Some(place), Some(here))
-                    if baseline.is_apart(base, (&path, upper_file.stat.btime), place, here)? =>
+                    if unseen_since.is_some()
+                        || baseline.is_apart(
+                            base,
+                            (&path, upper_file.stat.btime),
+                            place,
+                            here,
+                        )? =>
                 {
                     (
                         EntryKind::Both,
@@ -281,6 +294,7 @@ impl Scan {
             place,
             here,
             beneath,
+            unseen_since,
             sides: None,
         }))
     }

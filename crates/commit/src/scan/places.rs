@@ -10,8 +10,8 @@
 //! R1. A run records before its first overlay which entries of the upper tree are at each place and
 //!     above it. A commit refuses a view in which one was replaced, moved or removed since, and one
 //!     with a change below a directory that openpath keeps to itself.
-//! R2. A run records them only if those of earlier runs are in place. A commit forgets them: it
-//!     replaces entries itself, and nothing but a run changes the upper tree.
+//! R2. A run records them only if those of earlier runs are in place. A commit and an
+//!     undo check them too, and then forget them: they replace entries themselves.
 
 use crate::attributes::file_stat::InodeId;
 use crate::host::names::{is_below, join, split};
@@ -175,8 +175,8 @@ pub(crate) fn check(records: &Records) -> Result<(), Refusal> {
     };
     let path = shown(&path);
     let text = format!(
-        "the view cannot be committed: it moved, replaced or changed {path}, {what}; put that \
-         back in a run with the engine fuse, or discard the view"
+        "the view cannot be committed, nor a commit of it undone: it moved, replaced or changed \
+         {path}, {what}; copy what you need out of it in a run with --rw, and discard it"
     );
     Err(Refusal::new(RefusalKind::Unsupported, text))
 }
@@ -192,6 +192,9 @@ pub(crate) fn forget(records: &Records) -> Result<(), Refusal> {
 /// The record cannot be read or removed.
 pub fn forget_places(view: &ViewDir) -> Result<(), Refusal> {
     let records = Records::of(view)?;
+    if records.upper_if_any()?.is_none() {
+        return Ok(());
+    }
     match check(&records) {
         Err(why) if why.kind() == RefusalKind::Unsupported => Ok(()),
         checked => checked.and_then(|()| forget(&records)),

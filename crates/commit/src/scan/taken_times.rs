@@ -7,21 +7,25 @@
 //!     it keeps names that it has looked up. So the birth of its copy proves nothing: all that is
 //!     new after such a run was taken when the run began. That time is recorded before the run, and
 //!     counts until the entries have times of their own.
+//! R3. Such a time is also a mark of the entry, since a later run can rename a directory above it.
+//!     It is looked for in all directories: others may have moved the one beneath away for a while.
 
 use crate::attributes::clock::file_clock;
 use crate::attributes::file_stat::Time;
 use crate::host::names::is_below;
 use crate::host::tree::Tree;
 use crate::host::view_dir::ViewDir;
-use crate::journal::TakenAt;
 use crate::journal::records::Records;
-use crate::report::messages::public_path;
+use crate::journal::{Bytes, TakenAt};
+use crate::report::messages::{failed, public_path};
 use crate::report::path_bytes::PathBytes;
 use crate::report::refusal::{Refusal, RefusalKind};
 use crate::scan::baseline::Baseline;
 use crate::scan::places::{self, Places};
 use crate::scan::{Entry, EntryKind, Scan};
 use openpath_overlay::Marks;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -33,16 +37,40 @@ use std::path::Path;
 pub fn record_taken(view: &ViewDir) -> Result<(), Refusal> {
     let Ok(Some(Times {
         records,
+        upper,
         now,
         before,
+        earlier,
     })) = times(view)
     else {
         return Ok(());
     };
+    for (path, since) in &earlier {
+        mark(&upper, path, *since).map_err(|why| failed(path, why))?;
+    }
     if now != before {
         TakenAt::write(&records, &now)?;
     }
     records.forget_begun()
+}
+
+/// Marks an entry with the time when it was taken: the mark moves with it (R3). Files that can have
+/// no attributes have their times by their paths alone.
+fn mark(upper: &Tree, path: &[u8], (sec, nsec): Time) -> rustix::io::Result<()> {
+    let Some(held) = upper.hold(path)? else {
+        return Ok(());
+    };
+    let time = format!("{sec}.{nsec:09}");
+    let set = rustix::fs::setxattr(
+        held.path(),
+        &*upper.mark(b"taken"),
+        time.as_bytes(),
+        XattrFlags::empty(),
+    );
+    match set {
+        Err(Errno::PERM | Errno::OPNOTSUPP) => Ok(()),
+        set => set,
+    }
 }
 
 /// Records that a run begins now in which the kernel's overlay takes the files (R2), and its places
@@ -147,6 +175,9 @@ struct Times {
     records: Records,
     now: Vec<TakenAt>,
     before: Vec<TakenAt>,
+    /// The entries that tell a later time by themselves.
+    earlier: Vec<(Bytes, Time)>,
+    upper: Tree,
 }
 
 /// `None`: the view has not run yet.
@@ -155,13 +186,19 @@ fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
     let Some(upper) = records.upper_if_any()? else {
         return Ok(None);
     };
-    let scan = Scan::above(&Tree::open(Path::new("/"))?, &upper)?;
     let begun = records.begun()?;
+    let base = Tree::open(Path::new("/"))?;
+    let scan = match begun {
+        // R3
+        Some(_) => Scan::whole(&base, &upper, &Baseline::new(&records, 0)?)?,
+        None => Scan::above(&base, &upper)?,
+    };
     let before = TakenAt::read(&records)?;
     let first: HashMap<_, _> = before
         .iter()
         .map(|taken| (&taken.path, taken.since))
         .collect();
+    let mut earlier = Vec::new();
     let of_entry = scan.entries.iter().filter_map(|entry| {
         let first = first.get(&entry.path).copied();
         // A directory has not taken the files that it shows, and the overlay of this program
@@ -171,6 +208,9 @@ fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
             return None;
         }
         let since = entry.taken().into_iter().chain(first.or(begun)).min()?;
+        if begun.is_some() && entry.taken().is_none_or(|taken| since < taken) {
+            earlier.push((entry.path.clone(), since));
+        }
         Some(TakenAt {
             path: entry.path.clone(),
             since,
@@ -181,5 +221,7 @@ fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
         records,
         now,
         before,
+        earlier,
+        upper,
     }))
 }

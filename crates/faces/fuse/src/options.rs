@@ -71,9 +71,9 @@ pub struct Options {
     pub read_only: bool,
     /// Set-id bits, file capabilities and device nodes are effective.
     pub trusted: bool,
-    /// Permission bits that the kernel assumes for the root directory until it has applied an answer
-    /// about it. It drops an answer that an event of that directory overtakes, and without bits
-    /// refuses the directory to everybody then.
+    /// Permission bits that the kernel assumes for the root directory until it has applied an
+    /// answer about it. It drops an answer that an event of that directory overtakes, and without
+    /// bits refuses the directory to everybody then.
     pub root_mode: u16,
     /// The mount is used in a user namespace with this user only; `None`: in one with all users.
     pub only_user: Option<OnlyUser>,

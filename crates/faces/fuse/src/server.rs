@@ -123,7 +123,10 @@ impl Server {
 
     /// The bits of the root directory that are the same for all users, to read and search it.
     fn root_mode(&self) -> u16 {
-        let mode = self.invalidation_task.stat(b"/").map_or(0, |stat| stat.mode);
+        let mode = self
+            .invalidation_task
+            .stat(b"/")
+            .map_or(0, |stat| stat.mode);
         let all = mode >> 6 & mode >> 3 & mode & 0o5;
         (all << 6 | all << 3 | all) as u16
     }

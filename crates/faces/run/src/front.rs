@@ -6,10 +6,10 @@ use crate::engine::Engine;
 use crate::left_processes::{self, CallerChildren};
 use crate::limit::Limit;
 use crate::plan::Plan;
-use crate::running_command::RunningCommand;
+use crate::running_command::{Failure, RunningCommand};
 use crate::server_client::{Reporting, ServerClient};
 use crate::signals::{BlockedSignals, CommandExit, Signals, die};
-use openpath_commit::{ChangeList, Refusal, RefusalKind};
+use openpath_commit::{ChangeList, Refusal};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::OsString;
@@ -17,6 +17,7 @@ use std::io;
 
 /// Exit status: the time limit ended the command, as with timeout(1).
 const EXPIRED: u8 = 124;
+
 /// The outcome of a run.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -111,17 +112,18 @@ pub fn run(
     // Orphans of the command become children of this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
-    let fuse = || attempt(&plan.served_by(Engine::Fuse), command, reporting);
-    match plan.engine {
-        Engine::Fuse => fuse(),
-        Engine::Kernel => attempt(&plan.served_by(Engine::Kernel), command, reporting),
-        Engine::Auto if plan.reason_for_fuse(reporting.has_log()).is_some() => fuse(),
-        Engine::Auto => match attempt(&plan.served_by(Engine::Kernel), command, reporting) {
-            // The command has not been started.
-            Err(why) if why.kind() == RefusalKind::Unsupported => fuse(),
-            done => done,
-        },
-    }
+    let served_by = |engine| attempt(&plan.served_by(engine), command, reporting);
+    let done = match plan.engine {
+        Engine::Auto if plan.reason_for_fuse(reporting.has_log()).is_none() => {
+            match served_by(Engine::Kernel) {
+                Err(Failure::SetUp(_)) => served_by(Engine::Fuse),
+                done => done,
+            }
+        }
+        Engine::Kernel => served_by(Engine::Kernel),
+        Engine::Fuse | Engine::Auto => served_by(Engine::Fuse),
+    };
+    done.map_err(Failure::into_refusal)
 }
 
 /// Runs a command on a view of a chosen engine.
@@ -129,7 +131,7 @@ fn attempt(
     plan: &Plan,
     command: &[OsString],
     reporting: &Reporting,
-) -> Result<RunOutcome, Refusal> {
+) -> Result<RunOutcome, Failure> {
     plan.check()?;
     reporting.check(plan)?;
     let plan = &crate::guard::guard(plan)?;
@@ -145,16 +147,18 @@ fn attempt(
     let server = ServerClient::start(plan, command, reporting)?;
     let started = server
         .send_group(group.as_ref())
+        .map_err(Failure::SetUp)
         .and_then(|()| RunningCommand::start(plan, command, &server, group.as_ref()));
     match started {
         Ok((running, blocked)) => {
-            let mut ended = wait(plan, running, blocked, server, &callers)?;
+            let ended = wait(plan, running, blocked, server, &callers);
+            let mut ended = ended.map_err(Failure::Command)?;
             ended.engine = plan.engine;
             Ok(ended.in_group(plan, group))
         }
-        Err(refusal) => {
+        Err(failure) => {
             server.end();
-            Err(refusal)
+            Err(failure)
         }
     }
 }

@@ -78,7 +78,11 @@ fn set_up_view(
         send(&FromHelper::Namespace(*kind), namespace.as_fd())?;
     }
     let mapped = namespaces.is_mapped();
-    let mounted = FromHelper::Mounted(Mounted { mapped, device });
+    let mounted = FromHelper::Mounted(Mounted {
+        mapped,
+        device,
+        more_devices: namespaces.layer_devices(),
+    });
     send(&mounted, fuse.as_fd())?;
     // An open copy of it would keep the view alive after the server.
     drop(fuse);

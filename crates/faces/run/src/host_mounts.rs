@@ -7,6 +7,7 @@ use openpath_commit::Refusal;
 use openpath_host::HELD;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -90,8 +91,12 @@ impl HostMounts {
 
     /// Adds a mount at `path`, which covers all mounts below.
     fn cover(&mut self, path: &Path, mount: &HostMount) {
-        self.0
-            .retain(|known, _| known == path || !known.starts_with(path));
+        let after = (Bound::Excluded(path), Bound::Unbounded);
+        let below = self.0.range::<Path, _>(after).map(|(known, _)| known);
+        let below = below.take_while(|known| known.starts_with(path));
+        for known in below.cloned().collect::<Vec<_>>() {
+            self.0.remove(&known);
+        }
         self.0.insert(path.to_owned(), mount.clone());
     }
 

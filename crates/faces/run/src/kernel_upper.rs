@@ -17,6 +17,7 @@ use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
 use openpath_commit::{KERNEL_WORK, PathBytes, Places, Refusal, ViewLock, remove_idle_kernel_work};
+use openpath_overlay::Marks;
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
@@ -39,10 +40,10 @@ const GONE: [openpath_abi::Errno; 5] = [
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Beginnings of the names of marks.
-const MARKS: [&[u8]; 2] = [b"user.overlay.", b"trusted.overlay."];
 /// The most bytes of a list of attributes (`XATTR_LIST_MAX`).
 const XATTR_LIST_MAX: usize = 65_536;
+/// The most bytes of an attribute's value (`XATTR_SIZE_MAX`).
+const XATTR_SIZE_MAX: usize = 65_536;
 
 /// The upper tree, while the overlays use it.
 pub(crate) struct KernelUpper {
@@ -50,6 +51,8 @@ pub(crate) struct KernelUpper {
     memory: Option<Arc<OwnedFd>>,
     /// The directory with the upper tree.
     upper: OwnedFd,
+    /// The prefix of its marks.
+    marks: Marks,
     /// What was copied up for them (R1), outer ones first.
     made: Vec<CopiedDir>,
 }
@@ -58,6 +61,8 @@ pub(crate) struct KernelUpper {
 struct CopiedDir {
     path: PathBuf,
     stat: Stat,
+    /// Its extended attributes but for marks.
+    attrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl KernelUpper {
@@ -99,21 +104,38 @@ impl KernelUpper {
             let places = Places::new(&plan.masked, &kept);
             openpath_commit::record_kernel_run(held.dir(), places)?;
         }
-        let missing = missing_dirs(plan, &upper);
-        copy_up_places(plan, view.task())?;
-        let made = missing.into_iter().filter_map(|path| {
-            let stat = rustix::fs::fstat(open_below(&upper, &path).ok()?).ok()?;
-            Some(CopiedDir { path, stat })
-        });
-        let made = made.collect();
         let marks = view.marks();
-        let held = view.close();
-        // For the helper, whose mount namespace is another one.
-        let tree = match &held {
-            Some(_) => detached::copy(&upper).map_err(failed)?,
-            None => upper
-                .try_clone()
-                .map_err(|why| Refusal::step("the changes cannot be kept", why))?,
+        let missing = missing_dirs(plan, &upper).map_err(failed)?;
+        let copied = copy_up_places(plan, view.task());
+        let made = missing.into_iter();
+        let made = made.filter_map(|path| CopiedDir::new(&upper, path, marks).ok());
+        let prepared = KernelUpper {
+            made: made.collect(),
+            held: view.close(),
+            memory: in_memory,
+            upper,
+            marks,
+        };
+        let tree = copied.and_then(|()| prepared.make_work_dirs(plan));
+        match tree {
+            Ok(tree) => Ok((prepared, UpperTree { tree, marks })),
+            Err(why) => {
+                prepared.remove_unchanged();
+                Err(why)
+            }
+        }
+    }
+
+    /// Makes the work directories; returns the tree for the helper, whose mount namespace is
+    /// another one.
+    fn make_work_dirs(&self, plan: &Plan) -> Result<OwnedFd, Refusal> {
+        let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
+        let tree = match &self.held {
+            Some(_) => detached::copy(&self.upper).map_err(failed)?,
+            None => {
+                let tree = self.upper.try_clone();
+                tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?
+            }
         };
         let works = (0..plan.layers.len()).map(work_path);
         for path in std::iter::once(KERNEL_WORK.into()).chain(works) {
@@ -122,13 +144,7 @@ impl KernelUpper {
                 Err(why) => return Err(failed(why)),
             }
         }
-        let prepared = KernelUpper {
-            held,
-            memory: in_memory,
-            upper,
-            made,
-        };
-        Ok((prepared, UpperTree { tree, marks }))
+        Ok(tree)
     }
 
     /// Waits until no overlay uses the upper tree. Returns false if processes outside the run still
@@ -163,7 +179,10 @@ impl KernelUpper {
 
     /// Removes what was copied up for the overlays alone (R1).
     pub(crate) fn remove_unchanged(&self) {
-        let unchanged = self.made.iter().filter(|dir| dir.is_unchanged(&self.upper));
+        let unchanged = self
+            .made
+            .iter()
+            .filter(|dir| dir.is_unchanged(&self.upper, self.marks));
         // Before any of them is removed, which changes the one above it.
         let unchanged: Vec<_> = unchanged.collect();
         for dir in unchanged.iter().rev() {
@@ -178,54 +197,62 @@ impl KernelUpper {
 }
 
 impl CopiedDir {
-    /// Whether it is as it was made, and has no attributes but marks. The kernel adds marks of its
-    /// own, so the time of change does not tell.
-    fn is_unchanged(&self, upper: &OwnedFd) -> bool {
-        let unchanged = || -> rustix::io::Result<bool> {
-            let dir = open_below(upper, &self.path)?;
-            let (stat, made) = (rustix::fs::fstat(&dir)?, &self.stat);
-            let of = |stat: &Stat| {
-                let owner = (stat.st_mode, stat.st_uid, stat.st_gid);
-                (stat.st_ino, owner, stat.st_mtime, stat.st_mtime_nsec)
-            };
-            let names = names_of_attributes(&dir)?;
-            let mut names = names
-                .split(|byte| *byte == 0)
-                .filter(|name| !name.is_empty());
-            let is_mark = |name: &[u8]| MARKS.iter().any(|prefix| name.starts_with(prefix));
-            Ok(of(&stat) == of(made) && names.all(is_mark))
+    fn new(upper: &OwnedFd, path: PathBuf, marks: Marks) -> rustix::io::Result<CopiedDir> {
+        let dir = open_below(upper, &path)?;
+        let stat = rustix::fs::fstat(&dir)?;
+        let attrs = shown_attrs(&dir, marks)?;
+        Ok(CopiedDir { path, stat, attrs })
+    }
+
+    /// Whether it is as it was made. The kernel adds marks of its own, so the time of change does
+    /// not tell.
+    fn is_unchanged(&self, upper: &OwnedFd, marks: Marks) -> bool {
+        let of = |stat: &Stat| {
+            let owner = (stat.st_mode, stat.st_uid, stat.st_gid);
+            (stat.st_ino, owner, stat.st_mtime, stat.st_mtime_nsec)
         };
         // What cannot be looked at stays.
-        unchanged().unwrap_or(false)
+        CopiedDir::new(upper, self.path.clone(), marks)
+            .is_ok_and(|now| of(&now.stat) == of(&self.stat) && now.attrs == self.attrs)
     }
 }
 
-/// The names of all extended attributes, each with a zero byte.
-fn names_of_attributes(dir: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
+/// The extended attributes that a command sees.
+fn shown_attrs(dir: &OwnedFd, marks: Marks) -> rustix::io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut names = vec![0; XATTR_LIST_MAX];
     let length = rustix::fs::flistxattr(dir, &mut names)?;
     names.truncate(length);
-    Ok(names)
+    let names = names.split(|byte| *byte == 0);
+    let names = names.filter(|name| !name.is_empty() && marks.shown_name(name).is_some());
+    let attrs = names.map(|name| {
+        let mut value = vec![0; XATTR_SIZE_MAX];
+        let length = rustix::fs::fgetxattr(dir, name, &mut value)?;
+        value.truncate(length);
+        Ok((name.to_vec(), value))
+    });
+    attrs.collect()
 }
 
 /// The directories that the overlays of a plan need and the upper tree does not have yet, outer
 /// ones first.
-fn missing_dirs(plan: &Plan, upper: &OwnedFd) -> Vec<PathBuf> {
+fn missing_dirs(plan: &Plan, upper: &OwnedFd) -> rustix::io::Result<Vec<PathBuf>> {
     let layers = plan.layers.iter().map(|layer| &layer.place);
     let places = layers.chain(&plan.recorded);
     let mut missing = BTreeSet::new();
     for place in places {
         let path = upper_path(place.path());
-        let below_upper = path
-            .ancestors()
-            .take_while(|path| path.parent() != Some(Path::new("")));
-        missing.extend(
-            below_upper
-                .filter(|path| open_below(upper, path).is_err())
-                .map(Path::to_owned),
-        );
+        let in_upper = |path: &&Path| path.parent() != Some(Path::new(""));
+        for path in path.ancestors().take_while(in_upper) {
+            match open_below(upper, path) {
+                Ok(_) => {}
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                    _ = missing.insert(path.to_owned())
+                }
+                Err(why) => return Err(why),
+            }
+        }
     }
-    missing.into_iter().collect()
+    Ok(missing.into_iter().collect())
 }
 
 /// Opens a directory of the tree for the changes, without links.

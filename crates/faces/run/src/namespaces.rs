@@ -154,6 +154,11 @@ impl Namespaces {
         Ok((root, staged_device()?))
     }
 
+    /// The devices of the kernel's overlays but for the one at the root.
+    pub(crate) fn layer_devices(&self) -> Vec<String> {
+        self.layers.iter().filter_map(LayerMount::device).collect()
+    }
+
     /// Makes the view, which must be served, the root of this process and of its children. Returns
     /// the paths at which mount flags of the host could not be enforced, and why the view has no
     /// `/proc` of its own, if it should have one.

@@ -380,6 +380,8 @@ pub(crate) struct Mounted {
     pub(crate) mapped: bool,
     /// Its device, as `/proc/PID/mountinfo` writes it.
     pub(crate) device: String,
+    /// The devices of its further mounts.
+    pub(crate) more_devices: Vec<String>,
 }
 
 /// The results of a run besides its changes.

@@ -6,8 +6,8 @@
 //! R2. A bind mount brings along the mounts below its path, so what passes there stays as it is.
 //!     The places with mount flags of their own are bound again.
 //! R3. A path that may be missing, and is, gets no mount; the server refuses to make it
-//!     ([`Absent::forbid`](crate::absent::Absent::forbid)). The kernel's overlay would not, so there
-//!     the run is refused.
+//!     ([`Absent::forbid`](crate::absent::Absent::forbid)). The kernel's overlay would not, so
+//!     there the run is refused.
 //! R4. No symbolic link is followed to a path: an earlier command of the view may have made it.
 
 use crate::engine::Engine;

@@ -50,6 +50,28 @@ pub(crate) struct LeftAtEnd {
     pub(crate) expired: bool,
 }
 
+/// Why there is no outcome.
+pub(crate) enum Failure {
+    /// The command has not been started.
+    SetUp(Refusal),
+    /// It may have been.
+    Command(Refusal),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure::SetUp(refusal)
+    }
+}
+
+impl Failure {
+    pub(crate) fn into_refusal(self) -> Refusal {
+        match self {
+            Failure::SetUp(refusal) | Failure::Command(refusal) => refusal,
+        }
+    }
+}
+
 /// The processes that the helper has started.
 #[derive(Default)]
 struct HelperChildren {
@@ -65,7 +87,7 @@ impl RunningCommand {
         command: &[OsString],
         server: &ServerClient,
         group: Option<&Group>,
-    ) -> Result<(RunningCommand, BlockedSignals), Refusal> {
+    ) -> Result<(RunningCommand, BlockedSignals), Failure> {
         let helper = Child::start(ENTER, command, Stdio::inherit(), false)?;
         let mut named = HelperChildren::default();
         let entered = Self::mount_view(&helper.wire, plan, server, &mut named);
@@ -74,7 +96,7 @@ impl RunningCommand {
             Err(_) => helper.kill(),
         }
         let HelperChildren { init, stage } = named;
-        let started = entered.and_then(|()| {
+        let started = entered.map_err(Failure::SetUp).and_then(|()| {
             let stage = stage.as_ref();
             let stage =
                 stage.ok_or_else(|| Refusal::system("the helper has started no command"))?;
@@ -84,7 +106,8 @@ impl RunningCommand {
             if let Some(group) = group {
                 group.command_group().admit(stage.pid)?;
             }
-            let blocked = Self::start_command(plan, stage, init.as_ref())?;
+            let blocked = Self::start_command(plan, stage, init.as_ref());
+            let blocked = blocked.map_err(Failure::Command)?;
             Ok((stage.pid, init, blocked))
         });
         match started {

@@ -70,6 +70,8 @@ struct Server {
     control_server: Option<ControlServer>,
     /// What a command needs to enter the view, once it is served.
     access: Option<Arc<ViewAccess>>,
+    /// The devices of the view's mounts, once it is served.
+    devices: Vec<String>,
 }
 
 impl Server {
@@ -190,6 +192,8 @@ impl Server {
             (None, Some(_)) => None,
             (None, None) => return Err(nothing()),
         };
+        self.devices = mounted.more_devices;
+        self.devices.push(mounted.device.clone());
         let namespaces = std::mem::take(&mut self.namespaces);
         let access = Arc::new(ViewAccess {
             members: ViewMembers::new(mounted.device, &namespaces)?,
@@ -225,12 +229,12 @@ impl Server {
 
     /// Releases the view and reports its changes.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
-        let access = self.access.as_ref();
-        let device = access.map(|access| access.members.device().to_owned());
-        let users = || view_users::describe(device.as_deref().unwrap_or_default());
-        let ended = self.end_guests(false);
+        let devices = std::mem::take(&mut self.devices);
+        let users = || view_users::describe(&devices);
         // The front waits as long as it receives messages.
         let on_progress = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
+        // The end of the kernel's overlays waits for a sync of their file system.
+        let ended = with_heartbeat(HEARTBEAT, on_progress, || self.end_guests(false));
         if let Some(upper) = &self.upper
             && !with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?
         {

@@ -64,11 +64,6 @@ impl ViewMembers {
         })
     }
 
-    /// The device of the view's mount.
-    pub(crate) fn device(&self) -> &str {
-        &self.device
-    }
-
     /// Whether a process is in the view. A process with the host's mounts is not: it waits for a
     /// command in the view. Neither is one that has ended and has no mounts.
     pub(crate) fn has(&self, pid: Pid) -> bool {

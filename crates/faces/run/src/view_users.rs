@@ -18,11 +18,13 @@ use std::path::Path;
 /// The most processes that are named.
 const NAMED: usize = 8;
 
-/// Says which processes use the view with this device, as `/proc/PID/mountinfo` writes it.
-pub(crate) fn describe(device: &str) -> String {
+/// Says which processes use the view with these devices, as `/proc/PID/mountinfo` writes them.
+pub(crate) fn describe(devices: &[String]) -> String {
     let names = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut found: Vec<_> = pids.filter(|pid| uses(*pid, device)).collect();
+    let mut found: Vec<_> = pids
+        .filter(|pid| devices.iter().any(|device| uses(*pid, device)))
+        .collect();
     found.sort_unstable();
     sentence(found.iter().map(|pid| name(*pid)).collect())
 }
@@ -92,10 +94,10 @@ mod tests {
     fn process_with_a_file_on_a_device_is_named() {
         let device = device_of(Path::new("/proc")).unwrap();
         let dir = std::fs::File::open("/proc").unwrap();
-        let said = describe(&device);
+        let said = describe(std::slice::from_ref(&device));
         drop(dir);
         assert!(said.contains("still use"), "{said}");
-        let none = describe("4095:1048575");
+        let none = describe(&["4095:1048575".to_owned()]);
         assert_eq!(none, "another process still uses the view");
         assert_eq!(mapped("0:57").unwrap(), "00:39");
     }

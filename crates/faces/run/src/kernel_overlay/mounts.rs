@@ -32,6 +32,15 @@ pub(crate) struct UpperTree {
     pub(crate) marks: Marks,
 }
 
+/// Errors by which no mount is shown otherwise than it should be.
+const SHORTAGES: [Errno; 5] = [
+    Errno::NOMEM,
+    Errno::MFILE,
+    Errno::NFILE,
+    Errno::NOSPC,
+    Errno::DQUOT,
+];
+
 /// A mount that is to be attached, and its path in the view.
 pub(crate) struct LayerMount {
     place: PathBytes,
@@ -52,7 +61,7 @@ enum LayerTree {
 /// shown read only.
 ///
 /// # Errors
-/// The kernel refuses the overlay over the root.
+/// The kernel refuses the overlay over the root; [`SHORTAGES`].
 pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<LayerMount>), Refusal> {
     let mut layers = plan.layers.iter().enumerate();
     let overlay = |(at, layer): (usize, &Layer)| {
@@ -75,23 +84,29 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
         Refusal::new(RefusalKind::Unsupported, text)
     })?;
     let below = layers.map(|(at, layer)| {
-        let made = match layer.shown {
-            LayerShown::Overlay => overlay((at, layer)).map(LayerTree::Overlay).ok(),
-            LayerShown::ReadOnly => None,
-            LayerShown::Below => Some(LayerTree::Below),
+        let tree = match layer.shown {
+            LayerShown::Overlay => match overlay((at, layer)) {
+                Err(why) if SHORTAGES.contains(&why) => Err(why),
+                made => made.map(LayerTree::Overlay).or_else(|_| read_only(layer)),
+            },
+            LayerShown::ReadOnly => read_only(layer),
+            LayerShown::Below => Ok(LayerTree::Below),
         };
-        LayerMount {
+        Ok(LayerMount {
             place: layer.place.clone(),
-            tree: made.unwrap_or_else(|| read_only(layer)),
-        }
+            tree: tree.map_err(|why| failed(layer.place.path(), why))?,
+        })
     });
-    let below = below.collect();
+    let below = below.collect::<Result<_, Refusal>>()?;
     Ok((root, below))
 }
 
-/// A mount of the host, to be shown read only. One that has gone, that does not answer or that
+/// A mount of the host, to be shown read only. One that has gone, whose server has gone, or that
 /// refuses root is not shown.
-fn read_only(layer: &Layer) -> LayerTree {
+///
+/// # Errors
+/// [`SHORTAGES`]: they say nothing of the mount.
+fn read_only(layer: &Layer) -> rustix::io::Result<LayerTree> {
     let tree = links::open(layer.place.path()).and_then(|at| {
         // Another user's FUSE refuses the first. A server that has gone fails the second alone.
         rustix::fs::fstat(&at)?;
@@ -99,7 +114,11 @@ fn read_only(layer: &Layer) -> LayerTree {
         detached::copy(at)
     });
     let flags = MountFlags::BIND | MountFlags::RDONLY | mount_flags(layer.flags);
-    tree.map_or(LayerTree::Below, |tree| LayerTree::ReadOnly(tree, flags))
+    match tree {
+        Err(why) if SHORTAGES.contains(&why) => Err(why),
+        Err(_) => Ok(LayerTree::Below),
+        Ok(tree) => Ok(LayerTree::ReadOnly(tree, flags)),
+    }
 }
 
 /// Makes an overlay over the root as a view of root has it, and drops it.
@@ -194,15 +213,26 @@ fn failed(place: &Path, why: Errno) -> Refusal {
 }
 
 impl LayerMount {
+    /// The device of an overlay, as `/proc/PID/mountinfo` writes it.
+    pub(crate) fn device(&self) -> Option<String> {
+        let LayerTree::Overlay(tree) = &self.tree else {
+            return None;
+        };
+        let device = rustix::fs::fstat(tree).ok()?.st_dev;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        Some(format!("{major}:{minor}"))
+    }
+
     /// Attaches it in the view, which is the root of this process.
     ///
     /// # Errors
     /// There is a link on the way; those of move_mount(2) and mount(2).
     pub(crate) fn attach(&self) -> Result<(), Refusal> {
         let path = self.place.path();
-        let place = match (links::open(path), &self.tree) {
-            (Err(Errno::NOENT), LayerTree::Below) => return Ok(()),
-            (place, _) => place.map_err(|why| failed(path, why))?,
+        let place = match links::open(path) {
+            // It lies in a mount that is not shown, or that has gone meanwhile.
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            place => place.map_err(|why| failed(path, why))?,
         };
         let attached = match &self.tree {
             LayerTree::Overlay(tree) => detached::attach(tree, place),

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests that later runs of a view forget no change by others, and that names which the view never
+//! showed are neither overwritten nor removed, with either engine.
+
+use crate::kernel_engine::{Started, root_place};
+use crate::place::{Place, err, out};
+
+const ENGINES: [&str; 2] = ["fuse", "kernel"];
+
+/// Runs a line in the view; `meanwhile` happens outside once the line has said `ready`, and the line
+/// goes on at the end of its input.
+fn beside(place: &Place, engine: &str, line: &str, meanwhile: &str) {
+    let args = vec![
+        "run", "-q", "--engine", engine, "--name", "view", "--", "sh", "-c", line,
+    ];
+    let started = Started::of(place, args);
+    let done = place.plain(meanwhile);
+    assert!(done.status.success(), "{}", err(&done));
+    started.finish();
+}
+
+fn later(place: &Place, engine: &str, line: &str) {
+    let run = place.run(&["-q", "--engine", engine, "--name", "view"], line);
+    assert!(run.status.success(), "{}", err(&run));
+}
+
+/// A commit finds these conflicts and changes nothing.
+fn conflicts(place: &Place, what: &str, files: &str, wanted: &str) {
+    let done = place.openpath(["commit", "view"]).output().unwrap();
+    let said = format!("{}{}", out(&done), err(&done));
+    assert_eq!(done.status.code(), Some(1), "{what}: {said}");
+    assert_eq!(out(&place.plain(files)), wanted, "{what}: {said}");
+    let gone = place.openpath(["discard", "view"]).output().unwrap();
+    assert!(gone.status.success(), "{}", err(&gone));
+}
+
+#[test]
+fn names_that_a_directory_of_both_sides_never_showed_stay() {
+    for engine in ENGINES {
+        for second in [false, true] {
+            let Some(place) = root_place("both-dirs") else {
+                return;
+            };
+            place.plain("mkdir p");
+            let line = "mkdir p/n; echo a > p/n/a; echo ready; cat; \
+                mkdir p/n/s; echo mine > p/n/s/mine; echo mine > p/n/late";
+            let others = "mkdir p/n p/n/s; echo theirs > p/n/s/deep; echo theirs > p/n/late";
+            beside(&place, engine, line, others);
+            if second {
+                later(&place, engine, "true");
+            }
+            let what = format!("{engine} {second}");
+            conflicts(&place, &what, "cat p/n/s/deep p/n/late", "theirs\ntheirs\n");
+        }
+    }
+}
+
+#[test]
+fn later_rename_of_a_directory_hides_no_change_by_others() {
+    for next in ENGINES {
+        let Some(place) = root_place("later-rename") else {
+            return;
+        };
+        place.plain("mkdir d; echo old > d/f; echo old > d/g");
+        let line = "cat d/f d/g; echo ready; cat; echo mine >> d/f; rm d/g";
+        let others = "echo theirs > new; mv new d/f; echo theirs > d/g";
+        beside(
+            &place,
+            "kernel",
+            &line.replacen("cat d/f d/g;", "cat d/f d/g > /dev/null;", 1),
+            others,
+        );
+        later(&place, next, "mv d e");
+        conflicts(&place, next, "cat d/f d/g", "theirs\ntheirs\n");
+    }
+}
+
+#[test]
+fn directory_that_others_move_away_for_a_while_hides_no_change() {
+    let Some(place) = root_place("away") else {
+        return;
+    };
+    place.plain("mkdir d; echo old > d/f");
+    let line = "cat d/f > /dev/null; echo ready; cat; echo mine >> d/f";
+    beside(&place, "kernel", line, "echo theirs > new; mv new d/f");
+    place.plain("mv d away");
+    later(&place, "kernel", "true");
+    place.plain("mv away d");
+    conflicts(&place, "away", "cat d/f", "theirs\n");
+}
+
+#[test]
+fn attributes_of_the_working_directory_are_changes() {
+    for engine in ENGINES {
+        let Some(place) = root_place("cwd-attributes") else {
+            return;
+        };
+        place.plain("setfattr -n user.keep -v 1 .");
+        later(
+            &place,
+            engine,
+            "setfattr -x user.keep .; setfattr -n user.overlay.note -v 1 .",
+        );
+        let done = place.openpath(["commit", "view"]).output().unwrap();
+        assert!(done.status.success(), "{engine}: {}", err(&done));
+        let names = out(&place.plain("getfattr -m - . | sort"));
+        assert!(names.contains("user.overlay.note"), "{engine}: {names}");
+        assert!(!names.contains("user.keep"), "{engine}: {names}");
+    }
+}

@@ -7,8 +7,8 @@ use crate::place::{Place, err, out};
 
 const ENGINES: [&str; 2] = ["fuse", "kernel"];
 
-/// Runs a line in the view; `meanwhile` happens outside once the line has said `ready`, and the line
-/// goes on at the end of its input.
+/// Runs a line in the view; `meanwhile` happens outside once the line has said `ready`, and the
+/// line goes on at the end of its input.
 fn beside(place: &Place, engine: &str, line: &str, meanwhile: &str) {
     let args = vec![
         "run", "-q", "--engine", engine, "--name", "view", "--", "sh", "-c", line,

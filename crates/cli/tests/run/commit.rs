@@ -647,3 +647,28 @@ fn path_through_a_link_of_another_user_is_refused_with_where_it_leads() {
     assert!(named.status.success(), "{}", err(&named));
     assert_eq!(place.read("ok/cfg/a"), "view\n");
 }
+
+#[test]
+fn commit_of_the_other_name_of_a_committed_file_is_not_interrupted() {
+    for place in Place::all("two-names") {
+        for change in ["rm e", "echo y >> e", "mv e z", "rm e; echo n > f"] {
+            assert!(
+                place
+                    .plain("echo v > a; ln a e; mkdir -p state")
+                    .status
+                    .success()
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            for line in ["echo x >> a", change] {
+                run(&place, line);
+                let done = verb(&place, "commit", &[]);
+                assert!(done.status.success(), "{change}: {line}: {}", err(&done));
+            }
+            let undone = verb(&place, "commit", &["--undo"]);
+            assert!(undone.status.success(), "{change}: {}", err(&undone));
+            assert_eq!(out(&place.plain("cat a e")), "v\nx\nv\n", "{change}");
+            assert!(verb(&place, "discard", &[]).status.success());
+            assert!(place.plain("rm -rf a e z f state").status.success());
+        }
+    }
+}

@@ -69,6 +69,7 @@ impl Transaction<'_> {
             self.commit_dir.enter(State::Settling)?;
         }
         self.settle()?;
+        self.remove_previous()?;
         self.restore_dir_modes(true)?;
         let done = now();
         let mtimes = self.journal.mtimes.iter().map(|restore| &restore.path);

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `next` | a commit that is being prepared: `commit` is still the one before |
 //! | `commit` | the commit that is being carried out, or the last one, which can be undone |
+//! | `previous` | the commit before, while the next one is carried out |
 //! | `.../journal` | all steps, as JSON |
 //! | `.../state` | its state, one word |
 //! | `.../old/N` | the backup of a replaced file |

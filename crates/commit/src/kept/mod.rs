@@ -11,7 +11,7 @@
 //! | `marks` | the prefix of the marks in `upper`, see `marks` |
 //! | `places` | the paths that the last run with the kernel's overlay kept, see `places` |
 //! | `begun` | when the last run with the kernel's overlay began, see `scan::taken_times` |
-//! | `commit`, `next`, `known`, `taken` | what was committed of it, see `commit` |
+//! | `commit`, `next`, `previous`, `known`, `taken` | what was committed of it, see `commit` |
 //! | `old-content` | old content that an undo could not put back, see `not_undone` |
 //! | `kernel-work` | work directories of the kernel's overlays, see `kernel_work` |
 //! | `.openpath-discarded` | what is left of a view that is being removed, see `discard` |
@@ -71,11 +71,12 @@ const LOCK: &str = "lock";
 /// What is left of a view that is being removed.
 const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
-const CHANGES: [&str; 11] = [
+const CHANGES: [&str; 12] = [
     "upper",
     "work",
     "commit",
     "next",
+    "previous",
     "known",
     "taken",
     "begun",

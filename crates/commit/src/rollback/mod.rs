@@ -65,6 +65,7 @@ impl Transaction<'_> {
         self.commit_dir.enter(State::Undoing)?;
         self.restore_names()?;
         self.restore_dir_modes(false)?;
+        self.remove_previous()?;
         self.sync()?;
         let (journal, since) = (&self.journal, now());
         let mtimes = self.restored_mtimes();

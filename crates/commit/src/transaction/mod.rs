@@ -180,10 +180,23 @@ impl<'a> Transaction<'a> {
         let view = &records.tree;
         // The state first: without it there is no commit.
         view.remove(b"/commit/state").map_err(fail)?;
-        view.remove(b"/commit").map_err(fail)?;
+        // Its backups can be further names of files that this commit compares by their times. They
+        // go once that is done.
+        view.remove(b"/previous").map_err(fail)?;
+        match view.rename(b"/commit", b"/previous") {
+            Err(Errno::NOENT) => {}
+            moved => moved.map_err(fail)?,
+        }
         view.rename(b"/next", b"/commit").map_err(fail)?;
         self.commit_dir.name = b"/commit";
         Ok(())
+    }
+
+    /// Removes what the commit before kept, which cannot be undone any more.
+    pub(crate) fn remove_previous(&self) -> Result<(), Refusal> {
+        let records = &self.commit_dir.records;
+        let removed = records.tree.remove(b"/previous");
+        removed.map_err(|why| records.failed(b"/previous", why))
     }
 
     /// Calls `run` with the names of a replacement; `None` as `parent_if_same`.

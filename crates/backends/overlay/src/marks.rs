@@ -9,11 +9,12 @@
 //! | `redirect` | a directory | a path | its lower path: from the roots, or a name beside |
 //! | `impure` | a directory | `y` | some of its files show other inode numbers than their own |
 //! | `ino` | a copied-up file | a number | the number it shows; Linux ignores the mark |
-//! | `origin` | a file that the kernel copied up | a handle | its lower file, see `origin_mark` |
+//! | `origin` | a copy by Linux | a handle | its lower file, see `origin_mark`; Linux sets it |
 //! | `taken` | an entry that replaced another | seconds | when its name was taken; as `ino` |
 //! | `attrs` | a copied-up directory | digests | the attributes it had; as `ino` |
 //! | `lower` | a copied-up directory | number, birth | which lower directory it shows; as `ino` |
-//! | `origin` | a file copied up by Linux | a handle | which lower file that was; Linux sets it |
+//!
+//! A commit sets `taken` too, on what a run with the overlay of Linux left.
 //!
 //! # Rules
 //! R1. A guest's attribute with the prefix of marks is stored with `overlay.` after that prefix, so

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Backends that revalidate: each use of a name and each request for attributes asks them.
 
-use super::backend::{scene, tree};
+use super::backend::{Scene, scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_APPEND, O_CREAT, O_RDONLY, O_RDWR, SEEK_END};
 use openpath_abi::rename::RENAME_NOREPLACE;
 use openpath_abi::{Errno, StatxMask, mode};
@@ -101,9 +101,8 @@ fn permission_to_search_uses_the_current_mode() {
     s.task.stat(b"/d/f").expect("stat");
 }
 
-#[test]
-fn a_mount_goes_when_its_name_leads_elsewhere() {
-    let s = scene(Caching::Confirm, false);
+/// Mounts a tree with a file at `/d/e`; returns how many mounts there are.
+fn mount_below(s: &Scene) -> u32 {
     let d = s.world.dir(&s.root, "d");
     s.world.dir(&d, "e");
     let (inner, upper) = tree(Caching::Keep, false);
@@ -112,7 +111,13 @@ fn a_mount_goes_when_its_name_leads_elsewhere() {
         .mount(Arc::clone(&upper), b"/d/e", MountFlags::default())
         .expect("mount");
     s.task.stat(b"/d/e/inside").expect("mounted");
-    let mounts = s.vfs.usage().mounts;
+    s.vfs.usage().mounts
+}
+
+#[test]
+fn a_mount_goes_when_its_name_leads_elsewhere() {
+    let s = scene(Caching::Confirm, false);
+    let mounts = mount_below(&s);
     s.world.dir(&s.root, "d");
     assert_eq!(s.task.stat(b"/d/e").err(), Some(Errno::ENOENT));
     assert_eq!(s.vfs.usage().mounts, mounts - 1);
@@ -136,16 +141,8 @@ fn change_that_finds_another_directory_takes_the_mounts_below_away() {
     ];
     for (change, carry_out) in changes {
         let s = scene(Caching::Confirm, false);
-        let d = s.world.dir(&s.root, "d");
-        s.world.dir(&d, "e");
         s.world.file(&s.root, "f");
-        let (inner, upper) = tree(Caching::Keep, false);
-        inner.file(upper.root(), "inside");
-        s.task
-            .mount(Arc::clone(&upper), b"/d/e", MountFlags::default())
-            .expect("mount");
-        s.task.stat(b"/d/e/inside").expect("mounted");
-        let mounts = s.vfs.usage().mounts;
+        let mounts = mount_below(&s);
         s.world.dir(&s.root, "d");
         let errno = carry_out(&s.task);
         assert!(

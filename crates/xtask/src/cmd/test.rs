@@ -90,7 +90,9 @@ pub(crate) fn run(options: &Options) -> Done {
     std::thread::scope(|scope| {
         for _ in 0..processors() {
             scope.spawn(|| {
-                while let Some(binary) = lock(&queue).pop_front() {
+                // In a `while let` the lock would be held until the test has run.
+                let next = || lock(&queue).pop_front();
+                while let Some(binary) = next() {
                     let outcome = test(binary, options.slow, &folder);
                     lock(&outcomes).push(outcome);
                 }

@@ -336,12 +336,26 @@ fn path_rewritten_by_another_thread_is_logged_as_a_claim() {
         assert!(missed > 0 && lines.len() <= missed, "{missed} {lines:?}");
         assert!(!lines.is_empty());
         for line in lines {
-            assert!(
-                line[2] == "secret" || line[2] == "secret public",
-                "{line:?}"
-            );
+            let claimed = line[2]
+                .strip_prefix("secret")
+                .expect("the path that was met");
+            assert!(claimed.is_empty() || is_mixture(claimed), "{line:?}");
         }
     }
+}
+
+/// Whether each letter after the space is from one of the two paths: a copy of memory that is
+/// written meanwhile can have parts of both.
+fn is_mixture(claimed: &str) -> bool {
+    let Some(claimed) = claimed.strip_prefix(' ') else {
+        return false;
+    };
+    let both = "secret".chars().zip("public".chars());
+    claimed.len() == 6
+        && claimed
+            .chars()
+            .zip(both)
+            .all(|(c, (a, b))| c == a || c == b)
 }
 
 /// Reads the link `secret` by the 32-bit call 85, which is creat(2) in x86-64; prints the answer.

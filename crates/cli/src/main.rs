@@ -12,6 +12,7 @@ mod cmd;
 mod console;
 mod copying;
 mod error;
+mod line_diff;
 mod outcome;
 mod scene;
 mod summary;

@@ -7,6 +7,7 @@
 use crate::bars::Bars;
 use crate::console::{self, Pieces};
 use crate::error::Error;
+use crate::line_diff::LineDiff;
 use crate::outcome::Outcome;
 use crate::summary::{change_json, counted, differences, facts, noun, path_text, sign, text_of};
 use anstyle::AnsiColor;
@@ -15,7 +16,6 @@ use openpath_run::{
     Side, spec,
 };
 use serde_json::json;
-use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -190,10 +190,8 @@ fn texts(inspect: &Inspect, change: &Change) -> Result<Option<Text>, Refusal> {
 }
 
 /// The numbers of added and removed lines.
-fn count(both: &Text) -> (usize, usize) {
-    let diff = TextDiff::from_lines(&both.before, &both.now);
-    let all = |tag| diff.iter_all_changes().filter(|c| c.tag() == tag).count();
-    (all(ChangeTag::Insert), all(ChangeTag::Delete))
+fn count(both: &Text) -> (u32, u32) {
+    LineDiff::of(&both.before, &both.now).counts()
 }
 
 fn stat(text: &mut String, change: &Change, both: Option<&Text>) {
@@ -290,8 +288,7 @@ fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
 
 /// The lines of a unified diff, without control characters of the files.
 pub(crate) fn lines(text: &mut String, both: &Text, (from, to): (&str, &str)) {
-    let diff = TextDiff::from_lines(&both.before, &both.now);
-    let unified = diff.unified_diff().header(from, to).to_string();
+    let unified = LineDiff::of(&both.before, &both.now).unified(from, to);
     for line in unified.lines() {
         let style = match line.as_bytes().first() {
             Some(b'+') => AnsiColor::Green.on_default(),

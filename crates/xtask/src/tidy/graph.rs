@@ -57,7 +57,7 @@ const CLI: &[&str] = &[
     "serde",
     "serde_json",
     "signal-hook",
-    "similar",
+    "gix-imara-diff",
     "toml",
     "tracing",
     "wasmtime",

@@ -418,7 +418,16 @@ const ORDERS: &[Order] = &[
     Order {
         src: "crates/cli/src",
         modules: &[
-            "console", "error", "outcome", "copying", "scene", "summary", "bars", "trace", "cmd",
+            "console",
+            "error",
+            "outcome",
+            "copying",
+            "scene",
+            "line_diff",
+            "summary",
+            "bars",
+            "trace",
+            "cmd",
         ],
         pending: &[],
     },

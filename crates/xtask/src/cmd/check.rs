@@ -7,7 +7,7 @@ use clap::Args;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const CLIPPY: &[&str] = &["clippy", "--all-targets", "--quiet", "--", "-Dwarnings"];
+const CLIPPY: &[&str] = &["clippy", "--all-targets", "--", "-Dwarnings"];
 
 /// The packages that a feature changes, built and tested with it.
 const FEATURE: &[&str] = &[

@@ -149,12 +149,9 @@ fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Builds the test binaries, and lists them.
 fn build(args: &[String]) -> io::Result<Vec<Binary>> {
-    let mut build = cargo(&[
-        "test",
-        "--no-run",
-        "--quiet",
-        "--message-format=json-render-diagnostics",
-    ]);
+    // Not quiet: cargo then says that it waits for another build.
+    let format = "--message-format=json-render-diagnostics";
+    let mut build = cargo(&["test", "--no-run", format]);
     let built = build.args(args).stderr(Stdio::inherit()).output()?;
     if !built.status.success() {
         return Err(io::Error::other("the tests do not build"));

@@ -63,7 +63,6 @@ impl Kind {
             Self::Run | Self::RunKernel => {
                 let engine = if self == Self::Run { "fuse" } else { "kernel" };
                 let mut run = Command::new(&programs.openpath);
-                run.env("OPENPATH_EXPERIMENTAL", "kernel-engine");
                 run.args(["run", "--engine", engine, "--upper", "memory", "--"]);
                 run.arg(exe);
                 run

@@ -77,11 +77,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
     /// What serves the view. `fuse` is this program, which holds every rule and shows changes of
-    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: an experiment
-    /// for root alone, which refuses rules that overlayfs cannot hold. `auto` is the kernel's where
-    /// it can hold what is asked for, else this program.
+    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: for root alone,
+    /// and without the rules that overlayfs cannot hold, which are refused. `auto` is the kernel's
+    /// where it can hold what is asked for, else this program.
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
+    /// Show at once what others change in the real tree while the command runs. The engine `fuse`
+    /// does so anyway; with `--engine auto` this chooses it.
+    #[arg(long)]
+    live: bool,
     /// Let the kernel keep writes back, as for a disk: many small writes are faster, reading many
     /// files is slower, and close(2) instead of write(2) reports a full view. Refused with --rw and
     /// with any other writable directory of the host.
@@ -191,6 +195,7 @@ impl Args {
         config.mounts.extend_from_slice(&self.mount);
         config.engine = self.engine.unwrap_or(config.engine);
         config.write_back |= self.write_back;
+        config.live |= self.live;
         config.locks |= self.locks;
         config.no_rings |= self.no_rings;
         config.share.extend_from_slice(&self.share);

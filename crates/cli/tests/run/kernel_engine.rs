@@ -439,7 +439,8 @@ fn auto_takes_the_kernel_where_it_holds_all_that_is_asked_for() {
     };
     place.write("file", "");
     assert_eq!(engine(&place, &[], "true"), "kernel");
-    assert_eq!(engine(&place, &["--ro", "file"], "true"), "kernel");
+    assert_eq!(engine(&place, &["--ro", "file"], "true"), "fuse");
+    assert_eq!(engine(&place, &["--live"], "true"), "fuse");
     assert_eq!(engine(&place, &["--hide", "file"], "true"), "fuse");
     assert_eq!(engine(&place, &["--log", "log"], "true"), "fuse");
     let named = ["--name", "view"];
@@ -507,7 +508,9 @@ fn rules_that_overlayfs_cannot_hold_are_refused() {
         return;
     };
     place.write("file", "");
-    let rules: [&[&str]; 10] = [
+    let rules: [&[&str]; 12] = [
+        &["--live"],
+        &["--rw", ".", "--ro", "file"],
         &["--hide", "file"],
         &["--hide-try", "none"],
         &["--absent", "*.pem"],
@@ -539,17 +542,6 @@ fn rules_that_overlayfs_cannot_hold_are_refused() {
     }
 }
 
-#[test]
-fn experiment_is_refused_unless_the_environment_permits_it() {
-    let Some(place) = root_place("experiment") else {
-        return;
-    };
-    let mut run = place.openpath(["run", "--engine", "kernel", "--", "echo", "ran"]);
-    let refused = run.env_remove("OPENPATH_EXPERIMENTAL").output().unwrap();
-    assert_eq!(refused.status.code(), Some(125));
-    assert!(err(&refused).contains("an experiment"), "{}", err(&refused));
-}
-
 /// Above a mount of the host, or at it, the view has a directory of its own.
 #[test]
 fn view_that_replaced_the_place_of_a_mount_is_refused() {
@@ -565,24 +557,6 @@ fn view_that_replaced_the_place_of_a_mount_is_refused() {
     assert_eq!(out(&output), "125\n", "{}", err(&output));
     assert!(
         err(&output).contains("removed or replaced"),
-        "{}",
-        err(&output)
-    );
-}
-
-#[test]
-fn read_only_rule_above_a_mount_of_the_host_is_refused() {
-    let Some(place) = root_place("mount-below-ro") else {
-        return;
-    };
-    place.plain("mkdir -p rw/ro/mnt");
-    let line = "mount -t tmpfs none rw/ro/mnt; \
-        \"$OPENPATH\" run -q --engine kernel --rw rw --ro rw/ro -- sh -c 'echo x > rw/ro/mnt/f'; \
-        echo $?; ls rw/ro/mnt";
-    let output = apart(&place, line);
-    assert_eq!(out(&output), "125\n", "{}", err(&output));
-    assert!(
-        err(&output).contains("cannot hold for the mount"),
         "{}",
         err(&output)
     );
@@ -635,7 +609,6 @@ pub(crate) fn apart(place: &Place, line: &str) -> Output {
     apart.args(["--mount", "sh", "-c", line]);
     apart.current_dir(&place.dir);
     apart.env("OPENPATH", env!("CARGO_BIN_EXE_openpath"));
-    apart.env("OPENPATH_EXPERIMENTAL", "kernel-engine");
     apart.env("XDG_STATE_HOME", place.path("state"));
     apart.output().unwrap()
 }

@@ -113,6 +113,51 @@ fn directory_moved_from_outside_above_a_read_only_path_is_not_committed() {
     }
 }
 
+/// Root's command can unmount what makes a path read only. What it changes then is not committed.
+#[test]
+fn change_below_a_read_only_path_that_was_unmounted_is_not_committed() {
+    let Some(place) = root_place("unmounted-ro") else {
+        return;
+    };
+    place.plain("mkdir -p ro/dir made; echo law > ro/law; echo 1 > ro/dir/f; echo law > single");
+    let setup = "echo mine > ro/mine; echo mine > ro/other; echo 2 > ro/dir/f; rm ro/law; \
+        mkdir ro/made";
+    let changes = [
+        "echo forged > ro/law",
+        "echo x > ro/new",
+        "echo x >> ro/mine",
+        "rm ro/other",
+        "mv ro/mine ro/other",
+        "chmod 700 ro/made",
+        "rm ro/dir/f",
+        "ln -s x ro/made/link",
+        "echo forged > single",
+    ];
+    for change in changes {
+        let path = match change.contains("single") {
+            true => "single",
+            false => "ro",
+        };
+        done(&kernel(&place, setup));
+        let options = [&KERNEL[..], &["view", "--replace-rules", "--ro", path]].concat();
+        // Whiteouts elsewhere change the times of those below the read-only path.
+        done(&place.run(&options, "echo x > made/x; rm made/x; ls -R ro"));
+        done(&place.run(&options, "touch t && rm t && cat ro/other single"));
+        done(&commit(&place, &["--dry-run"]));
+        let ran = place.run(&options, &format!("umount -l {path} && {change}"));
+        assert!(ran.status.success(), "{change}: {}", err(&ran));
+        let refused = commit(&place, &["--force"]);
+        assert!(
+            err(&refused).contains("cannot be committed"),
+            "{change}: {} {}",
+            out(&refused),
+            err(&refused)
+        );
+        assert_eq!(place.read("ro/law"), "law\n");
+        done(&place.openpath(["discard", "view"]).output().unwrap());
+    }
+}
+
 /// What the view changed itself before it was protected is committed.
 #[test]
 fn read_only_path_that_the_view_made_itself_is_committed() {

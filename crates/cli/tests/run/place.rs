@@ -175,7 +175,6 @@ impl Place {
         }
         command.args(args).current_dir(&self.dir);
         command.env("XDG_STATE_HOME", self.dir.join("state"));
-        command.env("OPENPATH_EXPERIMENTAL", "kernel-engine");
         command
     }
 

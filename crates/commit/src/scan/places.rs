@@ -8,12 +8,14 @@
 //!
 //! # Rules
 //! R1. A run records before its first overlay which entries of the upper tree are at each place and
-//!     above it. A commit refuses a view in which one was replaced, moved or removed since, and one
-//!     with a change below a directory that openpath keeps to itself.
+//!     above it, and which are below read-only paths. A commit refuses a view in which one was
+//!     replaced, moved or removed since, one with a change below a read-only path, and one with an
+//!     entry below a directory that openpath keeps to itself.
 //! R2. A run records them only if those of earlier runs are in place. A commit and an
 //!     undo check them too, and then forget them: they replace entries themselves.
 
-use crate::attributes::file_stat::InodeId;
+use crate::attributes::file_stat::{Attributes, InodeId, Time};
+use crate::host::held_file::HeldFile;
 use crate::host::names::{is_below, join, split};
 use crate::host::tree::Tree;
 use crate::host::view_dir::ViewDir;
@@ -22,8 +24,9 @@ use crate::report::messages::{failed, shown};
 use crate::report::path_bytes::{PathBytes, path_of};
 use crate::report::refusal::{Refusal, RefusalKind};
 use crate::scan::upper_file::UpperFile;
+use openpath_overlay::Marks;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The record, in the directory of a view.
 const FILE: &[u8] = b"/places";
@@ -36,13 +39,26 @@ pub struct Places<'a> {
     pub own: &'a [PathBytes],
     /// Read-only paths, and mounts of the host.
     pub kept: &'a [PathBytes],
+    /// The read-only paths among them.
+    pub read_only: &'a [PathBytes],
 }
 
 impl<'a> Places<'a> {
-    /// These places.
+    /// These places, none of them read only.
     #[must_use]
     pub fn new(own: &'a [PathBytes], kept: &'a [PathBytes]) -> Places<'a> {
-        Places { own, kept }
+        let read_only = &[];
+        Places {
+            own,
+            kept,
+            read_only,
+        }
+    }
+
+    /// With these read-only paths among them.
+    #[must_use]
+    pub fn read_only(self, read_only: &'a [PathBytes]) -> Places<'a> {
+        Places { read_only, ..self }
     }
 }
 
@@ -53,6 +69,44 @@ pub(crate) struct KeptPlaces {
     at: Vec<(PathBytes, Option<InodeId>)>,
     /// The directories that openpath keeps to itself.
     own: Vec<PathBytes>,
+    /// The read-only paths.
+    #[serde(default)]
+    read_only: Vec<PathBytes>,
+    /// The entries of the upper tree at and below them, but for those in `at`.
+    #[serde(default)]
+    fixed: Vec<(PathBytes, FixedEntry)>,
+}
+
+/// An entry of the upper tree below a read-only path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum FixedEntry {
+    /// All whiteouts of a tree are links of one inode, whose times other whiteouts move.
+    Whiteout,
+    /// The kernel moves the times of a directory in which nothing changed.
+    Directory(InodeId, Attributes),
+    /// Anything else, with its `ctime`.
+    File(InodeId, Time),
+}
+
+impl FixedEntry {
+    fn of(held: &HeldFile, marks: Marks) -> rustix::io::Result<FixedEntry> {
+        let file = UpperFile::read(held, marks)?;
+        let id = without_device(held.id());
+        Ok(match (file.is_whiteout, file.stat.is_dir()) {
+            (true, _) => FixedEntry::Whiteout,
+            (false, true) => FixedEntry::Directory(id, file.attributes()),
+            (false, false) => FixedEntry::File(id, file.stat.ctime),
+        })
+    }
+
+    fn is_same(&self, now: &FixedEntry) -> bool {
+        match (self, now) {
+            (FixedEntry::Directory(id, was), FixedEntry::Directory(now_id, is)) => {
+                id.matches(now_id) && was.same(is)
+            }
+            (was, is) => was == is,
+        }
+    }
 }
 
 impl KeptPlaces {
@@ -70,10 +124,54 @@ impl KeptPlaces {
                 at.insert(path_of(&path[..end]), id);
             }
         }
-        Ok(KeptPlaces {
+        let mut kept = KeptPlaces {
             at: at.into_iter().collect(),
             own: places.own.to_vec(),
-        })
+            read_only: places.read_only.to_vec(),
+            fixed: Vec::new(),
+        };
+        if let Some(upper) = upper {
+            kept.fixed = kept.fixed_now(upper)?.into_iter().collect();
+        }
+        Ok(kept)
+    }
+
+    /// The entries at and below the read-only paths, but for directories in `at`.
+    fn fixed_now(&self, upper: &Tree) -> Result<BTreeMap<PathBytes, FixedEntry>, Refusal> {
+        let known: BTreeSet<_> = self.at.iter().map(|(path, _)| path.bytes()).collect();
+        let mut fixed = BTreeMap::new();
+        let mut left: Vec<_> = self
+            .read_only
+            .iter()
+            .map(|top| top.bytes().to_vec())
+            .collect();
+        while let Some(path) = left.pop() {
+            let fail = |why| failed(&path, why);
+            let Some(held) = upper.hold(&path).or_else(nothing_above).map_err(fail)? else {
+                continue;
+            };
+            let is_dir = held.stat.is_dir();
+            if !is_dir || !known.contains(&*path) {
+                let entry = FixedEntry::of(&held, upper.marks).map_err(fail)?;
+                fixed.insert(path_of(&path), entry);
+            }
+            if is_dir {
+                let names = upper.names(&path).map_err(fail)?;
+                left.extend(names.iter().map(|name| join(&path, name)));
+            }
+        }
+        Ok(fixed)
+    }
+
+    /// The first path below a read-only one that is not as it was.
+    fn first_unfixed(&self, upper: &Tree) -> Result<Option<Vec<u8>>, Refusal> {
+        let mut now = self.fixed_now(upper)?;
+        for (path, was) in &self.fixed {
+            if !now.remove(path).is_some_and(|is| was.is_same(&is)) {
+                return Ok(Some(path.bytes().to_vec()));
+            }
+        }
+        Ok(now.into_keys().next().map(|path| path.bytes().to_vec()))
     }
 
     /// The first path that is not as it was.
@@ -88,7 +186,7 @@ impl KeptPlaces {
                 return Ok(Some(path));
             }
         }
-        Ok(None)
+        self.first_unfixed(upper)
     }
 
     /// The first entry below a directory that is not above a place.
@@ -118,10 +216,11 @@ impl KeptPlaces {
 fn id_of(upper: &Tree, path: &[u8]) -> Result<Option<InodeId>, Refusal> {
     let stat = upper.stat(path).or_else(nothing_above);
     let stat = stat.map_err(|why| failed(path, why))?;
-    Ok(stat.map(|stat| InodeId {
-        device: None,
-        ..stat.id()
-    }))
+    Ok(stat.map(|stat| without_device(stat.id())))
+}
+
+fn without_device(id: InodeId) -> InodeId {
+    InodeId { device: None, ..id }
 }
 
 /// A path below what is no directory does not exist.
@@ -171,7 +270,7 @@ pub(crate) fn check(records: &Records) -> Result<(), Refusal> {
     let is_own = |dir: &PathBytes| is_below(&path, dir.bytes());
     let what = match kept.own.iter().any(is_own) {
         true => "which openpath keeps to itself",
-        false => "above or at a path that its run kept as it is",
+        false => "above, at or below a path that its run kept as it is",
     };
     let path = shown(&path);
     let text = format!(

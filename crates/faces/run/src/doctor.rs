@@ -59,10 +59,7 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     if made.as_ref().is_ok_and(|made| !made.is_mapped()) {
         // A run is possible without it.
         checks.push(match crate::kernel_overlay::mounts::probe() {
-            Ok(()) => check(
-                "engines",
-                Ok("a run can have --engine kernel, an experiment".to_owned()),
-            ),
+            Ok(()) => check("engines", Ok("a run can have --engine kernel".to_owned())),
             Err(why) => partly("engines", why.to_string()),
         });
     }

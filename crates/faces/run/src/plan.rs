@@ -69,6 +69,9 @@ pub struct Plan {
     pub recorded: Vec<PathBytes>,
     /// Writes reach the view when the kernel writes them back, and not at once.
     pub write_back: bool,
+    /// Changes that others make in the real tree are seen at once.
+    #[serde(default)]
+    pub live: bool,
     /// The server handles file locks, and can list them.
     pub locks: bool,
     /// The kernel's requests are read even if it offers rings for them.
@@ -104,6 +107,7 @@ impl Default for Plan {
             layers: Vec::new(),
             recorded: Vec::new(),
             write_back: false,
+            live: false,
             locks: false,
             no_rings: false,
             share: Vec::new(),
@@ -221,6 +225,7 @@ openpath_vfs::setters! {
         absent: Vec<String>,
         extra: Vec<ExtraMount>,
         write_back: bool,
+        live: bool,
         locks: bool,
         no_rings: bool,
         share: Vec<Share>,

@@ -43,6 +43,8 @@ pub(crate) struct Config {
     /// The kernel keeps writes back.
     #[serde(rename = "write-back")]
     pub(crate) write_back: bool,
+    /// Changes of others in the real tree are seen at once.
+    pub(crate) live: bool,
     /// The server handles file locks.
     pub(crate) locks: bool,
     /// Requests are read even where the kernel offers rings for them.
@@ -164,6 +166,7 @@ impl Config {
             .absent(self.absent.clone())
             .engine(self.engine)
             .write_back(self.write_back)
+            .live(self.live)
             .locks(self.locks)
             .no_rings(self.no_rings)
             .share(self.share.clone())

@@ -143,6 +143,7 @@ impl Config {
             name: None,
             engine: Engine::default(),
             write_back: false,
+            live: false,
             locks: false,
             no_rings: false,
             ..self.clone()
@@ -223,6 +224,7 @@ impl Config {
             name: _,
             engine: _,
             write_back: _,
+            live: _,
             locks: _,
             no_rings: _,
         } = kept;

@@ -7,7 +7,7 @@
 
 use crate::engine::Engine;
 use crate::host_mounts::HostMounts;
-use crate::plan::{Layer, LayerShown, Plan, Protection, Upper};
+use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::share::Share;
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
@@ -23,8 +23,6 @@ const FOREIGN_CLOCKS: [&str; 9] = [
 /// named.
 const LEADS_OUT: [&str; 3] = ["proc", "nsfs", "autofs"];
 
-/// The environment variable that permits what is not finished.
-const EXPERIMENTAL: &str = "OPENPATH_EXPERIMENTAL";
 /// What the user has to do without the kernel's overlay.
 const REMEDY: &str = "leave out --engine kernel";
 
@@ -39,7 +37,6 @@ pub(crate) fn layers(plan: &Plan) -> Result<Vec<Layer>, Refusal> {
     let mut layers = Vec::new();
     for (path, mount) in HostMounts::read()?.iter() {
         if is_of_host(plan, path) {
-            check_protected(plan, path)?;
             continue;
         }
         let shown = shown(path, &mount.kind);
@@ -67,22 +64,6 @@ pub(crate) fn recorded(plan: &Plan) -> Vec<PathBytes> {
     let all = all.filter_map(|dir| dir.canonicalize().ok());
     let of_view = all.filter(|dir| !is_of_host(plan, dir));
     of_view.map(|dir| dir.as_path().into()).collect()
-}
-
-/// Refuses a mount of the host below a read-only path in what is written through: the path is made
-/// read only, and not the mounts below it.
-fn check_protected(plan: &Plan, mount: &Path) -> Result<(), Refusal> {
-    match plan.protection_at(mount) {
-        Some((path, Protection::ReadOnly)) if path.path() != mount => {
-            let text = format!(
-                "--ro {} cannot hold for the mount at {}: name that with --ro too, or {REMEDY}",
-                path.path().display(),
-                mount.display()
-            );
-            Err(Refusal::new(RefusalKind::Unsupported, text))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Whether the command sees the host's own file at a path.
@@ -118,7 +99,9 @@ impl Plan {
     pub fn reason_for_fuse(&self, has_log: bool) -> Option<String> {
         let log = has_log.then(|| needs_fuse("--log"));
         let why = self.kernel_lacks().map(|(why, _)| why);
-        why.or(log)
+        // Root's command can unmount what makes a path read only; then a commit refuses the view.
+        let read_only = (!self.read_only.is_empty()).then(|| needs_fuse("--ro"));
+        why.or(log).or(read_only)
     }
 
     /// Refuses rules that the kernel's overlay cannot hold.
@@ -142,6 +125,7 @@ impl Plan {
             ("--absent", !self.absent.is_empty()),
             ("--ro-try", self.read_only_if_any.iter().any(is_missing)),
             ("--mount", !self.extra.is_empty()),
+            ("--live", self.live),
             ("--locks", self.locks),
             ("--write-back", self.write_back),
             ("--no-rings", self.no_rings),
@@ -153,12 +137,17 @@ impl Plan {
             let why = "--engine kernel is for root alone".to_owned();
             return Some((why, format!("{REMEDY}, or run as root")));
         }
-        if std::env::var_os(EXPERIMENTAL).is_none_or(|what| what != "kernel-engine") {
-            let why = "--engine kernel is an experiment with known holes (docs/status/run.md)";
-            let remedy = format!(
-                "{REMEDY}, or set {EXPERIMENTAL}=kernel-engine on a machine without other users"
+        let is_through = |path: &&PathBytes| {
+            let mut through = self.write_through.iter();
+            through.any(|above| path.path().starts_with(above.path()))
+        };
+        if let Some(path) = self.read_only.iter().find(is_through) {
+            let path = path.path().display();
+            let why = format!(
+                "--ro {path} in a directory of --rw needs the engine fuse, because the command \
+                 could unmount what makes it read only"
             );
-            return Some((why.to_owned(), remedy));
+            return Some((why, format!("{REMEDY}, or --ro {path}")));
         }
         if self.shares(Share::Pid) {
             let why = "--share pid needs the engine fuse, because a process that outlives its run \

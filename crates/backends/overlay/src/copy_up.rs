@@ -277,7 +277,7 @@ fn copy_data(
 }
 
 /// The next range of data before `size`.
-fn next_data(from: &Inode, at: u64, size: u64) -> Result<(u64, u64), Errno> {
+pub(crate) fn next_data(from: &Inode, at: u64, size: u64) -> Result<(u64, u64), Errno> {
     let begin = match from.ops().seek_extent(from, at, Extent::Data) {
         Ok(begin) => begin.min(size),
         Err(Errno::ENXIO) => return Ok((size, size)),

@@ -139,6 +139,29 @@ fn written_file_is_reported_although_its_time_was_set_back() {
     assert_eq!(told(&tree), [("/f".to_owned(), ChangeKind::Modified)]);
 }
 
+/// Comparing them byte by byte would take a day.
+#[test]
+fn holes_of_large_files_are_not_compared() {
+    let s = Stack::new(1);
+    let (lower, end) = (&s.below[0], 1 << 46);
+    for file in ["/f", "/g"] {
+        put(lower, file, "data");
+        lower.truncate(file.as_bytes(), end).expect("truncate");
+    }
+    let tree = OverlayFs::new(s.options()).expect("an overlay");
+    let (_vfs, task) = task_in(&tree);
+    task.chmod(b"/f", 0o600).expect("chmod");
+    let fd = task.open(b"/g", openpath_abi::fcntl::O_RDWR, 0);
+    let fd = fd.expect("open");
+    task.pwrite(fd, b"x", end - 1).expect("write");
+    task.close(fd).expect("close");
+    let wanted = [("/f", ChangeKind::Attributes), ("/g", ChangeKind::Modified)];
+    assert_eq!(
+        told(&tree),
+        wanted.map(|(path, kind)| (path.to_owned(), kind))
+    );
+}
+
 #[test]
 fn too_many_bytes_of_names_are_refused() {
     let s = Stack::new(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Modes of access(2) and its family.
+//! Defines the modes of access(2) and its family.
 
 /// Does it exist?
 pub const F_OK: u32 = 0;

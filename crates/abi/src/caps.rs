@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Capabilities of capabilities(7): numbers, and a set of them as one word.
+//! Defines the capabilities of capabilities(7): their numbers, and a set of them as one word.
 
 /// Change owner and group at will.
 pub const CAP_CHOWN: u32 = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `DT_*`: the type of a directory entry in getdents64(2).
+//! Defines `DT_*`, the type of a directory entry in getdents64(2), and computes the length of an
+//! entry.
 
 /// Not known.
 pub const DT_UNKNOWN: u8 = 0;

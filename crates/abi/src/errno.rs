@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Error numbers, in the values of x86-64 Linux.
+//! Defines error numbers, in the values of x86-64 Linux.
 //!
 //! # Rules
 //! * `Errno` is two bytes and has a niche, so `Result<(), Errno>` is two bytes as well.

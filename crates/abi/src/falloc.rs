@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Modes of fallocate(2), flags of preadv2(2), advice of posix_fadvise(2).
+//! Defines modes of fallocate(2), flags of preadv2(2), and advice of posix_fadvise(2).
 
 /// The length stays as it is.
 pub const FALLOC_FL_KEEP_SIZE: u32 = 0x01;

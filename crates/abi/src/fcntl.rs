@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flags of open(2), the `*at` calls, fcntl(2) and lseek(2).
+//! Defines flags of open(2), the `*at` calls, fcntl(2) and lseek(2).
 
 use crate::flags::flags;
 

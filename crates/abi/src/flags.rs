@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets of flags: one type for each kind, over the number that a system call takes.
+//! Defines sets of flags: one type for each kind, over the number that a system call takes.
 //!
 //! # Rules
 //! R1. A set keeps unknown bits: the call that takes it refuses or ignores them, as Linux does.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Event masks and flags of inotify(7).
+//! Defines event masks and flags of inotify(7).
 
 /// Was read.
 pub const IN_ACCESS: u32 = 0x1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers and layouts of the Linux system calls that open and walk paths: constants, sets of flags
-//! with a type each, and structs.
+//! Defines numbers and layouts of the Linux system calls that open and walk paths: constants, sets
+//! of flags with a type each, and structs.
 //!
 //! Values are those of x86-64 Linux, as the system calls take and return them. Where a C library
 //! differs (`O_LARGEFILE`), this is the kernel's value. Nothing here allocates, calls or decides;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of the system-call interface.
+//! Defines limits of the system-call interface.
 
 /// Bytes of a path with its NUL.
 pub const PATH_MAX: usize = 4096;

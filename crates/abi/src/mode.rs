@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! File types and permission bits of inode(7).
+//! Defines file types and permission bits of inode(7).
 
 use crate::dirent;
 

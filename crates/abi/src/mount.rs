@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flags of mount(2), umount2(2), the newer calls about mounts, and statfs(2).
+//! Defines flags of mount(2), umount2(2), the newer calls about mounts, and statfs(2).
 
 use crate::fcntl::AtFlags;
 use crate::flags::flags;

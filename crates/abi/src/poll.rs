@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Event bits of poll(2).
+//! Defines event bits of poll(2).
 
 /// Data to read.
 pub const POLLIN: u32 = 0x001;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `RENAME_*`: flags of renameat2(2).
+//! Defines `RENAME_*`, the flags of renameat2(2).
 
 use crate::flags::flags;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `RESOLVE_*`: restrictions on the walk of openat2(2).
+//! Defines `RESOLVE_*`, the restrictions on the walk of openat2(2).
 
 use crate::flags::flags;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! statx(2): masks of fields, and the result.
+//! Defines masks of fields and the result of statx(2).
 
 use crate::flags::flags;
 

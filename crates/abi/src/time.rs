@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times, and the requests of utimensat(2).
+//! Defines times, and the requests of utimensat(2).
 
 /// Seconds and nanoseconds since the epoch (`struct timespec`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes: flags, limits and name spaces of xattr(7).
+//! Defines flags, limits and name spaces of extended attributes. xattr(7).
 
 use crate::flags::flags;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every constant against the `libc` crate; constants that `libc` lacks against their documented
-//! values.
+//! Tests every constant against the `libc` crate, and constants that `libc` lacks against their
+//! documented values.
 
 use openpath_abi::errno::MAX_ERRNO;
 use openpath_abi::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines why a benchmark could not run. A missed bar is not an error: it is a row.
+//! Defines why a benchmark could not run. A figure that misses its bar (the least that it must
+//! reach) is not an error, but a row of the results.
 
 use std::fmt;
 use std::io;

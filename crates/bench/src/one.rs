@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs one operation by itself, in a process of its own, for the counters.
+//! Runs one operation by itself, in a process of its own, so that counters see nothing else.
 
 use std::ffi::CString;
 use std::time::Duration;

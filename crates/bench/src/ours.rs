@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets up our side: an instance over the memory backend, with the same tree as the host.
+//! Sets up openpath for a comparison: an instance over the memory backend, with the same tree as
+//! the host.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row of results: openpath's value, the value it is compared with, and whether it reaches the
-//! bar and the goal that the performance contract (`bars`) has for the row.
+//! Defines a row of results: openpath's value, the value it is compared with, and whether it
+//! reaches the bar and the goal that the performance contract (`bars`) has for the row.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the exit status, and that a planted fault turns each check red.
+//! Tests the exit status of `openpath-bench`, and that a planted fault makes each check fail.
 
 use std::process::{Command, Output};
 

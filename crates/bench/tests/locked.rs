@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that `same-file --locks` with a filter builds only the rows that it names.
+//! Tests that `same-file --locks` with a filter builds only the rows that it names.
 
 use std::process::Command;
 

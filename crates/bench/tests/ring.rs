@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts allocations of rings and futures: none for a cached open and its close, and few for an
-//! idle task. The allocator counts per thread.
+//! Tests how many allocations rings and futures make: none for a cached open and its close, and few
+//! for an idle task. The allocator counts per thread.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_bench::sys::{self, CountingAlloc};

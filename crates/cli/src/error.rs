@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The error of a verb.
+//! Defines the error with which a subcommand fails: a message about a failed step, or a failed
+//! write of its results.
 
 use std::fmt;
 use std::io;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The difference of two texts line by line, and the unified form of it (`diff -u`).
+//! Compares two texts line by line, and prints the difference in the unified form (`diff -u`).
 
 use gix_imara_diff::{Algorithm, Diff, Hunk, InternedInput, Token};
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of a verb that did not fail.
+//! Defines how a subcommand ends if it does not fail, from which its exit status follows.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prints the events of rings as lines: a `tracing` subscriber for one target, in the format of the
-//! kernel's own trace of `io_uring`.
+//! Prints each event of a submission ring (`openpath-ring`) as a line, in the format of the
+//! kernel's trace of `io_uring`. It is a `tracing` subscriber for that one target.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests runs that are killed at random moments; `cargo xtask kills` kills more of them.
+//! Tests that killing processes of `openpath run`, `commit` and `discard` at random moments loses
+//! no change and leaves no process; `cargo xtask kills` kills more of them.
 
 use openpath_testkit::kills::{self, Plan, Report};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `openpath locks` with servers that do not list their locks.
+//! Tests what `openpath locks` prints if a server refuses to list its file locks, does not know the
+//! request, or has ended.
 
 use serde_json::json;
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `openpath mount` and `openpath umount`: as a daemon, killed, and by an ordinary user in
-//! new namespaces.
+//! Tests `openpath mount` and `openpath umount`: by root and by an ordinary user in new namespaces,
+//! as a daemon, and after the server was killed.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

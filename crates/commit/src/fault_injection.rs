@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults of file systems, and actions of other users, that a test plants for its own thread.
+//! Lets a test plant faults of file systems and actions of other users, for its own thread.
 
 pub use crate::host::filesystems::seam::fail_next_sync;
 pub use crate::host::held_file::seam::fail_next_xattr;

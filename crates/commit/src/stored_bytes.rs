@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Byte strings in records: as text where they are UTF-8, else as a list of numbers.
+//! Stores byte strings in records: as text where they are UTF-8, else as a list of numbers.
 //!
 //! A list of numbers takes four times the room of text, and a commit of many files stores several
 //! paths for each. Records of older versions have lists of numbers only; both are read.

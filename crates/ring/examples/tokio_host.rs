@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A host of many guests on a tokio runtime: cached opens are answered in the guest's own task, and
+//! Hosts many guests on a tokio runtime: cached opens are answered in the guest's own task, and
 //! only calls that would wait go to openpath's workers, not to tokio's.
 //!
 //! `request run --release -p openpath-ring --example tokio_host`

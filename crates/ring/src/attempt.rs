@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inline attempt: calls that can be answered in the owner's thread without waiting.
+//! Attempts a call inline: answers it in the owner's thread if that needs no wait.
 //!
 //! # Kernel analogue
 //! `io_issue_sqe` with `IO_URING_F_NONBLOCK`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Completions.
+//! Defines a completion: the result of an operation of a ring (`struct io_uring_cqe`).
 
 use crate::op::Output;
 use openpath_abi::Errno;

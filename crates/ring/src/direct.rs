@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Direct descriptors: files in slots of a ring, which are not descriptors of the task.
+//! Keeps direct descriptors: files in slots of a ring, which are not descriptors of the task.
 //!
 //! # Kernel analogue
 //! The fixed file table of `io_uring`: `io_fixed_fd_install`, `IORING_FILE_INDEX_ALLOC`.

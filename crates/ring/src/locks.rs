@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests for locks of files, and what wakes the owner of one that waits.
+//! Requests locks of files, and wakes the owner of a request that waits.
 //!
 //! # Rules
 //! R1. A request that waits takes no worker and no thread, but a place in the queue of the lock.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An operation of a ring or a future: a system call with its arguments, which it owns so that a
-//! worker can make it, and its result.
+//! Defines an operation of a ring or a future: a system call with its arguments, which it owns so
+//! that a worker can make it, and its result.
 
 use openpath_abi::fcntl::O_NONBLOCK;
 use openpath_abi::{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options of a ring.
+//! Defines the options of a ring.
 
 use openpath_abi::Errno;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call as a worker makes it: to the end, however long that takes.
+//! Makes a call as a worker does: to the end, however long that takes.
 //!
 //! # Rules
 //! R1. A file of the owner's call is put into the proxy task's table for the duration of the call,

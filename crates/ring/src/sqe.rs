@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Submission queue entries.
+//! Defines submission queue entries.
 //!
 //! # Kernel analogue
 //! `struct io_uring_sqe`; each constructor names its opcode.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts threads: of the system, or of shuttle, which chooses the thread that runs.
+//! Starts a thread: one of the system, or in tests one of shuttle, which chooses the thread that
+//! runs.
 
 use std::io;
 

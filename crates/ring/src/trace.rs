@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trace points of rings, through `tracing`, with the target `openpath::ring`.
+//! Emits the trace points of rings, through `tracing`, with the target `openpath::ring`.
 //!
 //! # Kernel analogue
 //! The trace points `io_uring_create`, `io_uring_submit_sqe`, `io_uring_queue_async_work`,

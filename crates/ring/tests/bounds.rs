@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is bounded, what never waits, and what is left when a ring is dropped.
+//! Tests what a ring limits, which of its calls never wait, and that a dropped ring leaves nothing
+//! behind.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Futures: ready at once if cached, woken otherwise, and without a trace when dropped.
+//! Tests futures: they are ready at once if cached and woken otherwise, and leave nothing behind
+//! when dropped.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files through rings and futures: a request that waits is in the queue of the lock, and
-//! takes no worker.
+//! Tests file locks through rings and futures: a request that waits is in the queue of the lock,
+//! and takes no worker.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every operation of a ring returns what the call returns, inline and by a worker.
+//! Tests that every operation of a ring returns what the call returns, inline and by a worker.
 
 mod common;
 

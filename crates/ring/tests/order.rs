@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chains, drains, cancels and time-outs: the results of a 6.18 kernel for the same entries.
+//! Tests chains, drains, cancels and time-outs: the results are those of a 6.18 kernel for the same
+//! entries.
 
 mod common;
 

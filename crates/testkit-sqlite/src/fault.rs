@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults in the locking of a connection, planted one at a time.
+//! Defines faults in the locking of a connection, which tests plant one at a time.
 
 use crate::lock_bytes::{FIRST_SLOT, RESERVED, SHARED};
 use openpath_abi::Flock;

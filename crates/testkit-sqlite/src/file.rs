@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An open file of SQLite: its data, and the locks of a database with a rollback journal.
+//! Implements an open file of SQLite: its data, and the locks of a database with a rollback
+//! journal.
 //!
 //! # States
 //! none -> shared -> reserved -> pending -> exclusive, and back to shared or none.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bytes that SQLite locks: those of a database file (`file`) and of its `-shm` file (`shm`).
+//! Names the bytes that SQLite locks: those of a database file (`file`) and of its `-shm` file
+//! (`shm`).
 
 use rusqlite::ffi;
 

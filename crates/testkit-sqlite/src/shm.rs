@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection's use of the index of a write-ahead log: the `-shm` file with the locks on it, and
-//! the shared memory.
+//! Implements a connection's use of the index of a write-ahead log: the `-shm` file with the locks
+//! on it, and the shared memory.
 //!
 //! Only the locks are on the file; `wal_index` has the memory. So connections here can act like
 //! processes elsewhere.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The callbacks of SQLite, `sqlite3_vfs` and `sqlite3_io_methods`, on [`TaskVfs`] and [`Handle`].
+//! Implements the callbacks of SQLite, `sqlite3_vfs` and `sqlite3_io_methods`, on [`TaskVfs`] and
+//! [`Handle`].
 //!
 //! # Rules
 //! * The only file of this crate with `unsafe`. Every function here turns pointers into references

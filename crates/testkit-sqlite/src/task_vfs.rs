@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system calls of one connection: its task, names, locks, the clock and random bytes.
+//! Makes the system calls of one connection: its task, names, locks, the clock and random bytes.
 
 use crate::fault::Fault;
 use crate::wal_index::Indices;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory of the indices of write-ahead logs, which the connections of this process share.
+//! Holds the memory of the indices of write-ahead logs, which the connections of this process
+//! share.
 //!
 //! SQLite maps the file `-shm` for this. The tree maps no file for writing, so the memory belongs
 //! to this process and is found by device and inode number of the file.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Proves openpath against the host kernel (the oracle), hostile guests, kills and load.
+//! Proves openpath by four means: comparison with the host kernel (the oracle), hostile guests,
+//! killed processes, and load.
 
 mod accesses;
 pub mod case;

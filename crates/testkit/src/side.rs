@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a side of the oracle: something that applies operations and takes snapshots.
+//! Defines a side of the oracle (openpath or the host kernel): it applies operations and takes
+//! snapshots of its tree.
 
 use crate::op::Op;
 use crate::outcome::Outcome;

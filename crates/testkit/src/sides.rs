@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a case on the two sides of the oracle and compares.
+//! Runs a case on the two sides of the oracle, openpath and the host kernel, and compares the
+//! results.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Differences of whole trees that an overlay is allowed: times that Linux's overlayfs moves, or
-//! fails to move, after one kind of call.
+//! Lists differences of whole trees that an overlay is allowed: times that Linux's overlayfs moves,
+//! or fails to move, after one kind of call.
 //!
 //! A difference is allowed if both trees are equal once the one kind of time is left out.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the attacks of a hostile guest, scaled down.
+//! Tests that every limit holds against the attacks of a hostile guest, scaled down.
 
 use openpath_testkit::hostile::{self, Plan};
 

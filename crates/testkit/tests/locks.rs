@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares some locks with the running kernel; `cargo xtask oracle --part locks` compares all.
+//! Tests some sequences of file lock calls against the running kernel; `cargo xtask oracle --part
+//! locks` compares all.
 
 use openpath_testkit::locks::{circles, every, part, random};
 use std::process::Command;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays the cases of `cases/regress` and `cases/overlay` on the host kernel and on openpath,
-//! each in a process of its own.
+//! Tests the cases of `cases/regress` and `cases/overlay`: each runs on the host kernel and on
+//! openpath, in a process of its own.
 //!
 //! The tests need root; without it they print so and do nothing.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a short soak; `cargo xtask soak` runs a long one.
+//! Tests that a short soak (random operations on rings and futures) completes each operation once
+//! and leaves nothing; `cargo xtask soak` runs a long one.
 
 use openpath_testkit::soak::{Plan, run};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the ring with the kernel's on some scenes; `cargo xtask uring` compares very many.
+//! Tests openpath's ring against the kernel's on some batches of entries; `cargo xtask uring`
+//! compares very many.
 
 use openpath_testkit::uring::{Back, available, check, check_within, named, scene, soft};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access times: whether an access moves them, and the move (`atime_needs_update`, `touch_atime`).
+//! Decides whether an access moves the access time of a file, and moves it (`atime_needs_update`,
+//! `touch_atime`).
 
 use crate::inode::{Inode, SetAttr};
 use crate::object::mflag;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A buffer of bytes that begins on a line of its own, wherever the allocator puts it.
+//! Defines a buffer of bytes that begins on a cache line of its own, wherever the allocator puts
+//! it.
 //!
 //! A walk writes into it on no line that another task touches: not another task's buffer, and no
 //! shared data. That holds for a page of bytes; a longer text may share its ends.

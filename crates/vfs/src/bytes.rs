@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes that an operation keeps until it is done: paths, and data to write.
+//! Defines the bytes that an operation keeps until it is done: paths, and data to write.
 
 use std::fmt;
 use std::ops::Deref;

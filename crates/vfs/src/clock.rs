@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time and randomness as traits, so that a simulator can replace them.
+//! Defines time and randomness as traits, so that a simulator can replace them.
 
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::{HashKey, Word, coarse_wall_clock};

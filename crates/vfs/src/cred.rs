@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Credentials: the user, groups and capabilities that a task acts with.
+//! Defines credentials: the user, groups and capabilities that a task acts with.
 //!
 //! # Kernel analogue
 //! `struct cred`. A set of credentials never changes; a task swaps one for another.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `Debug` for the handles and objects of the core: what identifies them, never what they hold.
+//! Implements `Debug` for the handles and objects of the core: it prints what identifies them,
+//! never what they hold.
 //!
 //! # Rules
 //! R1. No impl takes a lock, waits, calls a backend or walks a list.

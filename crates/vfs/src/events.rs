@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events of each call, as the calls report them.
+//! Emits the inotify events of each call.
 //!
 //! # Kernel analogue
 //! The functions of `include/linux/fsnotify.h`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of a `Vfs`: it owns everything, and a process may have many. `vfs` builds it, and has
-//! its calls.
+//! Defines the state of a `Vfs`, which owns everything; a process may have many. `vfs` builds it,
+//! and has its calls.
 
 use crate::clock::Clock;
 use crate::config::Config;

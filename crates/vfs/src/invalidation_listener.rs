@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listeners above a tree: a stacked tree or a face that keeps state of its own, and must learn
-//! when the tree changes without the core.
+//! Defines listeners above a tree: a stacked tree or a server of the tree keeps state of its own,
+//! and must learn when the tree changes without the core.
 //!
 //! # Kernel analogue
 //! None: there, what is below an overlay must not change by itself.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Layouts: a user of a file's blocks in the backend holds one, and the backend calls it back
-//! before it moves the file.
+//! Defines layouts: a user of a file's blocks in the backend holds one, and the backend calls it
+//! back before it moves the file.
 //!
 //! # Kernel analogue
 //! `FL_LAYOUT` leases and `break_layout`.

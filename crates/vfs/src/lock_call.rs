@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arguments of a lock request, also for a backend that keeps locks itself.
+//! Defines the arguments of a file lock request, also for a backend that manages locks itself.
 
 use openpath_abi::Errno;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock order: every lock class of the core and of the crates beside it, outermost first. The
-//! only place.
+//! Defines the lock order: every lock class of the core and of the crates that use it, outermost
+//! first. No other file defines one.
 
 openpath_sync::lock_classes! {
     /// All classes, outermost first.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Places: a mount and a dentry, and a [`VfsPath`], which holds them on its own.
+//! Defines a place in the mounted trees, which is a mount and a dentry, and a [`VfsPath`], which
+//! holds them on its own.
 //!
 //! The owner of such a path does not know the `Vfs` of the place, only that it lets go of the place
 //! there ([`PathOwner`]).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The path cache: maps whole paths to dentries, at a cost that does not grow with depth.
+//! Implements the path cache: it maps whole paths to dentries, at a cost that does not grow with
+//! depth.
 //!
 //! # Kernel analogue
 //! None in Linux; the idea is the direct lookup of Tsai and others (2015), with a version clock in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How short the host is of memory, and what was given up for it (`shrinker`).
+//! Defines how short the host is of memory, and what was freed because of it (`shrinker`).
 
 /// How short the host is of memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

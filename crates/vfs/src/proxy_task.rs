@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Proxy tasks: tasks with which a worker thread makes calls on behalf of another task, whose
+//! Implements proxy tasks: with one, a worker thread makes calls on behalf of another task, whose
 //! thread goes on.
 //!
 //! # Kernel analogue

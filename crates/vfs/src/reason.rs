@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reasons: why walks left the lock-free mode, or had to start over, counted by each task for
-//! itself.
+//! Names the reasons why walks left the lock-free mode, or had to start over, and counts them by
+//! task.
 //!
 //! # Kernel analogue
 //! None: Linux does not say why `try_to_unlazy` was called or `ECHILD` returned.

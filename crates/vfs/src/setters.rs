@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A macro for structs of options, which other crates cannot build as literals.
+//! Defines a macro that gives a struct of options a setter for each field, because other crates
+//! cannot build such a struct as a literal.
 
 /// Adds a setter for each field to a struct of options, under the field's name. With `const`, of a
 /// `Copy` type, the setters are `const`.

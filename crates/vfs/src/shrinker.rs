@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The shrinker: gives memory back when the host runs short of it.
+//! Gives memory back when the host runs short of it.
 //!
 //! # Kernel analogue
 //! vmpressure's levels and `struct shrinker`. A monitor of the host's memory (a control group's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The superblock: one instance of a backend's tree, which can be mounted any number of times in
-//! one `Vfs`.
+//! Defines the superblock: one instance of a backend's tree, which can be mounted any number of
+//! times in one `Vfs`.
 //!
 //! # Kernel analogue
 //! `struct super_block` with `super_operations`.

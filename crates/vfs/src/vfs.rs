@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A `Vfs` as a value: how it is built, and the calls on it as a whole.
+//! Builds a `Vfs`, and implements the calls on it as a whole.
 
 use crate::clock::{Clock, Entropy, Secrets, SystemClock, SystemEntropy};
 use crate::config::{Config, Limits, Profile, Sysctl, Tuning};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists of weak references to objects that may end at any time.
+//! Keeps lists of weak references to objects that may be dropped at any time.
 
 use std::sync::Weak;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! FIFOs and pipes as in Linux 6.18: calls that do not wait, and the interrupt of those that do.
-//! `io/fifo_host.rs` compares waiting calls with the running kernel.
+//! Tests FIFOs and pipes against the rules of Linux 6.18: calls that do not wait, and the interrupt
+//! of those that do. `io/fifo_host.rs` compares waiting calls with the running kernel.
 
 #[path = "support/world.rs"]
 mod world;

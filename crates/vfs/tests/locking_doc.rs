@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares `docs/LOCKING.md` with the lock order in the code.
+//! Tests that `docs/LOCKING.md` agrees with the lock order in the code.
 //!
 //! `UPDATE_DOCS=1 cargo test -p openpath-vfs --test locking_doc` writes it again.
 

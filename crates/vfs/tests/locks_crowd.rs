@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ten thousand threads wait for one range: each is woken once and gets its lock.
+//! Tests that of ten thousand threads that wait to lock one range each is woken once and gets its
+//! lock.
 
 #[path = "support/world.rs"]
 mod world;

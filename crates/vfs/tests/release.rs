@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The release of an open file: once, in the call that drops the last reference, even if the
+//! Tests that an open file is released once, in the call that drops the last reference, even if the
 //! backend fails, panics or is slow.
 
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks this repository: the rules of `cargo xtask tidy`, and the gates of `cargo xtask gates`.
+//! Checks this repository by the rules of `cargo xtask tidy` and by the gates (counts with a limit)
+//! of `cargo xtask gates`. The crate's program runs both.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The use of `RESOLVE_CACHED` in one session: a file that was never looked up cannot be opened
-//! without waiting, however often it is tried; after a stat(2), which may wait, it can.
+//! Shows the use of `RESOLVE_CACHED` in one session: a file that was never looked up cannot be
+//! opened without waiting, however often it is tried; after a stat(2), which may wait, it can.
 //!
 //! The session runs on the kernel and on openpath over the same directory, side by side. Each has a
 //! file of its own, because the first lookup caches a name for both. Files that are not cached are

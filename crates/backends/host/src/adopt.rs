@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making inodes of files of the host, one inode for each file.
+//! Makes inodes of files of the host, one inode for each file.
 
 use crate::node::{Alias, Node, NodeOps};
 use crate::sys::HostStat;

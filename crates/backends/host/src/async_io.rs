@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that the kernel moves in its own ring, by a handle that is already held.
+//! Has the kernel read and write data in its own ring, by a handle that is already held.
 //!
 //! # Rules
 //! R1. Nothing is opened here, because that may wait. Without a handle the ordinary call is made,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changing attributes on the host.
+//! Changes attributes on the host.
 //!
 //! # Times
 //! The host's clock sets the times of changes. Where nobody else changes the files, a read moves

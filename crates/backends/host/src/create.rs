@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making files: with a name, as another name, and without one.
+//! Makes files: with a name, as another name, and without one.
 //!
 //! # Rules
 //! R1. A file is made with the requested mode and then looked at. What the host changed (its umask,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mount flags of the host that a face enforces, and the mounts that may be entered because of it.
+//! Describes mount flags of the host that a server of the tree enforces, and the mounts that may be
+//! entered because of it.
 //!
 //! A face shows a tree with mounts of the host through one mount, which has flags of its own.
 //! `nosuid`, `nodev` and `noexec` of a mount of the host hold there only if the face enforces them

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processing of inotify(7) events: forgets the names and attributes that other programs changed.
+//! Processes inotify(7) events: forgets the names and attributes that other programs changed.
 //!
 //! # The window
 //! A change by another program is seen here once the host has queued an event and the thread has

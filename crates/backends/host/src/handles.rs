@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The handles of one inode: finding, opening and evicting them.
+//! Finds, opens and evicts the handles (descriptors of the host) of one inode.
 //!
 //! # Rules
 //! R1. A file that is opened by name is compared with the inode's identity; another file under its

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's io_uring of one tree, made when it is first needed.
+//! Makes the kernel's io_uring of one tree when it is first needed.
 
 use openpath_sync::WriteOnce;
 use openpath_uring::KernelRing;

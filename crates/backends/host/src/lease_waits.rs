@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A limit on opens that wait for leases of other processes.
+//! Limits opens that wait for leases of other processes.
 //!
 //! Such an open waits in the thread that serves the call, for up to `lease-break-time` (45 s). A
 //! program with few threads would otherwise stand still once another user holds as many leases.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A directory of the host as a file system of openpath.
+//! Shows a directory of the host as a file system of openpath.
 //!
 //! # Kernel analogue
 //! A network file system: names and attributes are cached here, the truth is elsewhere, and a

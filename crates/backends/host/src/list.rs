@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listing a directory, by the host's positions.
+//! Lists a directory, by the host's positions.
 //!
 //! # Rules
 //! R1. All openings share one handle. It is moved to the caller's position before each listing,

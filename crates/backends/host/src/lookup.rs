@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looking names up in a directory.
+//! Looks names up in a directory.
 //!
 //! # Rules
 //! R1. A name is one component: neither empty, nor `.` or `..`, nor with a slash. The core checks

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The backend's side of one inode: its identity on the host, the names it was found under, and
-//! its handles.
+//! Holds the backend's side of one inode: its identity on the host, the names it was found under,
+//! and its handles.
 //!
 //! # Fields
 //! | field | what | under |

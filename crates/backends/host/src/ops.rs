@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The operations of an inode, as the core calls them.
+//! Implements the operations of an inode as the core calls them.
 
 use crate::node::{Node, NodeOps};
 use crate::tree::AtimeSource;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of a tree.
+//! Defines the options of a tree over a directory of the host: how it sees changes by others, whose
+//! the files are, and which mounts it enters.
 
 use crate::enforced::EnforcedFlags;
 use crate::lease_waits::LeaseWaits;

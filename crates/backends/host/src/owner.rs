@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Owners of files: as the host stores them, and as a guest sees them.
+//! Converts owners of files: as the host stores them, and as a guest sees them.
 //!
 //! # Layout
 //! With [`Ownership::Xattr`] the attribute [`ATTRIBUTE`] of a regular file or directory holds mode,

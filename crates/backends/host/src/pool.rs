@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The descriptors of the host that a tree holds: a bounded number, evicted by a clock.
+//! Limits the descriptors of the host that a tree holds: a bounded number, evicted by a clock.
 //!
 //! # States
 //! A handle is made, admitted, used and evicted. Eviction takes it from its inode; the last call

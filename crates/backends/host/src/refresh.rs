@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Refreshing an inode's attributes and access control lists from the host.
+//! Refreshes an inode's attributes and access control lists from the host.
 //!
 //! # Rules
 //! R1. `HostAttr` is held over the look at the host and the update that follows, so that the later

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames, by one call of the host.
+//! Renames files by one call of the host.
 
 use crate::node::Node;
 use crate::options::Ownership;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Setting access control lists, on the host or in attributes of the tree's own.
+//! Sets access control lists, on the host or in attributes of the tree's own.
 
 use crate::acl::{AclTarget, WAIT, acl_of_mode, store_acl};
 use crate::node::Node;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making a tree of a directory, and the operations of the whole tree.
+//! Makes a tree of a directory of the host, and implements the operations of the whole tree.
 
 use crate::acl::AclTarget;
 use crate::node::Node;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's calls in this crate's types: errors, file identity, attributes, and opening paths
-//! that cannot leave the directory.
+//! Makes the host's calls in this crate's types: errors, file identity, attributes, and opening
+//! paths that cannot leave the directory.
 
 use openpath_abi::stat::makedev;
 use openpath_abi::{Errno, Timespec, mode};

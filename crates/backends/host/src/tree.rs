@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state that all inodes of one tree share.
+//! Holds the state that all inodes of one tree share.
 //!
 //! # Fields
 //! | field | what |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Removing names, and keeping a file reachable that loses its last known name.
+//! Removes names, and keeps a file reachable that loses its last known name.
 //!
 //! # Rules
 //! R1. A file that loses its last known name gets a handle first, by which its openings go on.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inotify(7) watches of one tree: which directories are watched, and the queue of events.
+//! Keeps the inotify(7) watches of one tree: which directories are watched, and the queue of
+//! events.
 //!
 //! # States
 //! A directory is watched from the first lookup in it on. When there are too many watches, by our

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists of the host's files: read when they are first needed, and obeyed.
+//! Tests that access control lists of the host's files are read when they are first needed, and
+//! obeyed.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Appends go to the end of the host's file, even if others moved the end, under each policy.
+//! Tests that appends go to the end of the host's file, even if others moved the end, under each
+//! policy for changes by others.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names, data and attributes of a directory of the host, here and on the host.
+//! Tests names, data and attributes of a tree over a directory of the host: what openpath changes
+//! arrives on the host.
 
 mod common;
 

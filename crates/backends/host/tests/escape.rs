@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The storm of the example `escape`, for a moment on each tree.
+//! Tests that no guest leaves its directory, by a short run of the storm of the example `escape` on
+//! each tree.
 
 #[path = "../examples/escape.rs"]
 mod storm;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file with several names works on under those that are left, after its handles were evicted.
+//! Tests that a file with several names stays usable under those that are left, after its handles
+//! (descriptors of the host) were evicted.
 
 mod common;
 

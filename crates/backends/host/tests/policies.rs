@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes by others: seen under each policy as it says.
+//! Tests when a tree shows changes by other programs: under each policy as that policy says.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts a quantity with a limit: amounts are taken from it and given back.
+//! Implements a budget: amounts of a limited quantity are taken from it and given back.
 
 use openpath_abi::Errno;
 use openpath_sync::BoundedCounter;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An in-memory file system for openpath, with the semantics of Linux's tmpfs.
+//! Implements an in-memory file system for openpath, with the semantics of Linux's tmpfs.
 //!
 //! # Kernel analogue
 //! tmpfs with `huge=never`: results of operations, changes of times, sizes, link counts and block

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes inodes: charges them, and assigns their numbers.
+//! Makes inodes: charges them to the limits of the tree and the tenant, and assigns their numbers.
 
 use crate::data::{Data, SECTORS};
 use crate::entries::{DIR_SIZE, Entries};

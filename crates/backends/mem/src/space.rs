@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The limits of a whole tree: blocks, room for inodes, memory and inode numbers, and what is
+//! Keeps the limits of a whole tree: blocks, room for inodes, memory and inode numbers, and what is
 //! charged for them.
 //!
 //! # Fields

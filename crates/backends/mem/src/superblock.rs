@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a tree, and answers statfs(2).
+//! Makes a tree in memory, and answers statfs(2).
 
 use crate::make::{Naming, make_inode};
 use crate::options::MemOptions;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks what fallocate(2) allocates and punches. Each answer is that of tmpfs on Linux 6.18.
+//! Tests what fallocate(2) allocates and punches. Each answer is that of tmpfs on Linux 6.18.
 
 mod bytes;
 mod common;

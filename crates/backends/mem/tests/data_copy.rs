@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks copy_file_range(2) within a tree. Each answer is that of tmpfs on Linux 6.18.
+//! Tests copy_file_range(2) within a tree. Each answer is that of tmpfs on Linux 6.18.
 
 mod bytes;
 mod common;

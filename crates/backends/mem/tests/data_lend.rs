@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks pages lent in place, the blocks of files, and calls that do nothing in memory. Answers to
+//! Tests pages lent in place, the blocks of files, and calls that do nothing in memory. Answers to
 //! fsync(2) and ioctl(2) are those of tmpfs on Linux 6.18.
 
 mod bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares random calls on one file with a simple model of tmpfs: a byte vector, and the state of
+//! Tests random calls on one file against a simple model of tmpfs: a byte vector, and the state of
 //! each page. The model follows answers of tmpfs on Linux 6.18.
 
 mod bytes;

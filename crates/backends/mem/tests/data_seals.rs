@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks seals. Each answer is that of a file of memfd_create(2) with `MFD_ALLOW_SEALING` on Linux
+//! Tests seals. Each answer is that of a file of memfd_create(2) with `MFD_ALLOW_SEALING` on Linux
 //! 6.18; in the first test, of a file of tmpfs.
 
 mod bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the data of regular files against tmpfs.
+//! Tests the data of regular files against tmpfs.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the limits of a tree and its counters against statfs(2) of tmpfs.
+//! Tests the limits of a tree, and its counters against statfs(2) of tmpfs.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the listing of directories: order, positions, changes during a listing.
+//! Tests the listing of directories: order, positions, changes during a listing.
 
 mod common;
 

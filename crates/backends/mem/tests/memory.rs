@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that deleted data returns to the system, by the resident memory of this process.
+//! Tests that deleted data returns to the system, by the resident memory of this process.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
 use openpath_abi::mode;

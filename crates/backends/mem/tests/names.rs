@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks making and removing names against tmpfs: attributes, times, links, sizes.
+//! Tests making and removing names against tmpfs: attributes, times, links, sizes.
 
 mod common;
 

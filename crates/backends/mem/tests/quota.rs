@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the charges of tenants: the payer, the amount, the order of refusals, and the refunds.
+//! Tests the charges of tenants: the payer, the amount, the order of refusals, and the refunds.
 
 use openpath_abi::falloc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_RDWR, O_TMPFILE};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks renames against tmpfs: moved names, link counts, sizes and times.
+//! Tests renames against tmpfs: moved names, link counts, sizes and times.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks large directories, deep trees and many threads.
+//! Tests large directories, deep trees and many threads.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks extended attributes against tmpfs, and their charges.
+//! Tests extended attributes against tmpfs, and their charges.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making inodes of lookup results, one inode for each file.
+//! Makes inodes of lookup results, one inode for each file.
 
 use crate::fs::Fs;
 use crate::merged_lookup::MergedLookup;

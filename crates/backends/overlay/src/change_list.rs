@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A list of the names that an overlay changed, which `openpath diff` shows and `commit` applies.
+//! Keeps a list of the names that an overlay changed, which `openpath diff` shows and `commit`
+//! applies.
 //!
 //! # Rules
 //! R1. A name is held with its own bytes and the number of its directory, never with its path: the

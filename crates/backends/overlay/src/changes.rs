@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The changes that the upper tree holds.
+//! Finds the changes that the upper tree holds.
 //!
 //! # Rules
 //! R1. A file is modified if its data differs from the lower file's, in length or content. An equal

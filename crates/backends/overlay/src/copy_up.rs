@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copy-up: a file is copied to the upper tree before its first change.
+//! Copies a file to the upper tree before its first change.
 //!
 //! # Kernel analogue
 //! `ovl_copy_up`. As there, the directories above it come first; of a lower file with several

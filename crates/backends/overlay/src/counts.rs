@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The number of copy-ups so far.
+//! Counts the files and bytes that were copied up so far.
 
 use openpath_sync::Word;
 

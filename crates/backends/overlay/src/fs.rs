@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state that all inodes of one overlay share.
+//! Holds the state that all inodes of one overlay share.
 //!
 //! # Fields
 //! | field | what |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Invalidations: layers report changes by others, and the overlay reports them to the core for its
-//! own inodes.
+//! Passes invalidations on: layers report changes by others, and the overlay reports them to the
+//! core for its own inodes.
 
 use crate::fs::Fs;
 use crate::node::Node;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls on the inodes of the layers, with the locks that they need.
+//! Makes calls on the inodes of the layers, with the locks that they need.
 //!
 //! # Rules
 //! R1. The core's checks were made on the overlay's inode. Calls on layers make no further checks,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An overlay as a file system of openpath: lower trees that are read, and an upper tree that takes
-//! the changes.
+//! Implements an overlay as a file system of openpath: lower trees that are read, and an upper tree
+//! that takes the changes.
 //!
 //! # Kernel analogue
 //! overlayfs, with `xino=on` and redirects, and without an index: the merged view, copy-up, and the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listing directories.
+//! Lists directories.
 //!
 //! # Positions
 //! A directory that is merged, or may become so, is listed in the order of a hash of its names: the

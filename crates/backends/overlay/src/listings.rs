@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listings of merged directories, cached between two calls.
+//! Caches listings of merged directories between two calls.
 //!
 //! # Rules
 //! R1. All directories together keep a limited number of entries; the oldest listing goes first. A

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The marks that the overlay keeps in extended attributes of its layers, and how guests' names are
-//! kept apart from them.
+//! Reads and writes the marks that the overlay keeps in extended attributes of its layers, and
+//! keeps guests' names apart from them.
 //!
 //! # Layout
 //! | mark | of | value | meaning |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The result of a lookup through the layers, and the keys of inodes.
+//! Defines the result of a lookup through the layers, and the keys by which inodes are found.
 
 use openpath_vfs::Inode;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which lower file a file of the upper tree was before it was renamed.
+//! Finds out which lower file a file of the upper tree was before it was renamed.
 //!
 //! # Rules
 //! R1. A copy that this overlay made shows the number of its lower file, by the mark `ino`.

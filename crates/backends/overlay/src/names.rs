@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making, linking and removing names.
+//! Makes, links and removes names.
 //!
 //! # Kernel analogue
 //! `ovl_create_or_link`, `ovl_do_remove`.

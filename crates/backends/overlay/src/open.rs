@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Openings: copy-up for those that write, and the openings of the layers.
+//! Opens files: copies them up if the open writes, and opens those of the layers.
 //!
 //! # Kernel analogue
 //! `ovl_open`, `ovl_real_fdget`. A file that was opened for reading before its copy-up reads the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of an overlay.
+//! Defines the options of an overlay.
 
 use crate::progress::CopyUpObserver;
 use openpath_vfs::{Clock, SuperBlock, SystemClock};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mark `origin` of the kernel's overlayfs: a handle of the lower file that it copied up.
+//! Reads the mark `origin` of the kernel's overlayfs: a handle of the lower file that it copied up.
 //!
 //! # Format
 //! A version (0), a magic number (0xfb), the length of all, flags, the type of the handle, 16 bytes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The progress of copy-up, which an observer follows and can cancel.
+//! Reports the progress of copy-up to an observer, which can cancel it.
 //!
 //! # Kernel analogue
 //! overlayfs cancels a copy when the waiting task is killed; it does not report progress.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames, by one rename in the upper tree.
+//! Renames files, by one rename in the upper tree.
 //!
 //! # Kernel analogue
 //! `ovl_rename`.

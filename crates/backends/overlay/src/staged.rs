@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files staged in the work directory of the upper tree and installed by one rename: a reader, or a
-//! restart after a crash, sees a whole change or none.
+//! Makes files in the work directory of the upper tree, and installs each by one rename: a reader,
+//! or a restart after a crash, sees a whole change or none.
 
 use crate::fs::{Fs, Upper};
 use crate::layer::{create, list_dir, lookup, remove, rename, with_lock};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a name was first taken from the lower trees, for later comparison of the upper tree with
-//! them.
+//! Records when a name was first taken from the lower trees, for later comparison of the upper tree
+//! with them.
 //!
 //! # Rules
 //! R1. A name was taken when its entry in the upper tree was born. An entry that replaces it is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whiteouts of this overlay, and guests' devices 0:0, which are ordinary files.
+//! Handles whiteouts of this overlay, and guests' devices 0:0, which are ordinary files.
 //!
 //! An overlay mounted inside this one uses character devices 0:0 for its own whiteouts. They must
 //! be visible here, and are stored in the upper tree with the sticky bit set. No whiteout has that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flags of files (lsattr, chattr) through an overlay.
+//! Tests the flags of files (lsattr, chattr) through an overlay.
 //!
 //! Divergence: L96
 

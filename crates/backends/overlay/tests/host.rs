@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories of the host as layers, which other programs change meanwhile.
+//! Tests an overlay whose layers are directories of the host, which other programs change
+//! meanwhile.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories of the host as layers: our overlay and the kernel's show what the other one left in
-//! the upper directory. Needs root.
+//! Tests that our overlay and the kernel's show what the other one left in the upper directory. The
+//! layers are directories of the host; needs root.
 
 mod common;
 

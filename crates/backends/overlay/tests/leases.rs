@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Leases on files beneath an overlay, and on its own.
+//! Tests that an open breaks a lease on a file of an overlay, and none on the file beneath.
 
 mod common;
 

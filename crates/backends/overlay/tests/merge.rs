@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The merged view of several trees, and removed names that stay removed.
+//! Tests that an overlay shows several trees as one, and that removed names stay removed.
 
 mod common;
 

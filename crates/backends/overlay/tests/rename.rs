@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames of files of the lower trees: nothing shows twice, and directories keep their content.
+//! Tests renames of files of the lower trees: nothing shows twice, and directories keep their
+//! content.
 
 mod common;
 

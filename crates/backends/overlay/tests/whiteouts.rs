@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Character devices 0:0 that guests make, by mknod(2) and `RENAME_WHITEOUT`: they are files, and
-//! hide nothing here. So an overlay can be mounted inside an overlay.
+//! Tests character devices 0:0 that guests make, by mknod(2) and `RENAME_WHITEOUT`: they are files,
+//! and hide nothing here. So an overlay can be mounted inside an overlay.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times single opens by the ring: answered inline, answered by a worker, and answered inline while
-//! all workers of another ring wait for a backend.
+//! Measures single opens by the ring: answered inline, answered by a worker, and answered inline
+//! while all workers of another ring wait for a backend.
 
 use std::time::Instant;
 

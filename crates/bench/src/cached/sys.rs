@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens by the kernel's ring.
+//! Opens files by the kernel's ring, for comparison.
 
 #![expect(
     unsafe_code,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records a compilation's opens with strace, and the part of the host's tree that they walked.
+//! Records a compilation's opens with strace, and the part of the host's tree that they walked, so
+//! that they can be replayed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the bitmaps alone, without lock, slots and files: allocation and release in
-//! nanoseconds.
+//! Measures the bitmaps of a descriptor table alone, without lock, slots and files: allocation and
+//! release in nanoseconds.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines an operation, the objects on its path, and its task: `open-close symlink d5`.
+//! Defines what a gate counts: an operation, the objects on its path, and the task that makes it,
+//! such as `open-close symlink d5`.
 
 use std::ffi::CString;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures a lock and its unlock, beside the host kernel.
+//! Measures a file lock and its unlock, beside the host kernel.
 
 use std::ffi::CStr;
 use std::sync::Barrier;

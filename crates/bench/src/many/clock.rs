@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times single operations between two serialising reads of the processor's clock.
+//! Measures the time of single operations by two serialising reads of the processor's clock.
 
 use std::time::{Duration, Instant};
 

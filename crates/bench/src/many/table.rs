@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times a table that grows to a million descriptors, is used when full, and is emptied.
+//! Measures a table that grows to a million descriptors, is used when full, and is emptied.
 
 use std::ffi::CStr;
 

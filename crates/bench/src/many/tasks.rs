@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times very many tasks, each with 64 descriptors of files that all of them open.
+//! Measures very many tasks, each with 64 descriptors of files that all of them open.
 
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Task;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets up both hosts of guests: ours over a tree in memory or over a directory of the host, and
-//! wasmtime's own WASI over that directory.
+//! Sets up both hosts of WebAssembly guests: ours over a tree in memory or over a directory of the
+//! host, and wasmtime's own WASI over that directory.
 
 use std::path::Path;
 use std::sync::Arc;

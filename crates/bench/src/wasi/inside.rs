@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a guest on one side: its instance, the paths in its memory, its loops.
+//! Runs a WebAssembly guest that is measured, on one side: makes its instance, puts paths into its
+//! memory, and calls its loops.
 
 use wasmtime::{Engine, Linker, Module, Store, TypedFunc};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath commit`: applies the changes of a kept view to the real tree, or undoes that.
+//! `openpath commit`: applies the changes that a command made in its copy-on-write view to the real
+//! tree, or undoes that. The view was kept on the disk.
 
 use crate::bars::Bars;
 use crate::cmd::diff::{Text, resolved_line};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath exec`: runs another command in a running view.
+//! `openpath exec`: runs one more command in the view of a command that `openpath run` started.
 
 use crate::outcome::Outcome;
 use openpath_run::Refusal;

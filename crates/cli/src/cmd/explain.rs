@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath explain`: prints step by step what an open, a stat or an access does in a scene.
+//! `openpath explain`: prints step by step what an open, a stat or an access does in a tree in
+//! memory that the user describes.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs of the command, one module each.
+//! Declares the subcommands of `openpath`, one module each.
 
 pub(crate) mod bench;
 pub(crate) mod commit;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath ring`: opens a file through a ring, first not cached and then cached.
+//! `openpath ring`: shows a submission ring at work. It opens one file twice through the ring:
+//! first with its path not cached, then cached.
 
 use std::io::Write as _;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath list` and `openpath discard`: list running and kept views, and remove kept ones.
+//! `openpath list` and `openpath discard`: list the views that run or are kept on the disk, and
+//! remove kept ones.
 
 use crate::bars::Bars;
 use crate::console;

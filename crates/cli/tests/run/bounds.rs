@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `--limit`, which limits all processes of a view together, as root and as an ordinary user.
+//! Tests that `--limit` bounds all processes of a view together, as root and as an ordinary user.
 
 use crate::place::{Place, Who, err, out, until};
 use std::process::Command;

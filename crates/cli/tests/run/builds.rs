@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests builds and installs of real projects by an ordinary user, in a run and without one.
+//! Tests that builds and installs of real projects by an ordinary user give the same under
+//! `openpath run` as without it.
 
 use crate::place::{Place, Who, out};
 use crate::programs::{have, same_at};

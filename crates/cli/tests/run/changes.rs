@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what `run`, `diff` and `commit --dry-run` list for each kind of change: everything that
-//! changed, and nothing else.
+//! Tests that `run`, `diff` and `commit --dry-run` list everything that a command changed and
+//! nothing else, for each kind of change.
 
 use crate::place::{Place, err, out};
 use serde_json::Value;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests commits of kept views to the real tree, as root and as an ordinary user.
+//! Tests that `openpath commit` brings the changes of a view to the real tree and undoes that, and
+//! that it refuses conflicts; as root and as an ordinary user.
 
 use crate::place::{GROUP, Place, Who, err, out, until};
 use serde_json::Value;

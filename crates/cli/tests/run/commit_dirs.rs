@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests attributes of directories in a commit: those that the view did not change stay as others
-//! set them, whatever else changes in the directory.
+//! Tests the attributes of directories in a commit: it changes only those that the view changed.
+//! All others stay as other users set them, whatever else changes in the directory.
 
 use crate::acl::{ACCESS, GROUP_OBJ, MASK, NAMED_USER, OTHER, USER_OBJ, give};
 use crate::place::{Place, err, out};

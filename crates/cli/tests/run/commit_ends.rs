@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests how a commit ends and what it prints, after interruptions and changes on both sides.
+//! Tests how a commit ends and what it prints, after interruptions and after changes to the same
+//! paths by other users.
 
 use crate::place::{Place, Who, err, out};
 use serde_json::Value;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests options that a file and the command line give together, and which of them are refused.
+//! Tests how options of the configuration file and of the command line are combined, and which
+//! combinations are refused.
 
 use crate::place::{Place, Who, err, out};
 use std::ffi::OsStr;

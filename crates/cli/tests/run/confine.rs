@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a command cannot reach although it has a way to it: the caller's terminal, the
-//! limits of the server processes, and descriptors that the caller left open.
+//! Tests what a command must not use although it could reach it: the caller's terminal, the server
+//! processes of the view, and descriptors that the caller left open.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, Who, err, out};

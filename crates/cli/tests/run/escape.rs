@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a program inside never reaches hidden, absent or read-only paths, whatever it tries.
+//! Tests that a program in a view never reaches hidden, absent or read-only paths, whatever it
+//! tries.
 //!
 //! # Judgement
 //! R1. Guarded files contain `TREASURE`, which must never be printed. Read-only files are read

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a run with a full upper directory, and one with a lower tree that disappears.
+//! Tests what a command meets if the directory for its changes is full, or if the tree below its
+//! view disappears.
 
 use crate::place::{Place, err, out};
 use std::process::{Command, Output};

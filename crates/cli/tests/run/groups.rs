@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `--limit memory` and `--limit cpu` by control groups, where `openpath doctor` says that
-//! they can hold; as root and as an ordinary user.
+//! Tests that `--limit memory` and `--limit cpu` are enforced by control groups where `openpath
+//! doctor` says that this is possible, and are refused elsewhere; as root and as an ordinary user.
 
 use crate::place::{Place, err, out};
 use std::os::unix::process::ExitStatusExt as _;

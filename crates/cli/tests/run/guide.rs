@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that all commands of the guide and of the README work, in their order.
+//! Tests that the commands of the guide and of the README work in their order, and print what the
+//! text says.
 
 use crate::place::{Place, err, out};
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests views that the kernel's overlayfs serves (`--engine kernel`), as root.
+//! Tests `--engine kernel`, as root: the kernel's overlayfs serves the view then. Changes,
+//! conflicts and commits are the same as with openpath's own engine, and what overlayfs cannot do
+//! is refused.
 
 use crate::place::{Place, Who, err, out, until};
 use std::io::Read as _;

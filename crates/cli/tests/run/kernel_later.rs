@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that later runs of a view forget no change by others, and that names which the view never
-//! showed are neither overwritten nor removed, with either engine.
+//! Tests that later commands in a view forget no change by others. What the view never showed is
+//! neither overwritten nor removed by a commit, with either engine.
 
 use crate::kernel_engine::{Started, root_place};
 use crate::place::{Place, err, out};

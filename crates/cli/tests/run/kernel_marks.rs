@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the marks in upper trees of root's views, and directories that are renamed in a view that
-//! the kernel serves.
+//! Tests the overlay attributes (redirects, opaque marks) in the upper trees of root's views, and
+//! directories that are renamed in a view that the kernel serves.
 
 use crate::kernel_engine::{Started, apart, commit, kernel, root_place};
 use crate::place::{Place, err, out, until};

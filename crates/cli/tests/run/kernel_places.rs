@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that no view is committed in which a command moved away what a run of the kernel's overlay
-//! keeps in place.
+//! Tests that a view of the kernel's overlayfs keeps certain directories in place: those above
+//! read-only paths, mounts and openpath's own directories. A view in which a command moved one is
+//! not committed.
 
 use crate::kernel_engine::{KERNEL, Started, apart, commit, kernel, root_place};
 use crate::kernel_marks::{done, fuse};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of files on which a process outside the view holds a lease (fcntl(2), `F_SETLEASE`).
+//! Tests how a view opens files on which a process outside it holds a lease (fcntl(2),
+//! `F_SETLEASE`).
 
 use crate::place::{Place, err, out};
 use std::io::{BufRead as _, BufReader};

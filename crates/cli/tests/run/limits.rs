@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests where a command differs under `run`: the entries of LINUX.md from L65 on.
+//! Tests where a command behaves differently under `openpath run`: the entries of LINUX.md from L65
+//! on.
 
 use crate::place::{GROUP, Place, Who, err, out};
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that only their user and root can find, query and enter running views.
+//! Tests `openpath exec`, `list`, `stats` and `locks` on running views: only the view's user and
+//! root can find, query and enter it.
 
 use crate::place::{OPENPATH, PATIENCE, Place, Who, err, out, until};
 use serde_json::Value;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the log of a run: it has every open that was refused or led elsewhere, and no other.
+//! Tests the log of `openpath run`: it has every open that was refused or led to another file than
+//! its path names, and no other.
 
 use crate::place::{Place, err, out};
 use serde_json::Value;

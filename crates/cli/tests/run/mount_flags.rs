@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `nosuid`, `nodev` and `noexec` of the host's mounts in a run: of root, with an
-//! unprivileged process inside, and of an ordinary user.
+//! Tests that `nosuid`, `nodev` and `noexec` of the host's mounts hold in a view: for root, for an
+//! unprivileged process inside, and for an ordinary user.
 
 use crate::place::{OPENPATH, Place, Who, err, out};
 use std::process::{Command, Output};

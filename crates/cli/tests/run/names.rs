@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests directories that are named as views, and what `list` shows of a view.
+//! Tests which directories `--name` and `--upper` accept as views, and what `openpath list` shows
+//! of a view.
 
 use crate::place::{Place, err, out};
 use std::fs;

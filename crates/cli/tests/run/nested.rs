@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests runs inside a run.
+//! Tests `openpath run` as a command of `openpath run`, up to three deep.
 
 use crate::place::{OPENPATH, Place, err, out};
 

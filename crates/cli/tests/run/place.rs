@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Provides a scratch directory, in which root or an ordinary user runs the command.
+//! Gives each test a scratch directory, in which root or an ordinary user runs the command.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

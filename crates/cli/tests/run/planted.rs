@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests paths of rules that an earlier command of the view replaced by links, and sources of
-//! mounts that would loosen a kept rule.
+//! Tests that a command cannot weaken the rules of a later command in the same view: by links that
+//! it plants on their paths, or by a `--mount` whose source is below a kept rule.
 
 use crate::place::{Place, err, out};
 use std::os::unix::fs::symlink;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a command under `run` is the same process as without: status, signals, streams,
-//! working directory.
+//! Tests that a command under `openpath run` behaves as the same process without: status, signals,
+//! streams and working directory.
 
 use crate::place::{OPENPATH, Place, Who, err, out, until};
 use std::fs::Permissions;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests real programs under `run`: their output is the same as without, and the real tree does not
-//! change.
+//! Tests that real programs print the same under `openpath run` as without it, and that the real
+//! tree does not change.
 
 use crate::place::{Place, err, out};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `openpath exec` of root in another user's view: only the standard streams of root go with
-//! it.
+//! Tests `openpath exec` by root in another user's view: only root's standard streams reach the
+//! command.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, Who, err, out};

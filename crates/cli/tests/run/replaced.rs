@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that files which a program replaces in an ordinary user's run keep their group and their
-//! access control list when the view is committed.
+//! Tests that files which a program of an ordinary user replaces in a view keep their group and
+//! their access control list when the view is committed.
 //!
 //! # Judgement
 //! R1. The expected result is that of the same line in another directory, without a view.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the report of a run in a directory that the command can change.
+//! Tests the report that `openpath run --report` writes into a directory that the command can
+//! change, and what the summary says.
 
 use crate::live::Running;
 use crate::place::{Place, Who, err, out, until};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the rules of a run: which hold, which are refused, and which are kept with a view.
+//! Tests the rules of a view (`--hide`, `--absent`, `--ro` and others): which hold, which are
+//! refused, and which are kept for later commands.
 
 use crate::place::{Place, err, out};
 

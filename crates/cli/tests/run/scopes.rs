@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the Landlock domain of a command: what works in it, and what it stops.
+//! Tests the Landlock domain around a command: what works in it, and what it stops.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, err, out};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a command sees and changes, what remains of that, and what is reported.
+//! Tests what a command under `openpath run` sees and changes, which changes are kept, and what is
+//! reported.
 
 use crate::place::{Place, Who, err, out, until};
 use serde_json::Value;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests directories of views: those of other users, prepared ones, damaged ones, and their end.
+//! Tests the directories in which views are kept: those of other users, prepared ones, damaged
+//! ones, and how they are removed.
 
 use crate::place::{Place, Who, err, out};
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a kernel overlay inside a view, and the character devices 0:0 that it keeps in its upper
-//! directory.
+//! Tests an overlayfs that a command mounts inside its view, and that its whiteouts (character
+//! devices 0:0) are files of the view like others.
 
 use crate::place::{Place, Who, err, out};
 

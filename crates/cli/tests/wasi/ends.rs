@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests how guests end, and why a guest is refused.
+//! Tests how WebAssembly guests end under `openpath run`, and why a guest is refused.
 
 use crate::place::{Place, err, out};
 use rustix::process::Signal;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what guests see and change: the same as a native program, but without a mount.
+//! Tests what WebAssembly guests see and change under `openpath run`: the same as a native program,
+//! but without a mount.
 
 use crate::place::{Place, err, out};
 use std::path::Path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists of files in a commit.
+//! Sets the access control lists of files in a commit.
 //!
 //! # Rules
 //! R1. A file gets exactly its lists. A list inherited from its directory is removed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time now, as files have it.
+//! Reads the time now, by the clock of the system and by the coarser one that stamps files.
 
 use crate::attributes::file_stat::Time;
 use rustix::time::{ClockId, clock_gettime};

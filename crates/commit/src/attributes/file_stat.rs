@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The attributes and the identity of a file, from statx(2).
+//! Reads the attributes and the identity of a file by statx(2).
 
 use crate::attributes::acl;
 use crate::attributes::xattrs::Xattrs;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metadata of one file, as statx(2) and listxattr(2) report it and as records store it.
+//! Describes the metadata of one file, as statx(2) and listxattr(2) report it and as records store
+//! it.
 //!
 //! What an upper tree hides in attributes belongs into [`crate::scan`].
 

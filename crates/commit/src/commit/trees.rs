@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a commit reads: the tree that the view shows, and the real tree that it will change.
+//! Defines what a commit reads: the tree that the view shows, and the real tree that it will
+//! change.
 //!
 //! [`ViewTrees`] is a trait, because this crate cannot open views; the crate that builds them
 //! implements it. It gives the list of changes, and the data of a file on either [`Side`].

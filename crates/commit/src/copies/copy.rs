@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies of files, whole: data with its holes, attributes, owner, mode and times.
+//! Copies files whole: data with its holes, attributes, owner, mode and times.
 //!
 //! # Rules
 //! R1. A copy may be made in a directory that another user can write. All its data and metadata go

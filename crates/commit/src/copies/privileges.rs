@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Privileges of files that a commit makes: the set-user-ID and set-group-ID bits, and file
-//! capabilities.
+//! Gives files that a commit makes their privileges: the set-user-ID and set-group-ID bits, and
+//! file capabilities.
 //!
 //! # Rules
 //! R1. A new file waits under a hidden name without privileges. It gets them by a descriptor right

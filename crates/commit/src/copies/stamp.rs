@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A stamp of a file that the commit made, to detect later changes by others whatever was
+//! Takes a stamp of a file that the commit made, to detect later changes by others whatever was
 //! interrupted in between.
 //!
 //! # Rules

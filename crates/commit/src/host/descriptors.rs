@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Further ways to a file that is open already.
+//! Makes further descriptors for an open directory, and a path that leads to an open file.
 
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The directories between the top of a tree and the position of a walk, as open descriptors.
+//! Holds the directories between the top of a tree and the position of a walk, as open descriptors.
 //!
 //! # Rules
 //! R1. The walk goes from one directory to the next by descriptor, one component at a time, and

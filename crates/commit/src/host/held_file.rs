@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that are held by a descriptor, so that all reads, writes and comparisons belong to one
-//! inode, whatever happens to its names.
+//! Holds files by a descriptor, so that all reads, writes and comparisons belong to one inode,
+//! whatever happens to its names.
 //!
 //! # Rules
 //! R1. A commit may work in directories that another user can write. Owner, mode, attributes and

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The prefix of the marks in the upper tree of a view.
+//! Chooses and records the prefix of the overlay's marks (attributes such as redirects) in the
+//! upper tree of a view.
 //!
 //! # Rules
 //! R1. A view of root has marks `trusted.overlay.*` where the process may set them, and the kernel

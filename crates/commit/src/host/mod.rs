@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls on files, directories and processes of the host.
+//! Makes the calls on files, directories and processes of the host.
 //!
 //! Other users may change names meanwhile, so these modules work by descriptors, follow no symbolic
 //! link, and compare inodes. They know nothing of views and commits.

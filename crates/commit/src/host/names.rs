@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts of paths, and the names in a directory.
+//! Splits and joins paths, and lists the names in a directory.
 
 use crate::host::descriptors::reopen_readable;
 use rustix::fd::BorrowedFd;

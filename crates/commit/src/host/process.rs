@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `/proc/PID/stat` says of a process.
+//! Reads fields of `/proc/PID/stat`, such as the parent of a process.
 
 use rustix::process::Pid;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees removed, however deep, whatever the permissions of their directories.
+//! Removes trees, however deep, whatever the permissions of their directories.
 //!
 //! # Rules
 //! R1. The walk goes by descriptors and follows no symbolic link (`dir_stack`), so nothing outside

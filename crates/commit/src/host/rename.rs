@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames that replace nothing, and exchanges of two names, each checked afterwards.
+//! Renames without replacing anything, and exchanges two names, and checks the result of each.
 //!
 //! # Rules
 //! R1. Where a file system lacks `RENAME_NOREPLACE`, a file is linked to its new name and unlinked

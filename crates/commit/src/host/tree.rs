@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of the host, in which others may change things meanwhile.
+//! Opens and changes files in a tree of the host, in which others may change things meanwhile.
 //!
 //! # Rules
 //! R1. Every path is followed from the tree's root by openat2(2) without symbolic links and without

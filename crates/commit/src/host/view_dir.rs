@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The directory of a view, held open: every file in it is opened relative to the descriptor.
+//! Holds the directory of a view open: every file in it is opened relative to the descriptor.
 //!
 //! # Rules
 //! R1. The descriptor is opened once, and its owner is checked, before anything in it is touched.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a view has been committed, from the records in its directory.
+//! Finds out whether a view has been committed, and whether that was interrupted, from the records
+//! in its directory.
 
 use crate::host::view_dir::ViewDir;
 use crate::journal::State;

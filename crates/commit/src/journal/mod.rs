@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The journal of a commit: every step, on the disk before the first of them is done.
+//! Defines the journal of a commit: it has every step, and is on the disk before the first of them
+//! is done.
 //!
 //! # Layout
 //! | in the view's directory | is |

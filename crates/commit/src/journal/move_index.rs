@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the directories that a commit moves by the paths that they come from and go to: a commit
-//! may move as many as it has steps, so no step looks at all of them.
+//! Finds the directories that a commit moves by their old and new paths, without a search: a commit
+//! may move as many as it has steps.
 
 use crate::host::names::split;
 use crate::journal::{Bytes, Move};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of commits in a view's directory; `journal` describes them.
+//! Reads and writes the records of commits in a view's directory; `journal` describes them.
 //!
 //! # Rules
 //! R1. All of them are opened from the descriptor of the view's directory, read and replaced as its

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A view removed, so that no half of one is ever taken for a view.
+//! Removes a view, so that no half of one is ever taken for a view.
 //!
 //! # States
 //! Whole -> discarding: `view.toml` is renamed into the directory `.openpath-discarded` beside it,

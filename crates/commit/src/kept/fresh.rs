@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories that the user names as views, and that may hold files of the user's.
+//! Checks directories that the user names as views, and that may hold files of the user's.
 //!
 //! # Rules
 //! R1. A directory that the user names becomes a view only if it is empty. A discard would remove

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The work directories of the kernel's overlays over a tree of changes, and whether such an
-//! overlay still exists.
+//! Removes the work directories of the kernel's overlays over a tree of changes, if no such overlay
+//! exists any more.
 //!
 //! A process of a run can outlive it with a descriptor in an overlay, and so can one of another
 //! user that opened `/proc/PID/root`. Until it has closed that, it can go on changing the upper

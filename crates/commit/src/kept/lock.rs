@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock of a view's directory, and what is checked before it is taken.
+//! Checks the directory of a view, and takes its lock.
 //!
 //! # Rules
 //! R1. The directory belongs to the user of this process, root included: what another user keeps

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Views that are kept: a directory each, with what the view's commands changed.
+//! Finds and makes the views that are kept: a directory each, with what the view's commands
+//! changed.
 //!
 //! | name | is |
 //! |---|---|

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of views, and the directories that they stand for.
+//! Resolves the names of views to the directories that they stand for.
 //!
 //! A plain name is a directory in `openpath/views` of the user's state directory
 //! (`$XDG_STATE_HOME`, or `~/.local/state`). A name with a slash is a directory itself.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules that are kept with a view, so that each of its runs has them.
+//! Stores the rules that are kept with a view, so that each command in it has them.
 //!
 //! # States
 //! None (no run had rules yet, or the view is older than this file), Kept.

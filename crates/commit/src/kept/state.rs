@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the directory of a view holds, and what helps where it is damaged.
+//! Finds out what the directory of a view holds, and says what helps if it is damaged.
 
 use super::{CHANGES, DISCARDED, INFO, INFO_MAX, ViewInfo, name};
 use crate::host::view_dir::ViewDir;

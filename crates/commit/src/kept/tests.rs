@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Views made, found, locked, damaged and discarded.
+//! Tests how views that are kept on the disk are made, found, locked and discarded, also those that
+//! are damaged or belong to other users.
 
 use super::discard::discard_steps;
 use super::{INFO, KeptView, discard, lock_view};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The conflicts of a commit: changes by others to the real tree since the view took its files.
-//! `baseline` has the rules.
+//! Finds the conflicts of a commit: changes by others to the real tree since the view took its
+//! files. `baseline` has the rules.
 
 use crate::attributes::file_stat::{FileStat, Time};
 use crate::host::names::join;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths that the user names, with the symbolic links of the real tree followed once.
+//! Resolves paths that the user names, with the symbolic links of the real tree followed once.
 //!
 //! # Rules
 //! R1. A link is followed if no other user controls it: the link belongs to root or to this user,

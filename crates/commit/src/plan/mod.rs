@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a commit is going to do, and what is against it. Nothing here changes a file.
+//! Plans what a commit is going to do, and finds what prevents it. Nothing here changes a file.
 //!
 //! A scan of the view comes in, and a journal goes out; [`crate::commit`] has the order.
 

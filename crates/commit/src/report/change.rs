@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run changed.
+//! Defines a change that a command made in its view: its kind, its path, and the attributes before
+//! and after.
 
 use crate::report::path_bytes::PathBytes;
 use serde::{Deserialize, Serialize};

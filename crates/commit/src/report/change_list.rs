@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many changes, in little memory.
+//! Holds many changes in little memory.
 //!
 //! # Rules
 //! R1. A path is held by what it shares with the one before it and the rest. Of changes in the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths in messages, and refusals for a path.
+//! Formats paths for messages, and makes the errors that concern one path.
 
 use crate::report::path_bytes::PathBytes;
 use crate::report::printable::printable;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What callers get to see: changes, refusals, progress, and paths as text.
+//! Defines what callers get to see: changes, refusals, progress, and paths as text.
 //!
 //! Nothing here reads a file. Messages for the user are built from these parts, by all modules.
 

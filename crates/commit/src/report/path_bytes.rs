@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A path by its bytes.
+//! Defines a path that is stored as bytes, because it need not be UTF-8.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The progress of a commit, for its observers.
+//! Defines the phases of a commit, and the trait of those that observe its progress.
 
 /// The phase of a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

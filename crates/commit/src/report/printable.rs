@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names for a reader.
+//! Escapes names for printing, so that invisible and control characters show.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The error of runs, views and commits: a kind to match on, and one sentence for the user.
+//! Defines the error of views and commits: a kind to match on, and one sentence for the user.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;

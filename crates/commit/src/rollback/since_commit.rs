@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds what others or the view changed since a commit, so that its undo does not overwrite it.
+//! Finds what others or the view changed since a commit, so that an undo does not overwrite it.
 
 use crate::attributes::file_stat::Time;
 use crate::host::names::join;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The baseline of a view: when it took each file from the real tree. Later changes there are
-//! changes by others.
+//! Finds out when a view took each file from the real tree, which is its baseline. Later changes
+//! there are changes by others.
 //!
 //! # Rules
 //! R1. A view took a file when its copy was born, and a deleted name when the whiteout last

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The places of a view that a run with the kernel's overlay kept as they are: the directories that
-//! openpath keeps to itself, read-only paths, and mounts of the host.
+//! Records which places of a view a run with the kernel's overlay keeps as they are: the
+//! directories that openpath keeps to itself, read-only paths, and mounts of the host. Checks
+//! before a commit that they are still there.
 //!
 //! Mounts keep them in the view. But a process in another mount namespace, as another user's
 //! outside by `/proc/PID/root`, or root's inside by umount(2), has none of these mounts, and can

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file of an upper tree, with the attributes that the view shows.
+//! Reads a file of an upper tree, with the attributes that the view shows.
 //!
 //! # Rules
 //! R1. An upper tree of an ordinary user keeps owner, mode and type in `user.openpath.attr`, as the

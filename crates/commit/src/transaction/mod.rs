@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A commit that is applied or rolled back, with all that it works on; see `apply` and `rollback`.
+//! Holds a commit that is applied or rolled back, with all that it works on; see `apply` and
+//! `rollback`.
 //!
 //! # Rules
 //! R1. Other users may rename files in the real tree meanwhile. A directory in which a name changes

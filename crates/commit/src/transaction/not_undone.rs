@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a rollback cannot put back, and why: [`crate::rollback::out_of_reach`] finds it.
+//! Describes a change that a rollback cannot put back, and why: [`crate::rollback::out_of_reach`]
+//! finds it.
 
 use crate::report::path_bytes::PathBytes;
 use std::collections::BTreeMap;

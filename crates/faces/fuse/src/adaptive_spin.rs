@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a thread polls for the next request before it sleeps.
+//! Decides how long a thread polls for the next request before it sleeps.
 //!
 //! A program that works on files sends its next request a moment after the reply. If the server
 //! sleeps by then, its CPU has gone idle and must be woken: that takes longer than the reply, and

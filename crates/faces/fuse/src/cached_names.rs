@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that the kernel may have cached, and that must be invalidated when the tree changes behind
-//! the mount.
+//! Tracks names that the kernel may have cached, and that must be invalidated when the tree changes
+//! behind the mount.
 //!
 //! Names are tracked only where a tree reports changes ([`crate::Server::subscribe`]).
 //!

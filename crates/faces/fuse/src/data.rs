@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about the data of files, and about extended attributes.
+//! Handles requests about the data of files, and about extended attributes.
 //!
 //! With [`Opens::Never`] a file is opened for the duration of a request: the kernel has checked the
 //! access, and the node keeps the file.

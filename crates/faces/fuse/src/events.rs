@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Invalidation events: changes of a tree that did not come through the mount, queued for the
-//! thread that tells the kernel ([`crate::invalidation`]).
+//! Queues invalidation events, which are changes of a tree that did not come through the mount, for
+//! the thread that tells the kernel ([`crate::invalidation`]).
 //!
 //! # Rules
 //! R1. The sender is never blocked: an event that finds the queue full is replaced by

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file system behind a mount: nodes over the tree at a task's root, and the requests about
-//! names and attributes.
+//! Implements the file system behind a mount: nodes over the tree at a task's root, and the
+//! requests about names and attributes.
 //!
 //! `data` has the requests about the data of files, `listing` those about directories.
 //!

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The request that a thread handles, and whether it was interrupted.
+//! Records the request that a thread handles, and whether it was interrupted.
 //!
 //! # States
 //! None -> in flight -> interrupted, when the kernel says so (`FUSE_INTERRUPT`) -> none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that files left a short while ago, with what those files had, and what a new file had
-//! before it got that.
+//! Remembers names that files left a short while ago, with the groups, access control lists and
+//! modes of those files, and what a new file had before it got theirs.
 
 use openpath_vfs::Acl;
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about the entries of directories.
+//! Handles requests about the entries of directories.
 //!
 //! A directory is opened for the duration of a request, even with [`crate::Opens::Each`]: a
 //! position in a listing means the same to every opening, whatever is created and removed

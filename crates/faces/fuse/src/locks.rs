@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files for the users of the mount, and requests that wait for them.
+//! Locks files for the users of the mount, and keeps requests that wait for a lock.
 //!
 //! # Kernel analogue
 //! The other end of `fuse_file_lock` and `fuse_file_flock`; what `lockd` is to NFS.

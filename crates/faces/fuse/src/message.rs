@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One request, from its bytes to its reply, whichever way it came.
+//! Handles one request, from its bytes to its reply, whichever way it came.
 //!
 //! # Rules
 //! R1. A malformed request is counted and logged, and the thread goes on. If its header can be

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of nodes: the inodes of the mount that the kernel knows by number (`nodeid`), because
-//! a reply of the server contained them.
+//! Keeps the table of nodes: the inodes of the mount that the kernel knows by number (`nodeid`),
+//! because a reply of the server contained them.
 //!
 //! # States
 //! Absent -> known, with a lookup for each reply that contained it -> absent, when the kernel has

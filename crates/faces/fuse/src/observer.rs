@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An observer of the requests of a mount: the caller, the file and the result.
+//! Defines the observer of a mount's requests, which learns the caller, the file and the result.
 //!
 //! # Kernel analogue
 //! fanotify(7), and the audit of failed opens.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options of a mount.
+//! Defines the options of a FUSE mount.
 
 use std::time::Duration;
 

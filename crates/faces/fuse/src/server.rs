@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A FUSE server of a task's tree ([`Server`]), and the mount that it serves ([`Session`]).
+//! Implements a FUSE server of a task's tree ([`Server`]), and the mount that it serves
+//! ([`Session`]).
 //!
 //! # States
 //! Server -> session, while the mount is there -> ended, when the mount is gone. When the process

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The task of a thread that handles requests. All of them share one descriptor table.
+//! Defines the task of a thread that handles requests. All of them share one descriptor table.
 //!
 //! # Rules
 //! R1. Each thread has its own task, so that none waits for one.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of the host on a mounted tree in memory.
+//! Tests calls of the host on a tree in memory that is mounted by FUSE.
 
 mod test_mount;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! lsattr(1) and chattr(1) on a mounted tree, beside a tmpfs of the host.
+//! Tests file flags, as lsattr(1) and chattr(1) use them, on a mounted tree against a tmpfs of the
+//! host.
 
 mod test_mount;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random reads, writes, truncations, holes and copies of one file on a mount, against a model.
+//! Tests random reads, writes, truncations, holes and copies of one file on a mount against a
+//! model.
 
 mod test_mount;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes by others in a directory of the host are seen through the mount a moment later.
+//! Tests that changes by others in a directory of the host are seen through a mount of it a moment
+//! later.
 
 mod test_mount;
 

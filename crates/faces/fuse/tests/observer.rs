@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An observer sees every open, every name that may not be cached, and every refused call.
+//! Tests that an observer of a mount is told of every open, every name that may not be cached, and
+//! every refused call.
 
 mod test_mount;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests by rings. They are the same requests, so all other tests of mounts run by rings as well
-//! if `OPENPATH_RINGS` is in the environment.
+//! Tests a mount whose requests come by rings of `io_uring`. They are the same requests, so all
+//! other tests of mounts run by rings as well if `OPENPATH_RINGS` is in the environment.
 
 mod test_mount;
 

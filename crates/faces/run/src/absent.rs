@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of absent names, for the root of the view and for each mount in it.
+//! Makes the rules of absent names, for the root of the view and for each mount in it.
 //!
 //! The rules of a mount begin at its own root. A pattern that begins at the root of the view is
 //! followed down to the mount, and the rest of the pattern becomes a rule of the mount.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists the changes of a view: what the overlay reports, with the attributes before and now.
+//! Lists what a command changed in its view, from the overlay's report, with the attributes of each
+//! file before and now.
 
 use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts that are attached nowhere, and how one is attached: by descriptors alone, so that no path
+//! Makes mounts that are attached nowhere, and attaches them: by descriptors alone, so that no path
 //! is looked up again.
 
 use rustix::fd::{AsFd, OwnedFd};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks whether a run is possible here, by doing what a run does.
+//! Checks whether `openpath run` is possible on this machine, by doing what it does.
 
 use crate::init::Init;
 use crate::limit::Limit;

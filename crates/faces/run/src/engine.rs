@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What serves a view: this program through FUSE, or the kernel's overlayfs.
+//! Defines what can serve a view: this program through FUSE, or the kernel's overlayfs.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The front: starts the server and the helper, waits for the command, and ends as it ends.
+//! Implements the front, the process that the user started: it starts the server and the helper,
+//! waits for the command, and ends with the status or signal of the command.
 
 use crate::cgroup::Group;
 use crate::engine::Engine;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The helper: makes the namespaces, starts the first processes in them and mounts the view.
+//! Implements the helper, the process that makes the namespaces, starts the first processes in them
+//! and mounts the view.
 //!
 //! It stays outside the view's pid namespace, and ends when the view is the root. Its children then
 //! become children of the front, which is a subreaper.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mounts of the host that can be reached, as `/proc/self/mountinfo` lists them.
+//! Lists the mounts of the host that can be reached, from `/proc/self/mountinfo`.
 //!
 //! No file system is asked: a server that has gone, or that another user stopped, delays nothing.
 

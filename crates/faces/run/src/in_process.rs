@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The view in this process, for a guest that is no process of the kernel: no mount, no other
-//! process, and no privilege.
+//! Builds the view in this process, for a guest that is no process of the kernel: no mount, no
+//! other process, and no privilege.
 //!
 //! # What differs
 //! | of the plan | for a command | in this process |

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kept view, read while no command runs in it.
+//! Reads a view that is kept on the disk, while no command runs in it: its changes, and the data of
+//! files before and after.
 
 use crate::changes::TreeComparison;
 use crate::plan::Plan;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The upper tree of a view that the kernel's overlays serve, in the server.
+//! Prepares and reads the upper tree of a view that the kernel's overlays serve, in the server.
 //!
 //! # States
 //! Prepared (the overlays use it, [`KernelUpper::prepare`]) -> unused

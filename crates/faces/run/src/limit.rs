@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits on the processes of a view, as options and files write them.
+//! Defines limits on the processes of a view, as options and files write them.
 //!
 //! # Rules
 //! R1. A limit is one number. Of two limits on the same resource the smaller holds, wherever each

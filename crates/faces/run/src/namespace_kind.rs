@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The namespaces of a view, by kind.
+//! Names the kinds of namespaces that a view has, and opens those of a process.
 
 use openpath_commit::Refusal;
 use rustix::fd::OwnedFd;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plan of a run, and the messages between its processes.
+//! Defines the plan of a command under `openpath run` (engine, rules, limits, layers of its view),
+//! and the messages between the processes that carry the plan out.
 
 use crate::engine::Engine;
 use crate::limit::Limits;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The front's side of the command in a view: its start and its end.
+//! Starts the command in a view and ends it, on the side of the front (the process that the user
+//! started).
 //!
 //! # States
 //! The helper is started -> it has named its children -> the view is mounted and served -> the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server: holds the view and serves it.
+//! Implements the server, the process that holds the view of a command and serves it.
 
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts the server of a view and talks to it, from the front: the process that the user started.
+//! Starts the server process of a view and exchanges messages with it, on behalf of the front (the
+//! process that the user started).
 
 use crate::cgroup::Group;
 use crate::child::Child;

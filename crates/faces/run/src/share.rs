@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a command shares with the host beyond its files.
+//! Defines what of the host beyond files a command may share.
 //!
 //! By default a command has process and IPC namespaces and a `/dev/shm` of its own, reaches only
 //! the abstract sockets that it made, and uses no keys. Each [`Share`] gives up one of these.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The signals of the front: it waits for children, forwards signals, stops and dies as the command
-//! does. After the command has ended, the second signal that asks to end is obeyed.
+//! Handles the signals of the front (the process that the user started): it waits for children,
+//! forwards signals, stops and dies as the command does. After the command has ended, the second
+//! signal that asks to end is obeyed.
 //!
 //! # Kernel analogue
 //! None; what a shell does for a job, seen from inside the job.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sizes as they are written on a command line.
+//! Parses sizes as they are written on a command line, such as `64M`.
 
 use openpath_commit::Refusal;
 

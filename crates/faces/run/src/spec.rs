@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sizes and trees as they are written on a command line.
+//! Parses what a command line says of sizes, paths, name patterns, upper trees and extra mounts.
 
 use crate::pattern;
 use crate::plan::{ExtraMount, TreeSource, Upper};

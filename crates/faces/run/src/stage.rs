@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process that becomes the command, in all of its namespaces.
+//! Implements the process that becomes the command, after it has entered all of its namespaces.
 //!
 //! # States
 //! Started (in the view's user and pid namespaces) -> has entered the others, if any were sent ->

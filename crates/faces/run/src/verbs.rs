@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The internal verbs by which this program executes itself, besides that of the server
-//! ([`openpath_commit::SERVE`]).
+//! Defines the hidden subcommands by which this program executes itself again. That of the server
+//! is [`openpath_commit::SERVE`].
 
 /// Makes this program a helper ([`crate::enter`]); the command and its arguments follow.
 pub const ENTER: &str = "run-enter";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The view: what the command sees, as a tree of openpath.
+//! Builds the view, which is the tree that the command sees.
 //!
 //! # Shape
 //! At the bottom is the host's tree, read only. Above it an overlay takes the changes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many components on one runtime, each with a home of its own in one tree.
+//! Runs many components on one runtime, each with a home of its own in one tree.
 //!
 //! `cargo run -p openpath-wasi --features component --example components_on_tokio -- 200`
 

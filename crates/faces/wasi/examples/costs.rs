@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures calls: nanoseconds of the functions that programs call most, each in a loop of the
+//! Measures the nanoseconds of each preview1 function that programs call most, in a loop of the
 //! guest's own, beside a host function that does nothing.
 
 use openpath_abi::fcntl::{O_CREAT, O_WRONLY};

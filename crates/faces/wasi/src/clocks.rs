@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The clocks that a guest reads, as a trait that a host can implement.
+//! Defines the clocks that a guest reads, as a trait that a host can implement.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

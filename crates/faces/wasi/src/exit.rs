@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a guest ends by itself or by its host: the exit code and the two errors.
+//! Defines how a guest ends by itself or by its host: the exit code and the two errors.
 
 /// The guest called `proc_exit`: its function fails with this error, which is not a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a wasmtime store holds for a guest of preview1: its task, descriptors, arguments, streams
-//! and limits, and the interrupt of its waits.
+//! Defines what a wasmtime store holds for a guest of preview1: its task, descriptors, arguments,
+//! streams and limits, and the interrupt of its waits.
 //!
 //! # Locks
 //! Only that of [`Pause`], which is held for a moment. One thread uses a guest at a time, because

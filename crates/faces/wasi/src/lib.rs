@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! WASI guests in process: a wasmtime host with openpath as its file system.
+//! Runs WASI guests in process: a wasmtime host with openpath as its file system.
 //!
 //! A guest's store holds a [`Guest`]: its task, with a namespace and limits of its own, and its
 //! descriptors. [`p1::add_to_linker`] gives it the functions of preview1.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The errno of a path that leads out: `EPERM`, where the walk says `EXDEV`.
+//! Converts the errno of a path that leads out of its directory: the walk says `EXDEV`, and
+//! preview1 `EPERM`.
 
 use openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
 use openpath_abi::{AtFlags, Errno};

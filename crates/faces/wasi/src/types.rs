@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers and records of preview1, in their layout in a guest's memory.
+//! Defines the numbers and records of preview1, in their layout in a guest's memory.
 
 use openpath_abi::{Stat, Timespec, dirent, mode};
 

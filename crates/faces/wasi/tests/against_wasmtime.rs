@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares preview1 with wasmtime-wasi: random sequences of calls on files and paths, over
+//! Tests preview1 against wasmtime-wasi: random sequences of calls on files and paths, over
 //! openpath in memory, over openpath on a directory of the host, and over wasmtime-wasi on another.
 //! Every answer must be the same, except for those in `known`, each with its id in docs/WASI.md.
 

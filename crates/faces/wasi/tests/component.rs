@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a component over the files of a guest, in a store and call by call.
+//! Tests a component on the files of a guest: reads, writes, streams and listings, by a whole
+//! program and call by call.
 #![cfg(feature = "component")]
 
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_WRONLY};

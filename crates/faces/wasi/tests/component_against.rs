@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares `wasi:filesystem` with wasmtime-wasi by random calls: each function answers the same,
+//! Tests `wasi:filesystem` against wasmtime-wasi by random calls: each function answers the same,
 //! except for the differences in `meant`, each with its id in docs/WASI-COMPONENTS.md.
 #![cfg(feature = "component")]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drops calls of a component before they begin, while a worker makes them, and when they are done:
-//! none leaves a descriptor or an open file behind.
+//! Tests calls of a component that are dropped before they begin, while a worker makes them, and
+//! when they are done: none leaves a descriptor or an open file behind.
 #![cfg(feature = "component")]
 
 use openpath_abi::fcntl::{O_CREAT, O_WRONLY};

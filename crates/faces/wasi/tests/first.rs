@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs one guest: arguments, environment, streams, and a file created, written, read back and
-//! listed.
+//! Tests one guest from its start to its end: arguments, environment, streams, and a file created,
+//! written, read back and listed.
 
 use openpath_mem::{MemFs, MemOptions};
 use openpath_wasi::{Guest, Input, OpenpathWasi, Output, exit_code, p1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the memory of many idle guests: the growth of this process for each.
+//! Tests how much memory an idle guest takes: the growth of this process for each of many.
 
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY};
 use openpath_mem::{MemFs, MemOptions};

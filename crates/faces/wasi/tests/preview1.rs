@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what only openpath decides: rights, cookies, waits, limits and bad addresses.
+//! Tests behaviour of preview1 that openpath alone decides: rights, cookies, waits, limits and bad
+//! addresses.
 
 mod sides;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system calls of a task as futures: methods of [`AsyncTask`], one at a time, and of
-//! [`Local`], many at once.
+//! Implements the system calls of a task as futures: methods of [`AsyncTask`], one at a time, and
+//! of [`Local`], many at once.
 
 use super::ops::{Change, Close, List, Open, PathRef, Read, StatAt, StatxAt, Write};
 use super::{AsyncTask, Call, Local};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of the caller, called by a worker.
+//! Runs functions of the caller on a worker.
 
 use super::ops::AsyncOp;
 use super::{AsyncTask, Call, Local};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls of an [`crate::AsyncTask`] that workers have.
+//! Keeps the calls of an [`crate::AsyncTask`] that workers have and are not done with.
 
 use crate::job::SharedWaker;
 use crate::op::Outcome;

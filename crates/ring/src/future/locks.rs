@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files as futures. One that waits takes no worker and no slot, but a place in the queue
+//! Locks files by futures. One that waits takes no worker and no slot, but a position in the queue
 //! of the lock.
 
 use super::{AsyncTask, Local};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls as futures: ready at the first poll if they are cached, woken by a worker otherwise.
+//! Implements calls as futures: ready at the first poll if they are cached, woken by a worker
+//! otherwise.
 //!
 //! They depend on no runtime: a future needs a waker, but no thread or timer.
 //!

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls of futures: inline with borrowed arguments, or by a worker with copies.
+//! Implements the calls behind futures: inline with borrowed arguments, or by a worker with copies.
 
 use crate::attempt::{self, Attempted};
 use crate::op::{Destination, Done, File, Op, OpenCall, Outcome, Output, PathArg};

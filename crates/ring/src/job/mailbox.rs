@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The completion mailbox of a ring: workers post finished jobs, and the owner is notified.
+//! Implements the completion mailbox of a ring: workers post finished jobs, and the owner is
+//! notified.
 //!
 //! # Rules
 //! R1. A worker notifies after its job is in the inbox: a notified owner that looks finds it.

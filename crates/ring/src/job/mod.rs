@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call on its way to a worker and back.
+//! Defines a job: a call on its way to a worker and back.
 
 mod mailbox;
 

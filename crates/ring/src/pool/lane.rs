@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lanes: a queue for each ring, served in turn.
+//! Keeps the queues of a worker pool: one for each ring (a lane), served in turn.
 
 use crate::job::Job;
 use openpath_sync::Message;

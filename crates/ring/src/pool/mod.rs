@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The worker pool: threads for calls that would block the owner of a ring.
+//! Implements the worker pool: threads for calls that would block the owner of a ring.
 //!
 //! # Kernel analogue
 //! io-wq: `io_wq_enqueue`, `io_wqe_worker`, `io_wq_cancel_cb`; one pool serves many rings here.

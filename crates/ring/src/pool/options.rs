@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options of a pool.
+//! Defines the options of a worker pool.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A worker thread.
+//! Runs a worker thread: it takes jobs from the pool until it is idle for too long or the pool
+//! ends.
 
 use super::{Inner, State};
 use crate::job::Job;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cancelling operations.
+//! Cancels operations.
 //!
 //! # Kernel analogue
 //! `io_async_cancel`, `io_try_cancel`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order of operations: chains and drains.
+//! Keeps the order of operations: chains and drains.
 //!
 //! # Kernel analogue
 //! `io_submit_sqe` with `ctx->submit_state.link`, `io_disarm_next`, `io_fail_links`;

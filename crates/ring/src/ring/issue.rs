@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Issuing and completing operations.
+//! Issues and completes operations.
 //!
 //! # Kernel analogue
 //! `io_issue_sqe`, `io_queue_iowq`, `io_req_complete_post`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations that lock a file.
+//! Handles the operations of a ring that lock a file.
 
 use super::Ring;
 use super::request::Stage;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring: calls of a task, in batches, without waiting.
+//! Implements the ring: it takes calls of a task in batches, and does not wait for them.
 //!
 //! # Kernel analogue
 //! `io_uring` with `IORING_SETUP_SINGLE_ISSUER`, `IORING_SETUP_DEFER_TASKRUN` and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of a ring's operations that are not completed: what each is, its stage, and what
+//! Keeps the table of a ring's operations that are not completed: what each is, its stage, and what
 //! it waits for.
 
 use crate::op::{Destination, File};

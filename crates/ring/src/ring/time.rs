@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time-outs, alone and linked to an operation that they cancel.
+//! Handles time-outs, alone and linked to an operation that they cancel.
 //!
 //! # Kernel analogue
 //! `io_timeout`, `io_timeout_remove`, `io_link_timeout`, `io_flush_timeouts`.

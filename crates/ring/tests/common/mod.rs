@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared by these tests: a tree in memory, and a slow one beside it with names that block until a
-//! gate is opened. With `OPENPATH_RING_TREE=host` the first is a directory of the host.
+//! Gives tests a tree in memory, and a slow one beside it with names that block until a gate is
+//! opened. With `OPENPATH_RING_TREE=host` the first is a directory of the host.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

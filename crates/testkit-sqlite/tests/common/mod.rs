@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared by the tests: a tree in memory, and connections as processes of their own.
+//! Gives tests databases in a tree in memory, and connections as processes of their own.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

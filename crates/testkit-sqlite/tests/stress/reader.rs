@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A reader: everything it reads in one transaction must be consistent.
+//! Runs a reader of the stress test: everything it reads in one transaction must be consistent.
 
 use crate::schema::{integrity, sum};
 use crate::{Done, Random, Run, Stop};

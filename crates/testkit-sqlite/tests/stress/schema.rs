@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of the database, and their invariants at the end.
+//! Makes the tables of the stress test's database, and checks their invariants at the end.
 
 use openpath_testkit_sqlite::Database;
 use rusqlite::Result;

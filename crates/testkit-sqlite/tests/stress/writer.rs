@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A writer: reads the tables, and writes what follows from them.
+//! Runs a writer of the stress test: it reads the tables, and writes what follows from them.
 
 use crate::schema::{ACCOUNTS, BLOBS};
 use crate::{Done, Random, Run, Stop};

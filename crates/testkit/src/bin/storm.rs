@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs concurrent changes and walks on one `Vfs`. Exit status 1 if anything was wrong.
+//! Runs threads that change one tree against threads that walk it, on one `Vfs`. Exit status 1 if
+//! anything was wrong.
 
 use std::process::ExitCode;
 

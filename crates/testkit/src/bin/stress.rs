@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares a mount with a trusted folder under load. Exit status 1 if anything was wrong.
+//! Compares a mount with a trusted directory of the host under load. Exit status 1 if anything was
+//! wrong.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

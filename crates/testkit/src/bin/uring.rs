@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs random scenes on the kernel's `io_uring` and on openpath's ring. Exit status 1 if any
-//! differs; 77 if the kernel gives no ring.
+//! Runs random batches of entries on the kernel's `io_uring` and on openpath's ring. Exit status 1
+//! if any result differs; 77 if the kernel gives no ring.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks with trees deeper than the longest path.
+//! Attacks with directory trees that are deeper than the longest path.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the programs that work in a view while it is killed, and the checks of their data.
+//! Defines the programs that work in a view of `openpath run` while it is killed, and the checks of
+//! their data.
 //!
 //! A script prints a word when it begins, and a line `kept ...` when something is on the disk:
 //! synced by fsync(2), or reported as synced by the program. The check reads these lines on

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the tree and the view of a round, and checks both after the kill.
+//! Makes the tree of a round of kills and the `openpath run` view of it, and checks both
+//! afterwards.
 
 use super::{Plan, Round, SLOWLY};
 use std::fs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kills the chosen processes of a round, and finds the processes that are left.
+//! Kills the chosen processes of an `openpath run`, and finds the processes that are left.
 
 use rustix::process::{Pid, Signal};
 use std::fs;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a script on both sides, reports the first difference, and shrinks the script.
+//! Runs a script of lock calls on openpath and on the kernel, reports the first difference, and
+//! shrinks the script.
 
 use super::kernel::Kernel;
 use super::ours::Ours;

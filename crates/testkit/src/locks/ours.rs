@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs scripts on openpath: a task for each thread, over a tree in memory.
+//! Runs scripts of lock calls on openpath: a task for each thread, over a tree in memory.
 
 use super::turns::Caller;
 use super::{Answer, FILES, Layout, Op, SIZE, Told};

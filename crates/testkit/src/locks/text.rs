@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Formats scripts and answers as text.
+//! Formats scripts of lock calls, and their answers, as text.
 
 use super::{Answer, Op, Script, Told};
 use openpath_abi::Flock;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs one ring of the soak, from set-up to end.
+//! Runs one ring of the soak (very many operations on rings and futures), from set-up to end.
 
 use super::Report;
 use super::world::World;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the trees of the soak: one in memory or in a directory of the host, and one with an
-//! unreliable backend.
+//! Makes the trees of the soak (very many operations on rings and futures): one in memory or in a
+//! directory of the host, and one with an unreliable backend.
 
 use super::Report;
 use crate::scratch::Scratch;

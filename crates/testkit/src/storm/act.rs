@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes the tree of the storm: names, links, mounts and modes.
+//! Changes names, links, mounts and modes of the tree that other threads walk meanwhile.
 
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_RDWR, O_TMPFILE};
 use openpath_abi::{AtFlags, Errno, RenameFlags, UmountFlags, mount as m, rename as r};

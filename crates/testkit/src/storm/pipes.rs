@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lets a writer and a reader meet at a FIFO while its dentries are evicted and their waits are
+//! Has a writer and a reader meet at a FIFO while its dentries are evicted and their waits are
 //! interrupted.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY, O_WRONLY};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the same random changes in two folders and compares.
+//! Makes the same random changes in two directories and compares them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes one folder from all processes at once.
+//! Changes one directory from all processes at once.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares two runs of a scene, and decides where they may differ.
+//! Compares the results of the same batches of entries on two rings, and decides where they may
+//! differ.
 
 use super::{Act, Answer, Entry, Scene, Step, Trace, flag};
 use openpath_abi::Errno;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a scene on the kernel's ring, in a thread with its own table and working directory.
+//! Runs batches of ring entries (a scene) on the kernel's ring, in a thread with its own table and
+//! working directory.
 
 use super::sys::{KernelRing, SHIFT};
 use super::{Act, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, SLOTS, Scene, Step, Trace, flag, paths};

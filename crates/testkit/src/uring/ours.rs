@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a scene on openpath's ring, over a tree in memory or a directory of the host.
+//! Runs batches of ring entries (a scene) on openpath's ring, over a tree in memory or a directory
+//! of the host.
 
 use super::{
     Act, Answer, Back, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, PATIENCE, SLOTS, Scene, Step, Trace,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Glob patterns of one name: `*`, `?`, `[..]`, and `\` before a literal character.
+//! Matches one name against a glob pattern: `*`, `?`, `[..]`, and `\` before a literal character.
 //!
 //! # Kernel analogue
 //! `glob_match`, and fnmatch(3) without flags, apart from `FNM_PATHNAME`, which names have no need

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of absent names: names that do not exist in a mount, and cannot be made there.
+//! Defines rules of absent names: names that do not exist in a mount, and cannot be made there.
 //!
 //! # Kernel analogue
 //! None: masking a path takes a mount over it, which can be seen and must exist.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access decisions by a list, and the mode bits that it amounts to.
+//! Decides on access by an access control list, and computes the mode bits that it amounts to.
 //!
 //! # Kernel analogue
 //! `posix_acl_permission`, `posix_acl_equiv_mode`, `__posix_acl_chmod`.

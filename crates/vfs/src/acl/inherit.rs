@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inheritance: the list of a new file in a directory with a default list
+//! Computes the access control list of a new file in a directory with a default list
 //! (`posix_acl_create_masq`).
 
 use super::{Acl, AclTag};

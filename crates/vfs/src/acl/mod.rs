@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! POSIX access control lists: their value as an extended attribute, and their validity.
+//! Parses and checks POSIX access control lists in their form as an extended attribute.
 //!
 //! # Kernel analogue
 //! `struct posix_acl`, `posix_acl_from_xattr`, `posix_acl_to_xattr`, `posix_acl_valid`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes of the dentry cache: entries are added, renamed, instantiated and unhashed.
+//! Changes the dentry cache: adds, renames, instantiates and unhashes entries.
 
 use super::forget::InvalidationCount;
 use super::{Dcache, dflag};

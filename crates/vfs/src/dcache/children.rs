@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The list of a directory's cached entries, under a lock bit of the directory's own.
+//! Keeps the list of a directory's cached entries, under a lock bit in the directory's dentry.
 
 use super::Dcache;
 use openpath_sync::{Word32, no_fault_injection};

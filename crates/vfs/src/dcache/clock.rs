@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The version clock of a superblock: it tells when a directory last changed the meaning of paths
-//! through it.
+//! Implements the version clock of a superblock: it tells when a directory last changed the meaning
+//! of paths through it.
 //!
 //! A path-cache entry remembers the clock it was validated at. While the clock stands still, the
 //! entry holds without a look at any ancestor; when it has moved, the ancestors' `last_change`

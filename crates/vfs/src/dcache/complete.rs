@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Complete directories: all of their names are cached, so a name that is not found does not exist.
+//! Tracks complete directories: all of their names are cached, so a name that is not found does not
+//! exist.
 //!
 //! # Kernel analogue
 //! None in Linux, which keeps an entry for each absent name that was asked for. Ceph's client and

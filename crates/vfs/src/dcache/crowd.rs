@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Relief of a crowded hash chain, before an entry is added to it.
+//! Shortens a crowded hash chain, before an entry is added to it.
 //!
 //! Chance crowds no chain: an attacker knows the table's key, or found names that collide by
 //! trying. First the table changes its key, which scatters the chain; that is limited in rate.

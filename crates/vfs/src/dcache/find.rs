@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lookup of an entry by parent and name: without a lock, or exactly under the bucket's lock.
+//! Looks up a cached entry by parent and name: without a lock, or exactly under the bucket's lock.
 
 use super::{Dcache, Dentry, dflag};
 use crate::name::NameKey;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flights: lookups under way. One task asks the backend for a name, and others that want it wait
-//! or leave.
+//! Tracks lookups under way (flights). One task asks the backend for a name, and others that want
+//! it wait or leave.
 //!
 //! # Kernel analogue
 //! `d_alloc_parallel`, `in_lookup_hashtable`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Invalidation: a backend reports names that may have changed, and each is looked up again at its
-//! next use.
+//! Invalidates entries: a backend reports names that may have changed, and each is looked up again
+//! at its next use.
 //!
 //! # Kernel analogue
 //! `d_invalidate`, and `d_revalidate` of file systems that others change too. Linux drops the entry

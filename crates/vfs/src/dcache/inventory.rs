@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A list of all entries, for finding one that should not be there.
+//! Lists all entries of the dentry cache as text, to find one that should not be there.
 
 use super::{Dcache, dflag};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LRU lists: the accounts of the dentry cache. Each tenant has one, with the number of its entries
-//! and their limits.
+//! Implements the LRU lists of the dentry cache, which limit what it keeps. Each tenant has one,
+//! with the number of its entries and their limits.
 //!
 //! To make room, a task goes round the queues of an LRU list, in each as far as its part of all
 //! entries.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The dentry cache: names to inodes, found without a lock.
+//! Implements the dentry cache: it maps names to inodes, and a lookup takes no lock.
 //!
 //! # Kernel analogue
 //! `struct dentry` and `dentry_hashtable`. Ours differ in three ways: there is no reference count

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queues of cached entries, by age, and the hand that picks victims for eviction.
+//! Keeps the queues of cached entries, by age, and the hand that picks victims for eviction.
 //!
 //! # Kernel analogue
 //! `s_dentry_lru` with `DCACHE_REFERENCED`; the policy is SIEVE (Zhang and others, 2024). A use

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reclaim: unpinned entries give their slot and their inode back.
+//! Reclaims unpinned entries: they give their slot and their inode back.
 //!
 //! Unlinked entries wait in the free queue, a group of trees in each of its parts, until one part
 //! has enough to pay for one fence and one scan of the pins. Those that are still open stay there.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices: the table from device numbers to drivers.
+//! Keeps the table from device numbers to drivers.
 //!
 //! # Kernel analogue
 //! `cdev_map`, `chrdev_open`, `blkdev_get_no_open`. As there, device nodes of any file system lead

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explanations of calls: the steps of the walk, and the check that gave the errno.
+//! Explains calls: it runs one and records the steps of the walk, and the check that gave the
+//! errno.
 //!
 //! # Kernel analogue
 //! None. strace(1) shows the errno of a call, and not which of a dozen rules gave it.

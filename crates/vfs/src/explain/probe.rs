@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The probe of an explanation: finds the fastest lane that answers a path, by trying each.
+//! Finds the fastest lane of the walk that answers a path, by trying each, for an explanation.
 //!
 //! The lock-free walk is tried as `RESOLVE_CACHED` does: it then calls no backend and changes
 //! nothing, and reports where it would have to leave.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An explanation as text for a person: one line for each step.
+//! Prints an explanation of a call as text: one line for each step.
 
 use super::{Explanation, FastPath, Lane};
 use crate::steps::{Field, Permission, Step, Value, WalkPosition, kind_name};

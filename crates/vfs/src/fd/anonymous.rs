@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Anonymous files: open files without a path, whose calls are all their own.
+//! Makes anonymous files: open files without a path, whose calls are all their own.
 //!
 //! # Kernel analogue
 //! `anon_inode_getfd`. One inode, on one mount that is attached nowhere, serves them all.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One descriptor: close(2), dup(2), dup2(2), dup3(2), and files that come from elsewhere.
+//! Implements the calls on one descriptor: close(2), dup(2), dup2(2), dup3(2), and installs files
+//! that come from elsewhere.
 //!
 //! # Kernel analogue
 //! `filp_close`, `ksys_dup3`, `do_dup2`, `receive_fd`.

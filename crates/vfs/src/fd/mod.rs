@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptor tables as tasks use them, and the calls on descriptors, except fcntl(2)
+//! Implements descriptor tables as tasks use them, and the calls on descriptors, except fcntl(2)
 //! (`ops::fcntl`). `fd_table` has the table itself.
 //!
 //! # Kernel analogue

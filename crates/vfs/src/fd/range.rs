@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls on many descriptors: close_range(2), exec, and the end of a table.
+//! Implements the calls on many descriptors: close_range(2), exec, and the end of a table.
 
 use crate::fd_table::FdTable;
 use crate::file::Filp;

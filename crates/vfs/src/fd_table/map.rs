@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bitmaps of a descriptor table: which descriptors are claimed, which close on exec, and which
-//! is the lowest free one.
+//! Keeps the bitmaps of a descriptor table: which descriptors are claimed, which close on exec, and
+//! which is the lowest free one.
 //!
 //! # Kernel analogue
 //! The bitmaps of `struct fdtable`, with `alloc_fd`, `put_unused_fd` and `expand_files`. A claimed

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A descriptor table: its slots, its bitmap of claimed slots, and its note of locks. `fd` puts
-//! files in and takes them out, and has the table's states, locks and rules.
+//! Implements a descriptor table: its slots, its bitmap of claimed slots, and its note that it may
+//! have file locks. `fd` puts files in and takes them out, and has the table's states, locks and
+//! rules.
 
 mod map;
 

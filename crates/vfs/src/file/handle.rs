@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An open file outside of any table: the form in which it passes from one task to another.
+//! Defines an open file that is in no descriptor table: in this form it passes from one task to
+//! another.
 
 use crate::instance::Shared;
 use crate::path::VfsPath;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of a table's locks on a file, when it closes a descriptor of it.
+//! Ends a table's locks on a file, when it closes a descriptor of it.
 //!
 //! # Kernel analogue
 //! `locks_remove_posix`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open files: a descriptor's position, flags and credentials, and the pin of its inode.
+//! Implements open files: a descriptor's position, flags and credentials, and the pin of its inode.
 //!
 //! # Kernel analogue
 //! `struct file`, the open file description; `fdget`, `fget`, `fput`.

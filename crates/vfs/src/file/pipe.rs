@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pipe calls of an open file.
+//! Implements the pipe calls of an open file: `F_GETPIPE_SZ` and `F_SETPIPE_SZ`.
 
 use super::Filp;
 use crate::pipe::PipeEnd;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the last close of an open file ends: its locks and its lease.
+//! Ends the locks and the lease of an open file at its last close.
 //!
 //! # Kernel analogue
 //! `locks_remove_file`.

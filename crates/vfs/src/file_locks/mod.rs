@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks and leases of an inode: found by the inode, asked for by an open, ended by a close.
+//! Finds the locks and leases of an inode, asks for leases at an open, and ends both at a close.
 //!
 //! # Kernel analogue
 //! `locks_get_lock_context`, `locks_inode_context`, `__break_lease`, `locks_remove_file`.

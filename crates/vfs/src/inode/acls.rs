@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists of an inode, for the core's permission checks.
+//! Reads the access control lists of an inode for the core's permission checks.
 //!
 //! # States
 //! None: no bit in the flags word, and nothing is read. Some: a bit for each list, and the lists

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes of an inode: as plain data, and as shared words under a sequence.
+//! Defines the attributes of an inode: as plain data, and as shared words under a sequence count.
 
 use openpath_abi::Timespec;
 use openpath_sync::{Life, Word, Word32};

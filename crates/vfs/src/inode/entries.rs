@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The entries of a directory in the cache, for backends that invalidate names; and attributes that
-//! must be confirmed.
+//! Finds the cached entries of a directory, for backends that invalidate names; and marks
+//! attributes that must be confirmed.
 //!
 //! # Kernel analogue
 //! `i_dentry`, the aliases of an inode. A directory has one, unless another program moves it

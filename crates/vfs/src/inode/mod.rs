@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inode: attributes that the core owns, and the backend's operations for the rest.
+//! Defines the inode: attributes that the core owns, and the backend's operations for the rest.
 //!
 //! # Kernel analogue
 //! `struct inode` with `inode_operations` and `file_operations`. As there, the core keeps mode,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The operations of a backend on an inode, and their arguments.
+//! Defines the operations that a backend implements for an inode, and their arguments.
 
 use super::{AsyncIo, Inode, IoKind};
 use crate::acl::{Acls, SetAcl};

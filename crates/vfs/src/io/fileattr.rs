@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! File flags, as lsattr(1) and chattr(1) read and set them by ioctl(2).
+//! Implements the file flags of lsattr(1) and chattr(1), which they read and set by ioctl(2).
 //!
 //! A backend answers the reading requests with [`inode_flags`] and takes [`FS_IOC_SETFLAGS`]
 //! alone. The core checks privileges and translates the other form of the request.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lending: shows the pages of a file in place, for the length of a call.
+//! Lends the pages of a file: a caller reads them in place, for the length of a call.
 
 use super::{ONCE_MAX, counted, verify_area};
 use crate::file_ops::Fd;

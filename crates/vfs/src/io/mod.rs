@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls on an open file's data: methods of [`crate::Task`], one file for each family.
+//! Implements the calls on an open file's data: methods of [`crate::Task`], one file for each
+//! family.
 //!
 //! # Kernel analogue
 //! `vfs_read`, `vfs_write`, `vfs_fallocate`, `vfs_copy_file_range`, `generic_file_llseek`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading: read(2), pread(2), readv(2), preadv(2), preadv2(2).
+//! Reads files: read(2), pread(2), readv(2), preadv(2), preadv2(2).
 //!
 //! # Kernel analogue
 //! `vfs_read`, `vfs_readv`, `do_preadv`.

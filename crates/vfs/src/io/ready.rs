@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readiness and requests: poll(2), ioctl(2).
+//! Asks a file whether it is ready, and passes requests on to it: poll(2), ioctl(2).
 //!
 //! # Kernel analogue
 //! `vfs_poll`, `do_vfs_ioctl`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The position of the next read or write: lseek(2).
+//! Moves the position of the next read or write: lseek(2).
 
 use crate::file::Filp;
 use crate::file_ops::Fd;

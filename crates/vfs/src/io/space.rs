@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Space of a file: fallocate(2), posix_fadvise(2).
+//! Implements calls on the space of a file: fallocate(2), posix_fadvise(2).
 //!
 //! # Kernel analogue
 //! `vfs_fallocate`, `vfs_fadvise`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether reads and writes of an open file may wait: a ring asks before it reads.
+//! Tells whether reads and writes of an open file may wait: a ring asks before it reads.
 //!
 //! # Kernel analogue
 //! `FMODE_NOWAIT`, `file_can_poll`, and what `io_file_supports_nowait` makes of them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writing: write(2), pwrite(2), writev(2), pwritev(2), pwritev2(2).
+//! Writes files: write(2), pwrite(2), writev(2), pwritev(2), pwritev2(2).
 //!
 //! # Kernel analogue
 //! `vfs_write`, `vfs_writev`, `generic_write_checks`, `generic_write_sync`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The leases of one file: a table by open file, with what each must become and by when.
+//! Keeps the leases of one file: a table by open file, with what each must become and by when.
 //!
 //! # Kernel analogue
 //! `flc_lease`, `lease_modify`, `leases_conflict`, `time_out_leases`.

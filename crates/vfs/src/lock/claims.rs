@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Claims: locks granted to waiters without a thread that have not read their answer yet.
+//! Keeps claims: locks granted to waiters without a thread that have not read their answer yet.
 //!
 //! # States
 //! Granted -> a lock, when the waiter reads the answer; or nothing, when it gives up, or its

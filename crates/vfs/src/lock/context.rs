@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks of one inode, and the state that a `Vfs` has for all of them.
+//! Keeps the locks of one inode, and the state that a `Vfs` has for all of them.
 //!
 //! # Kernel analogue
 //! `struct file_lock_context`, `locks_get_lock_context`, `locks_inode_context`. The inode's flag is

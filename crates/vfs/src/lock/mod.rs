@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! File locks: range locks of descriptor tables and open files (fcntl(2)), and locks on the whole
-//! file of open files (flock(2)).
+//! Implements file locks: range locks of descriptor tables and open files (fcntl(2)), and locks on
+//! the whole file of an open file (flock(2)).
 //!
 //! This module has the locks of one file and their waiters; it knows no task. `file_locks` finds
 //! them by the inode and ends them at a close; `ops::locks` has the calls.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The waiters for the locks of one file, and which of them a release lets go on.
+//! Keeps the waiters for the locks of one file, and decides which of them a release lets go on.
 //!
 //! # Kernel analogue
 //! `__locks_insert_block`, `__locks_wake_up_blocks`. Linux wakes all waiters of a lock, and they

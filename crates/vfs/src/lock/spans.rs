@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The spans that one owner has locked of one file: they do not overlap, and are joined where they
-//! can be.
+//! Keeps the spans that one owner has locked of one file: they do not overlap, and are joined where
+//! they can be.
 //!
 //! # Kernel analogue
 //! The part of `posix_lock_inode` that splits, joins, raises and lowers an owner's locks.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiters are granted in order, and nothing is left of them.
+//! Tests that waiters for a file lock are granted it in order, that circles of waits are refused,
+//! and that a wait leaves nothing behind.
 
 use super::context::LockContext;
 use super::graph::Graph;

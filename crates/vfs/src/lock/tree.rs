@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spans of many owners in one tree, which finds the first that blocks a request.
+//! Keeps the spans of many owners in one tree, and finds the first that blocks a request.
 //!
 //! # Kernel analogue
 //! The list `flc_posix`, which Linux reads from its begin. The tree finds what comes first there:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting for a lock: a thread sleeps until a release stores its answer, or a waker reports the
+//! Waits for a file lock: a thread sleeps until a release stores its answer, or a waker reports the
 //! answer.
 
 use super::context::LockContext;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mount table: finds a mount by the place that it covers, without a lock, and enters mounts.
+//! Finds a mount by the directory that it covers, without a lock; adds mounts to that table, and
+//! removes them.
 
 use super::{Mounts, hash_at};
 use crate::path::PathIds;

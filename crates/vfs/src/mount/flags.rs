@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The flags of one mount, and their translation from mount(2) and mount_setattr(2).
+//! Defines the flags of one mount, and translates those of mount(2) and mount_setattr(2).
 
 use super::mflag;
 use core::ops::BitOr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Propagation: peer groups of mounts, and the groups that slaves receive from.
+//! Implements mount propagation: peer groups of mounts, and the groups that slaves receive from.
 //!
 //! # Kernel analogue
 //! `fs/pnode.c`: `mnt_share`, `mnt_slave_list`, `mnt_master`, `mnt_group_id`. A slave's master is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Information on a mount: a line of `/proc/self/mountinfo`.
+//! Describes a mount as a line of `/proc/self/mountinfo`.
 
 use super::MountFlags;
 use super::mflag;

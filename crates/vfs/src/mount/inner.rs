@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Internal trees of one inode: the bottom of a namespace, and the mount of anonymous files.
+//! Makes internal trees of one inode: the bottom of a namespace, and the mount of anonymous files.
 //!
 //! # Kernel analogue
 //! `init_pseudo`, `kern_mount`.

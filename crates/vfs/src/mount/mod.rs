@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mount table: maps a covered directory of a mount to the mount on it.
+//! Implements the mount table: it maps a covered directory of a mount to the mount on it.
 //!
 //! # Kernel analogue
 //! `struct mount`, `mount_hashtable`, `mount_lock`. A mount is found by (mount below, directory); a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers of superblocks.
+//! Gives each superblock of a `Vfs` its device number, and takes it back.
 
 use std::collections::BTreeSet;
 

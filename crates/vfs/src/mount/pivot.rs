@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pivots: the root of a namespace is exchanged, and tasks at the old root follow.
+//! Records exchanges of a namespace's root (pivots), which tasks at the old root follow.
 //!
 //! # Kernel analogue
 //! `pivot_root`, `chroot_fs_refs`. Linux changes the root and the working directory of every task

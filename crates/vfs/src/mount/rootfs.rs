@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tree at the bottom of a namespace: one directory that is always empty (`rootfs`).
+//! Implements the tree at the bottom of a namespace: one directory that is always empty (`rootfs`).
 
 use super::inner::InternalTree;
 use crate::inode::{Inode, InodeOps, ListedEntry, LookupResult, WaitMode};

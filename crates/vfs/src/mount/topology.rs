@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The topology: which mounts and namespaces exist, what covers what, and what each mount
-//! holds, under the topology lock.
+//! Records which mounts and namespaces exist, what covers what, and what each mount holds, under
+//! the topology lock.
 //!
 //! # Kernel analogue
 //! The lists of `struct mount`, `struct mountpoint`, `mnt_namespace::mounts`.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Grafting: puts a tree of mounts on a directory, and copies of it on all places that receive from
-//! there.
+//! Puts a tree of mounts on a directory, and copies of it on all mounts that receive from there.
 //!
 //! # Kernel analogue
 //! `attach_recursive_mnt`, `propagate_mnt`, `invent_group_ids`, `count_mounts`.

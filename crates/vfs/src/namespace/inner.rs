@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Internal mounts, attached nowhere, for files without a path.
+//! Makes internal mounts, attached nowhere, for files without a path.
 //!
 //! # Kernel analogue
 //! `kern_mount`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Unmounting: takes mounts out of their namespace, with their propagated copies, and frees them
-//! when their last user is gone.
+//! Takes mounts out of their namespace, with their propagated copies, and frees them when their
+//! last user is gone.
 //!
 //! # Kernel analogue
 //! `umount_tree`, `propagate_umount`, `propagate_mount_busy`, `disconnect_mount`,

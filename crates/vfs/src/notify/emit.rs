@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delivery of events: to the marks of an inode, of its directory, or of both.
+//! Delivers events to the marks of an inode, of its directory, or of both.
 //!
 //! # Kernel analogue
 //! `fsnotify_inode`, `fsnotify_name`, `__fsnotify_parent`.

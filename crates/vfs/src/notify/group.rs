@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notification groups: one for each inotify instance, with its watches, queue and open file.
+//! Implements notification groups: one for each inotify instance, with its watches, queue and open
+//! file.
 //!
 //! # Kernel analogue
 //! `struct fsnotify_group` with its `idr` of watches; `inotify_fops`.

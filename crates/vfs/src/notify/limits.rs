@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts and limits of notification groups and watches, by user, and the list of all groups.
+//! Counts and limits notification groups and watches, by user, and keeps the list of all groups.
 //!
 //! # Kernel analogue
 //! `struct ucounts` with `UCOUNT_INOTIFY_INSTANCES` and `UCOUNT_INOTIFY_WATCHES`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notification: an event on a watched inode is queued for every group that watches it.
+//! Implements inotify: an event on a watched inode is queued for every group that watches it.
 //!
 //! # Kernel analogue
 //! fsnotify with inotify as its one listener: [`NotifyGroup`] is `struct fsnotify_group`, a mark is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The event queue of a group: events that were not read yet.
+//! Keeps the event queue of a group: events that were not read yet.
 //!
 //! # Kernel analogue
 //! `fsnotify_insert_event`, `inotify_merge`, `inotify_read`, `copy_event_to_user`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups, marks and queues by themselves: limits, and races between threads.
+//! Tests inotify groups, watches and queues without a task: limits, and races between threads.
 
 use super::group::{Instance, NotifyGroup};
 use crate::Limits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words of a dentry: one name in one directory. See `dcache`.
+//! Defines the fields of a dentry, which is one name in one directory. See `dcache`.
 
 use crate::inode::Inode;
 use openpath_sync::{Item, Life, Word, Word32, slab_item};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words of an open file. See `file`.
+//! Defines the fields of an open file. See `file`.
 
 use crate::file_ops::FileOps;
 use crate::lock_order::FilePosition;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The objects in the store of a `Vfs`: mounts, dentries, open files, and the pins on them.
+//! Defines the objects in the store of a `Vfs`: mounts, dentries, open files, and the pins on them.
 //!
 //! This is data. The rules for writing its words are in `dcache` for dentries, in `mount` for
 //! mounts, in `file` for open files.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words of a mount, and the data that a pin on it gives access to. See `mount`.
+//! Defines the fields of a mount, and the data that may be read while a reference (a pin) holds it.
+//! See `mount`.
 
 use crate::absent::MountRules;
 use crate::superblock::SuperBlock;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The dry run of an open, for an explanation: up to the first change, and no further.
+//! Runs an open for an explanation up to its first change, and no further.
 
 use super::how::{self, OpenOp};
 use super::{admit, grant, reach, tmpfile};

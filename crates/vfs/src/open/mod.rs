@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opening files: open(2), openat(2), openat2(2), creat(2).
+//! Opens files: open(2), openat(2), openat2(2), creat(2).
 //!
 //! # Kernel analogue
 //! `do_sys_openat2`, `path_openat`, `open_last_lookups`, `do_open`, `do_dentry_open`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules for `O_CREAT` opens of other users' files in sticky directories.
+//! Checks `O_CREAT` opens of other users' files in sticky directories.
 //!
 //! # Kernel analogue
 //! `may_create_in_sticky`; `fs.protected_regular`, `fs.protected_fifos`.

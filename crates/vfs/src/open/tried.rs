@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tries: opens that never wait.
+//! Opens files without ever waiting.
 //!
 //! # Rules
 //! R1. A file that must be made or truncated is not tried: that takes its directory's lock.

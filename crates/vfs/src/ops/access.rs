@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access checks: access(2), faccessat(2), faccessat2(2).
+//! Checks access with the real IDs or the effective ones: access(2), faccessat(2), faccessat2(2).
 
 use super::at_lookup;
 use super::resolve;

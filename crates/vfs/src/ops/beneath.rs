@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Path calls that cannot leave the directories they start from.
+//! Implements path calls that cannot leave the directories they start from.
 //!
 //! # Kernel analogue
 //! `RESOLVE_BENEATH`, which only openat2(2) has there: here every call on paths has it.

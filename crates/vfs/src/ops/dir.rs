@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directory listing: getdents64(2).
+//! Lists directories: getdents64(2).
 //!
 //! # Layout
 //! The file's offset is a cookie: 0 stands before `.`, 1 before `..`, and `n` from 2 on before the

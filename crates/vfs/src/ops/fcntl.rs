@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! fcntl(2): descriptors, flags, owners and seals.
+//! Implements fcntl(2) for descriptors, flags, owners and seals.
 //!
 //! # Kernel analogue
 //! `do_fcntl`, `setfl`, `f_dupfd`, `memfd_fcntl`.

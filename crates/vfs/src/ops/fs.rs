@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls on whole trees: statfs(2), fstatfs(2), sync(2), syncfs(2).
+//! Implements calls on whole trees: statfs(2), fstatfs(2), sync(2), syncfs(2).
 
 use super::resolve;
 use crate::file::PathStart;

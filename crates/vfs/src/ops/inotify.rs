@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inotify calls: inotify_init1(2), inotify_add_watch(2), inotify_rm_watch(2).
+//! Implements the inotify calls: inotify_init1(2), inotify_add_watch(2), inotify_rm_watch(2).
 
 use super::resolve;
 use crate::file::{Filp, PathStart};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hard links: link(2), linkat(2).
+//! Makes hard links: link(2), linkat(2).
 //!
 //! # Kernel analogue
 //! `do_linkat`, `may_linkat`, `vfs_link`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls on paths and descriptors, one file for each family; all are methods of
+//! Implements system calls on paths and descriptors, one file for each family; all are methods of
 //! [`crate::Task`]. Opens, data calls and descriptor tables have modules of their own.
 //!
 //! The path calls share these steps:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The owner and signal of an open file: kept for the host, which sends the signals.
+//! Keeps the owner and signal of an open file for the host, which sends the signals.
 //!
 //! # Kernel analogue
 //! `struct fown_struct`, `f_setown`, `f_getown_ex`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pipes without a name: pipe(2), pipe2(2).
+//! Makes pipes without a name: pipe(2), pipe2(2).
 //!
 //! # Kernel analogue
 //! `do_pipe2`, `create_pipe_files`, pipefs.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames: rename(2), renameat(2), renameat2(2).
+//! Renames files: rename(2), renameat(2), renameat2(2).
 //!
 //! # Kernel analogue
 //! `do_renameat2`, `lock_rename`, `vfs_rename`.

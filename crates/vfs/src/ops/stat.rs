@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! File attributes: stat(2), lstat(2), fstat(2), newfstatat(2), statx(2).
+//! Reads file attributes: stat(2), lstat(2), fstat(2), newfstatat(2), statx(2).
 //!
 //! # Rules
 //! R1. The core's attributes answer: no backend is called, except in trees that confirm; nothing is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Path calls that never wait, except open.
+//! Implements path calls that fail instead of waiting, except open.
 
 use crate::file_ops::Fd;
 use crate::task::Task;

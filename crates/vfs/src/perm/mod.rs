@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Permission checks on inodes.
+//! Checks permissions on inodes.
 //!
 //! # Kernel analogue
 //! `inode_permission`, `generic_permission`, `acl_permission_check`, `may_delete`, `may_create`,

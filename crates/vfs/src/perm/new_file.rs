@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! New files: owner, group, mode and lists by the directory they are made in.
+//! Computes the owner, group, mode and access control lists of a new file from the directory it is
+//! made in.
 //!
 //! # Kernel analogue
 //! `posix_acl_create`, with `inode_init_owner` before it.

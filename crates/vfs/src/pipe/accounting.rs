@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of pipes: counts the pages that the pipes of each user, and of the `Vfs`, may hold.
+//! Counts and limits the pages that the pipes of each user, and of the `Vfs`, may hold.
 //!
 //! # Kernel analogue
 //! `user_struct.pipe_bufs`, `account_pipe_buffers`; `fs.pipe-user-pages-soft`,

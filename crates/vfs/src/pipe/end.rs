@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An open end of a pipe: reading, writing, readiness, and its close.
+//! Implements an open end of a pipe: reading, writing, readiness, and its close.
 //!
 //! # Kernel analogue
 //! `pipefifo_fops`: `anon_pipe_read`, `anon_pipe_write`, `pipe_poll`, `pipe_ioctl`, `pipe_release`.

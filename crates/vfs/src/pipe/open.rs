@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens of a FIFO: readers and writers wait for each other.
+//! Opens FIFOs: readers and writers wait for each other.
 //!
 //! # Kernel analogue
 //! `fifo_open`, `wait_for_partner`, `wake_up_partner`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data in a pipe: a ring of slots of a page each.
+//! Keeps the data in a pipe: a ring of slots of a page each.
 //!
 //! # Kernel analogue
 //! The ring of `struct pipe_buffer`, and what `anon_pipe_read` and `anon_pipe_write` do to it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The capacity of a pipe: fcntl(2) `F_GETPIPE_SZ`, `F_SETPIPE_SZ`.
+//! Reads and sets the capacity of a pipe: fcntl(2) `F_GETPIPE_SZ`, `F_SETPIPE_SZ`.
 //!
 //! # Kernel analogue
 //! `pipe_fcntl`, `pipe_set_size`, `round_pipe_size`, `pipe_resize_ring`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Slots of a pipe that are reserved before they are filled.
+//! Reserves slots of a pipe before they are filled.
 //!
 //! # Kernel analogue
 //! `wait_for_space`.

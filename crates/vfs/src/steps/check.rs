@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks: the rules that can end a call, by name.
+//! Names the checks that can end a call.
 //!
 //! # Rules
 //! R1. A check names the rule, not the errno: one errno has many causes, and a caller asks for the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Steps of an explained call, with their facts, as plain data.
+//! Defines the steps of an explained call, with their facts, as plain data.
 
 use super::Check;
 use crate::perm::Decider;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A task: the caller of system calls, with its root, working directory, credentials and limits.
-//! Every system call is one of its methods.
+//! Implements a task: the caller of system calls, with its root, working directory, credentials and
+//! limits. Every system call is one of its methods.
 //!
 //! # Kernel analogue
 //! `struct task_struct` with `fs_struct`, credentials and limits. One thread uses a task at a time;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths from a task's root to a place.
+//! Computes the path from a task's root to a mount and dentry.
 //!
 //! # Kernel analogue
 //! `prepend_path`, `d_path`.

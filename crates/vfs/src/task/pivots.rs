@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Following pivots: a task moves its root and working directory if they were at an exchanged root
-//! (`mount::pivot`).
+//! Moves the root and the working directory of a task that stood at the root of its namespace when
+//! pivot_root(2) exchanged that (`mount::pivot`).
 
 use super::Core;
 

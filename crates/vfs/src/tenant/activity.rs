@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Activity of a tenant: counters of its tasks, none of which two tasks write.
+//! Counts the activity of a tenant in counters of its tasks, none of which two tasks write.
 //!
 //! # Rules
 //! R1. A task counts in words of its own; a reader adds up the words of all tasks.

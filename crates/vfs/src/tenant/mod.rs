@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tenant: a group of tasks with common limits on cached names, bytes, files and locks.
+//! Implements a tenant: a group of tasks with common limits on cached names, bytes, files and
+//! locks.
 //!
 //! # Kernel analogue
 //! A memory control group, as far as names and files go. Linux kills or throttles; a tenant evicts

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How handles lie; the rest is tested with a backend.
+//! Tests that the handle of a tenant shares no cache line with other data; the rest is tested with
+//! a backend.
 
 use super::Handle;
 

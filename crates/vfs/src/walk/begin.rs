@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The start of a walk (`path_init`), and its root.
+//! Starts a path walk at its first directory (`path_init`), and finds the root that bounds it.
 
 use super::{Mode, PathIds, Reason, Walk, WalkError, lflag};
 use crate::file::PathStart;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Confirmation: asks a backend for a name, and compares the answer with the cached entry
+//! Asks a backend for a cached name again, and compares the answer with the cached entry
 //! (`d_revalidate`, `d_invalidate`).
 
 use super::Reason;

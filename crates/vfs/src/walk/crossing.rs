@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Crossing: enters the mount on a covered directory (`handle_mounts`).
+//! Enters the mount on a covered directory during a walk (`handle_mounts`).
 
 use super::{PathIds, Reason, Walk, WalkError};
 use crate::mount::MountLookup;

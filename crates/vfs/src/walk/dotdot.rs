@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The step `..`: up to the parent, across mounts (`handle_dots`, `follow_dotdot`).
+//! Takes the step `..`: up to the parent, across mounts (`handle_dots`, `follow_dotdot`).
 //!
 //! # Rules
 //! R1. After a step up the walk was in its scope at some moment: because nothing moved since it

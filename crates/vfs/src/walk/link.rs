@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Symbolic links: reads a link's body and splices it into the path (`pick_link`).
+//! Follows symbolic links: reads a link's body and splices it into the path (`pick_link`).
 
 use super::{Mode, Reason, Walk, WalkError, WalkText, lflag};
 use crate::atime;

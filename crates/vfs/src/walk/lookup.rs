@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lookup of an uncached name in the backend (`lookup_slow`): one request serves all tasks that ask
+//! Looks up an uncached name in the backend (`lookup_slow`): one request serves all tasks that ask
 //! at the same time.
 
 use super::confirm::Revalidated;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The path walk: takes a start and a path to a mount and a dentry.
+//! Implements the path walk: from a start and a path to a mount and a dentry.
 //!
 //! # Kernel analogue
 //! `struct nameidata`, `link_path_walk`, `walk_component`, `step_into`, `complete_walk`. Link

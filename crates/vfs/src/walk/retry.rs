@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The retry ladder of a walk: fast, then with references, then with every backend asked.
+//! Retries a walk in ever slower modes: lock-free, then with references, then with every backend
+//! asked.
 
 use super::{Reason, WalkError, lflag};
 use crate::steps::Check;

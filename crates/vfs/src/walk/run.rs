@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop over the components of a path (`link_path_walk`), and the step into the last one.
+//! Runs the loop over the components of a path (`link_path_walk`), and takes the step into the last
+//! one.
 
 use super::plain::{self, PlainResult};
 use super::{Last, LastKind, Mode, PathIds, Walk, WalkError, WalkText, lflag, retry};

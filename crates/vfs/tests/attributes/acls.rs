@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists in memory: their space, their explanations, and how cached walks obey them.
+//! Tests access control lists in memory: the space that they take, how explanations name them, and
+//! that walks over cached paths obey a changed list.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK};

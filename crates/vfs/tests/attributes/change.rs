@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! chmod and chown, and files that cannot change: the rules of Linux 6.18 on a tmpfs.
+//! Tests chmod and chown, and files that cannot change, against the rules of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK, X_OK};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes of files: stat, owners and modes, times, extended attributes, access control lists.
+//! Tests attributes of files: stat, owners and modes, times, extended attributes, access control
+//! lists.
 
 #![forbid(unsafe_code)]
 

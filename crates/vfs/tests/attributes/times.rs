@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! utimensat and truncate: the rules of Linux 6.18 on a tmpfs.
+//! Tests utimensat and truncate against the rules of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;

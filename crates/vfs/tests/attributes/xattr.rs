@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes: the permissions of Linux 6.18 on a tmpfs.
+//! Tests extended attributes against the permissions of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A backend that a test changes behind the core's back. It counts requests, and on request holds
-//! a lookup or answers that it would wait.
+//! Gives tests a backend that they change behind the core's back. It counts requests, and on
+//! request holds a lookup or answers that it would wait.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Backends that revalidate: each use of a name and each request for attributes asks them.
+//! Tests backends that revalidate: each use of a name and each request for attributes asks them.
 
 use super::backend::{Scene, scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_APPEND, O_CREAT, O_RDONLY, O_RDWR, SEEK_END};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An invalidated name is looked up at its next use, and no other name is.
+//! Tests that an invalidated name is looked up at its next use, and that no other name is.
 
 use super::backend::{Scene, scene};
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A subscriber above a tree hears each invalidation of it.
+//! Tests that a subscriber to a tree is notified of each invalidation in it.
 
 use super::backend::scene;
 use openpath_vfs::{Caching, Inode, InvalidationListener};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A backend that manages file locks itself is asked for each, and told when its owners end.
+//! Tests a backend that manages file locks itself: it gets each request, and is notified when the
+//! owner of a lock ends.
 
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, LOCK_EX, LOCK_NB};

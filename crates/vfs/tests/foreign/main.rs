@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees that others change too: the requests of the core to their backends.
+//! Tests backends whose trees are changed by others too: what the core asks them, and when.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A walk that is the last user of a removed name, and the inotify event of its end.
+//! Tests a walk that is the last user of a removed name: when the inotify event of the name's end
+//! is sent.
 
 use super::backend::{At, scene};
 use openpath_abi::inotify::{IN_DELETE_SELF, IN_DONT_FOLLOW, IN_IGNORED, IN_NONBLOCK};

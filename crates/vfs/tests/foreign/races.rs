@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Invalidations of a name while the backend looks it up, revalidates or changes it.
+//! Tests invalidations of a name while the backend looks it up, revalidates or changes it.
 
 use super::backend::{At, Scene, scene};
 use openpath_abi::Errno;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls that must not wait ask only the backends that answer at once.
+//! Tests that calls which must not wait ask only the backends that answer at once.
 
 use super::backend::{At, Scene, scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_PATH, O_RDONLY};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads, writes, seeks and listings, as in Linux 6.18 on a tmpfs.
+//! Tests reads, writes, seeks and listings against the rules of Linux 6.18 on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptors: their numbers, tables that tasks share, and the effects of a close.
+//! Tests descriptors: their numbers, tables that tasks share, and the effects of a close.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices: the built-in ones compared with the running kernel's nodes, and drivers of the host.
+//! Tests devices: the built-in ones against the running kernel's, and drivers that the host
+//! registers.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

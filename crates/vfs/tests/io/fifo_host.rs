@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares waits at a FIFO with the running kernel: which threads wait, which call wakes which,
+//! Tests waits at a FIFO against the running kernel: which threads wait, which call wakes which,
 //! and with what data.
 //!
 //! A script is random calls of a few actors, each a thread with one descriptor. Each step records

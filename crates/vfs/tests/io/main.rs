@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptors and data: reading and writing, devices, and FIFOs beside the running kernel.
+//! Tests descriptors, reads, writes and devices, and compares FIFOs with the running kernel.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares leases with the running kernel: random scripts of processes that take leases and open
+//! Tests leases against the running kernel: random scripts of processes that take leases and open
 //! files. Each step must agree in its answer, the calls that wait or go on, the signals and the
 //! leases that are held.
 //!

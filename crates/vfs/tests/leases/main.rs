@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Leases and delegations, compared with the running kernel where it offers them.
+//! Tests leases and delegations, and compares them with the running kernel where it offers them.
 
 #![forbid(unsafe_code)]
 

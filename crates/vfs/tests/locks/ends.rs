@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks end by each kind of close, cost their tenant, and are limited.
+//! Tests that every kind of close ends file locks, that locks count against their tenant, and that
+//! they are limited.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares file locks with the running kernel: random scripts of processes that lock files. Each
+//! Tests file locks against the running kernel: random scripts of processes that lock files. Each
 //! step must agree in its answer and in the locks that every process sees.
 //!
 //! `OPENPATH_LOCKS_SCRIPTS` sets the number of scripts of each slow test, 40 by default.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! File locks, compared with the running kernel and with what it answered before.
+//! Tests file locks, and compares them with the running kernel and with its recorded answers.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of absent names: they hide names from lookups, listings and changes in their mount, and
-//! nowhere else.
+//! Tests rules of absent names: they hide names from lookups, listings and changes in their mount,
+//! and nowhere else.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

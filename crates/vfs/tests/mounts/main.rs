@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts: the calls, namespaces, cached paths through mounts, and rules of absent names.
+//! Tests mounts: the calls, namespaces, cached paths through mounts, and rules of absent names.
 
 #![forbid(unsafe_code)]
 

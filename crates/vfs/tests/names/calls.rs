@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mkdir, mknod, symlink, link, unlink, rmdir and rename as a task calls them: which error comes
-//! first, and what the tree has afterwards. The expected answers are those of Linux 6.18 on a
+//! Tests mkdir, mknod, symlink, link, unlink, rmdir and rename as a task calls them: which error
+//! comes first, and what the tree has afterwards. The expected answers are those of Linux 6.18 on a
 //! tmpfs.
 
 use crate::tasks::{BAD, NOBODY, Short, root, says, tree, user, vfs};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Complete directories: absent names need no lookup in the backend, and no existing name is ever
-//! missed.
+//! Tests directories of which all names are cached (complete ones): absent names need no lookup in
+//! the backend, and no existing name is ever missed.
 
 use crate::world::*;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_RDONLY};

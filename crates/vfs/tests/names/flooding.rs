@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names chosen by an attacker that knows the hash key, so that they collide in the dentry table.
+//! Tests that colliding names in the dentry table stay bounded, though an attacker that knows the
+//! hash key chooses them.
 
 use crate::world::*;
 use openpath_abi::Errno;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names: creating, removing and renaming them, alone and concurrently, and the dentry cache.
+//! Tests creating, removing and renaming names, alone and concurrently, and the dentry cache.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! readlink, statfs, sync, getcwd, chdir and chroot, as in Linux 6.18 on a tmpfs.
+//! Tests readlink, statfs, sync, getcwd, chdir and chroot against the rules of Linux 6.18 on a
+//! tmpfs.
 
 use crate::world::*;
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names change while other threads walk: an existing name is always found, no thread waits for
-//! ever, and nothing is lost.
+//! Tests changes of names while other threads walk: an existing name is always found, no thread
+//! waits for ever, and nothing is lost.
 
 use crate::tasks::{Short, root, tree, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDWR};

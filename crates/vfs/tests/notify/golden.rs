@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays recorded inotify events of the kernel, `conformance/notify`: openpath sends the same,
-//! call by call.
+//! Tests recorded inotify events of the kernel, `conformance/notify`: openpath sends the same, call
+//! by call.
 
 use crate::case::Case;
 use std::fs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! inotify: events compared with the kernel's, and events of concurrent changes.
+//! Tests inotify: compares events with the kernel's, and checks those of concurrent changes.
 
 #![forbid(unsafe_code)]
 

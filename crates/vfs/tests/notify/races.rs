@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! inotify events of files that other threads change.
+//! Tests inotify events of files that other threads change meanwhile.
 
 use crate::tasks::{self, Short, root, tree, vfs};
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};

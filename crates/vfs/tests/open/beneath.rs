@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Path calls that must stay beneath their starting directory.
+//! Tests path calls that must stay beneath their starting directory.
 
 use openpath_abi::fcntl::{
     AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Path calls that must stay beneath their starting directory, while others move directories.
+//! Tests path calls that must stay beneath their starting directory, while others move directories.
 //!
 //! A tree is mounted on the way. Its lookups have another thread move directories before they
 //! answer, so that each walk meets the same moves.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explanations: the check that they name, the steps that they list, and that they change nothing.
+//! Tests explanations of calls: which check they name, which steps they list, and that they change
+//! nothing.
 
 use crate::world::*;
 use openpath_abi::access::W_OK;

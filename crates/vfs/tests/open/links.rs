@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Symbolic links: how many are followed, how long they may be, and where they are not followed, as
-//! in Linux 6.18.
+//! Tests symbolic links against the rules of Linux 6.18: how many are followed, how long they may
+//! be, and where they are not followed.
 
 use crate::world::*;
 use openpath_abi::mode;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens: openat2(2), the table of flags, links, scoped walks, calls that must not wait, and
+//! Tests opens: openat2(2), the table of flags, links, scoped walks, calls that must not wait, and
 //! explanations.
 
 #![forbid(unsafe_code)]

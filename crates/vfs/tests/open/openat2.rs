@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! openat2(2): the size and fields of its argument, and the answers of each `RESOLVE_*`, as in
-//! Linux 6.18.
+//! Tests openat2(2) against the rules of Linux 6.18: the size and fields of its argument, and the
+//! answers of each `RESOLVE_*`.
 
 use crate::world::*;
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reasons that walks report for leaving the lock-free mode.
+//! Tests that a walk reports the right reason for each way out of the lock-free mode.
 
 use crate::world::*;
 use openpath_vfs::{Reason, Task};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens a descriptor again, and sets its extended attributes: the answers of Linux 6.18 for
-//! `/proc/self/fd/N` and the `*at` calls on a tmpfs.
+//! Tests opening a descriptor again, and its extended attributes. The expected answers are those of
+//! Linux 6.18 for `/proc/self/fd/N` and the `*at` calls on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

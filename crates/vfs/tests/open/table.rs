@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! open(2) with every kind of last component and every flag, as in Linux 6.18 on a tmpfs.
+//! Tests open(2) with every kind of last component and every flag against Linux 6.18 on a tmpfs.
 //! `table.txt` has that kernel's answers.
 
 use crate::world::*;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls that must not wait, and proxy tasks.
+//! Tests calls that fail instead of waiting, and proxy tasks, with which a worker thread makes
+//! calls for another task.
 
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_FDCWD, F_GETFL, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens that the host kernel cannot be asked about: magic links, and flags of later kernels.
+//! Tests opens that the host kernel cannot be asked about: magic links, and flags of later kernels.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR};
 use openpath_abi::resolve::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A backend that records its open files: one directory of files that contain their numbers.
+//! Gives tests a backend that records its open files: one directory of files that contain their
+//! numbers.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thread panics at each point of an open, a close and similar calls, while another uses the same
-//! table: the table stays consistent, no lock stays held, and at most that one file is lost.
+//! Tests a panic at each point of an open, a close and similar calls, while another thread uses the
+//! same table. The table stays consistent, no lock stays held, and at most that one file is lost.
 
 use crate::backend::{World, name, number_at};
 use crate::{config, join, setting, spawn};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Leases under a controlled scheduler: a lease and an open do not miss each other, and every wait
-//! ends.
+//! Tests leases under a scheduler that chooses the interleaving: a lease and an open do not miss
+//! each other, and every wait ends.
 
 use crate::backend::{build, like};
 use crate::{explore_often, join, spawn};

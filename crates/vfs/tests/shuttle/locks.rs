@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks under a controlled scheduler: none outlives its owner, even if one thread closes while
-//! another locks, and every wait ends.
+//! Tests file locks under a scheduler that chooses the interleaving: none outlives its owner, even
+//! if one thread closes while another locks, and every wait ends.
 
 use crate::backend::build;
 use crate::{explore_often, join, spawn};

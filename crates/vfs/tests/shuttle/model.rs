@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A sequential model of descriptor tables: each call as the steps that Linux takes under the
-//! table's lock.
+//! Gives tests a sequential model of descriptor tables: each call as the steps that Linux takes
+//! under the table's lock.
 
 use openpath_abi::Errno;
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Walks beside changes of names and mounts, and beside eviction of dentries.
+//! Tests walks beside changes of names and mounts and beside eviction of dentries, under a
+//! scheduler that chooses the interleaving.
 
 use crate::backend::build;
 use crate::{explore, join, spawn};

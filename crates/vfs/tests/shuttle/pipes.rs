@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! FIFOs under a controlled scheduler: every wait ends, and the counts of readers and writers
-//! return to zero. A lost wake-up is a deadlock, which the scheduler reports.
+//! Tests FIFOs under a scheduler that chooses the interleaving: every wait ends, and the counts of
+//! readers and writers return to zero. A lost wake-up is a deadlock, which the scheduler reports.
 
 use crate::backend::build;
 use crate::{config, explore, explore_often, join, spawn};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chosen races on descriptors and open files.
+//! Tests chosen races on descriptors and open files, under a scheduler that chooses the
+//! interleaving.
 
 use crate::backend::{World, build, name, number_at};
 use crate::{explore, explore_often, join, spawn};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rings and futures under a controlled scheduler: an owner submits opens that miss, workers do
-//! them, and the owner takes, cancels, drops or waits meanwhile. Each operation completes exactly
-//! once and nothing is left. A lost wake-up is a deadlock, which the scheduler reports.
+//! Tests rings and futures under a scheduler that chooses the interleaving: an owner submits opens
+//! that miss, workers do them, and the owner takes, cancels, drops or waits meanwhile. Each
+//! operation completes exactly once and nothing is left. A lost wake-up is a deadlock, which the
+//! scheduler reports.
 
 use crate::backend::{World, build, name, number_at};
 use crate::{explore, explore_often, join, spawn};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schedulers that count their choices, to state what a number of runs is worth.
+//! Gives tests schedulers that count threads and choices, to state how likely a number of runs
+//! misses a bug.
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Walks beside one change at a time, small enough to state the chance of a missed bug:
+//! Tests walks beside one change at a time, small enough to state the chance of a missed bug:
 //! `OPENPATH_SHUTTLE_MISS=1e-6 OPENPATH_SHUTTLE_DEPTH=2 cargo xtask shuttle sure --nocapture`.
 //!
 //! With `n` threads and `k` points, a bug of depth `d` is missed by `r` runs with a chance of at

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random calls of two or three threads on one table: every history has an explanation, and nothing
-//! is left at the end.
+//! Tests random calls of two or three threads on one descriptor table: a sequential order explains
+//! every history, and nothing is left at the end.
 
 use crate::backend::{World, name};
 use crate::history::{Counter, History, table};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared by tests of path calls: a tree, tasks in it, and results as words.
+//! Gives tests of path calls a tree, tasks in it, and results as words.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

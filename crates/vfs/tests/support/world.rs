@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared by tests of calls: a tree with a clock that ticks, tasks of several users, and results as
+//! Gives tests of calls a tree with a clock that ticks, tasks of several users, and results as
 //! words.
 
 #![allow(dead_code, reason = "each test uses a part")]

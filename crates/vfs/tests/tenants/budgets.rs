@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The dentry cache stays within its bounds, and each tenant within its own: a flood costs only the
-//! tenant that causes it. All tests count, and none measures time.
+//! Tests that the dentry cache stays within its bounds, and each tenant within its own: a flood
+//! costs only the tenant that causes it. All tests count, and none measures time.
 
 use crate::world::{negatives, root, world_with_negatives};
 use openpath_abi::Errno;

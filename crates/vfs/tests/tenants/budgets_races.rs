@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries are evicted while other tasks walk, rename and unlink them: a name in use stays valid,
-//! and the counts add up.
+//! Tests the eviction of entries while other tasks walk, rename and unlink them: a name in use
+//! stays valid, and the counts add up.
 
 use crate::tasks::{root, tree, vfs};
 use openpath_abi::Errno;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tenants: the tenant of a task, and its budgets in the caches.
+//! Tests tenants (groups of tasks with common limits): which tenant a task has, and its limits on
+//! caches.
 
 #![forbid(unsafe_code)]
 

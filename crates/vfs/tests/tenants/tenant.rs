@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tenant of a task: inherited by its children, and charged for its files.
+//! Tests that children of a task inherit its tenant, and that its files are charged to that tenant.
 
 use openpath_abi::fcntl::O_CREAT;
 use openpath_mem::{MemFs, MemOptions};

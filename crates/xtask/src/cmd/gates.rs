@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `cargo xtask gates`: builds the `openpath-bench` program and checks the gates with it.
+//! Runs `cargo xtask gates`: builds the `openpath-bench` program, counts with it what cached calls
+//! cost, and compares the counts with their limits.
 
 use super::{Done, cargo, pass_on, root, target};
 use clap::Args;

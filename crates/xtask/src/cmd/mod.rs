@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds the commands, and calls other programs for them.
+//! Declares the commands, and calls other programs for them.
 
 pub(crate) mod check;
 pub(crate) mod gates;

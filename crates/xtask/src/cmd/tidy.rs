@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `cargo xtask tidy`: the rules of the house over the whole tree, and over new commits.
+//! Runs `cargo xtask tidy`: checks the whole tree and new commits by the rules of this repository
+//! that no compiler knows.
 
 use super::Done;
 use std::process::{Command, ExitCode};

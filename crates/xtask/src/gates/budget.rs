@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares a count with its budget.
+//! Compares a count of a gate with its budget (the most that it may be).
 
 /// How far a count of instructions may exceed its budget.
 pub(super) const SLACK: f64 = 0.01;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the gate of conflicting lines: `openpath-bench two` under valgrind's lackey.
+//! Checks the gate of cache lines on which two threads conflict: `openpath-bench two` under
+//! valgrind's lackey.
 //!
 //! Every pair of operations runs in several layouts of memory; the worst counts. A pair that is not
 //! in the list of exceptions must have no conflict. A listed pair may have about as many as the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names addresses: data by the spans that the program reported, code by `addr2line`.
+//! Finds names for addresses: data by the spans that the program reported, code by `addr2line`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads a memory trace of valgrind's lackey, and finds the lines on which two threads conflict.
+//! Reads a memory trace of valgrind's lackey, and finds the cache lines on which two threads
+//! conflict.
 //!
 //! # Format
 //! `I  ADDRESS,SIZE` for an instruction, then ` L`, ` S` or ` M` for each load, store or both. A

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the files that the rules check.
+//! Reads the files that the rules of `cargo xtask tidy` check.
 
 use super::lexer::{Line, scan};
 use std::fs;

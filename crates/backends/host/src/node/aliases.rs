@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names that a file was found under.
+//! Keeps the names that a file was found under.
 //!
 //! # Kernel analogue
 //! The aliases of an inode (`i_dentry`). There they are entries of the cache; here a file is looked

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call that hangs below one directory of the host delays no call elsewhere.
+//! Tests that a call that hangs below one directory of the host delays no call elsewhere.
 
 use super::{Gate, QUICK_FILES, TestDir, opens};
 use crate::options::{HostOptions, Policy};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and renames that hang delay no cached open, of any tenant.
+//! Tests that reads and renames that hang on the host delay no cached open, of any tenant.
 
 use super::lookups::{ROUNDS, check_quick_dir, open_cached, world};
 use super::{Gate, TestDir, opens};

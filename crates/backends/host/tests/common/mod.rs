@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scratch directory of the host, and a `Vfs` over it.
+//! Gives tests a scratch directory of the host, and a `Vfs` over it.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Provides short calls on a file's data for tests, and a file's extents as text.
+//! Gives tests short calls on a file's data, and a file's extents as text.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Provides a clock that ticks and short calls of the backend's operations for tests.
+//! Gives tests a clock that ticks, and short calls of the backend's operations.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

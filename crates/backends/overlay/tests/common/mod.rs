@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A stack of trees in memory, filled by their own tasks, and the view of an overlay of them.
+//! Gives tests a stack of trees in memory, filled by tasks of their own, and an overlay of them.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the loads of the programs, which `cargo xtask wasi-programs` builds.
+//! Defines what the measured programs do (their loads); `cargo xtask wasi-programs` builds them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a program in each way, with the same files, of the kind that each way uses.
+//! Runs a program as our guest, as a guest of wasmtime, and natively, with the same files in the
+//! form that each needs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

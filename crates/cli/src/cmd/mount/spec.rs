@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses the word that says what to mount, and makes that tree.
+//! Parses the argument of `openpath mount` that says what to mount, and makes that tree.
 //!
-//! The word is `mem[:size=SIZE,...]`, `host:PATH[,policy=POLICY,...]` or
+//! The argument is `mem[:size=SIZE,...]`, `host:PATH[,policy=POLICY,...]` or
 //! `overlay:lower=PATH[,lower=PATH...][,upper=PATH][,policy=POLICY][,null-devices]`.
 
 use std::path::PathBuf;

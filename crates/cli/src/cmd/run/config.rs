@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the configuration of a run from a TOML file and from options.
+//! Reads the configuration of `openpath run` from a TOML file and from options.
 //!
 //! ```toml
 //! upper = "memory:2G"

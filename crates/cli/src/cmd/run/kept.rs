@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explains why a run is refused whose own rules could hold without those kept with its view.
+//! Explains a refusal that comes from rules kept with a view: those of the new command alone could
+//! hold, but the two together contradict each other.
 
 use super::config::Config;
 use super::rules::REPLACE;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens and writes the files that a run writes for its user: the report and the log.
+//! Opens and writes the files that `openpath run` writes for its user: the report and the log.
 //!
 //! # Rules
 //! R1. Each is opened by its path once, before the command starts. The command may put a link or a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the rules of a run: those that its options and its file give, and those that are kept
+//! Checks the rules of a command: those that its options and its file give, and those that are kept
 //! with its view.
 //!
 //! # Rules

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames where flags are lacking, and of names that are swapped meanwhile.
+//! Tests renames on file systems without the flags of renameat2(2), and of names that another
+//! process swaps meanwhile.
 
 use super::{checked, exchange, noreplace, seam};
 use crate::host::held_file::HeldFile;

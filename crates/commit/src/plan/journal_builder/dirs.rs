@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The directories in which names change: their inodes, and their times (R3 of `journal_builder`).
+//! Adds the directories in which names change to the journal of a commit: their inodes, and their
+//! times (R3 of `journal_builder`).
 
 use super::JournalBuilder;
 use crate::host::names::split;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories that move, and where they wait (R1 of `journal_builder`).
+//! Adds the directories that move to the journal of a commit, and finds hidden names under which
+//! they wait (R1 of `journal_builder`).
 
 use super::JournalBuilder;
 use crate::attributes::file_stat::FileStat;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about the data of files and directories.
+//! Handles FUSE requests about the data of files and directories.
 
 use super::{Dispatcher, RequestContext, fd_of, handle_of, node_attr, reply_open};
 use crate::data::WriteKind;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `IOCTL`: the flags of a file or directory. Every other request is `ENOTTY`.
+//! Handles `IOCTL`: the flags of a file or directory. Every other request is `ENOTTY`.
 //!
 //! The kernel sends these requests for lsattr(1), chattr(1), and an overlay of its own above the
 //! mount. It has checked the owner and `CAP_LINUX_IMMUTABLE` before.

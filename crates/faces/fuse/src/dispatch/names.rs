@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about names and attributes.
+//! Handles FUSE requests about names and attributes.
 
 use super::{Dispatcher, RequestContext, fd_of, handle_of, node_attr, reply_entry};
 use crate::fs::{AttrChange, Entry};

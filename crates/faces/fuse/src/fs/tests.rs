@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a reply says where the descriptor that the server opened for itself fails to close.
+//! Tests what a reply says if the descriptor that the server opened for itself fails to close.
 
 use super::FuseFs;
 use crate::nodes::ROOT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The owners that may have record locks by an opening.
+//! Remembers the owners that may have record locks by an open file.
 //!
 //! # States of an owner
 //! Pending (some of its requests have no reply) <-> idle -> forgotten: it had no lock when it was

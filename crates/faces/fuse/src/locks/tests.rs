@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which owners are remembered, and until when: seen by the locks that are left when an opening has
-//! ended.
+//! Tests which lock owners the server remembers, and until when: locks that are left after the last
+//! close of a file show it.
 
 use super::{Answered, Locks};
 use crate::wire::request::{Lock, LockCommand};

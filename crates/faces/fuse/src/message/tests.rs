@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages that no kernel would send.
+//! Tests messages that no kernel would send: they do no harm, and wrong lengths are refused before
+//! any effect.
 
 use super::answer_message;
 use crate::dispatch::Dispatcher;

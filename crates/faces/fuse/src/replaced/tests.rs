@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of files that replace others.
+//! Tests which group, access control list and permission bits a new file gets from the file that it
+//! replaces.
 
 use super::*;
 use crate::nodes::ROOT;

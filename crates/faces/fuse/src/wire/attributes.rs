@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes in replies (`fuse_attr`, `fuse_statx`), and how long they are valid.
+//! Writes attributes into replies (`fuse_attr`, `fuse_statx`), and says how long they are valid.
 
 use super::ReplyBuilder;
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME};

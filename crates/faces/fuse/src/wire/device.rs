@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device: requests are read from it, and replies written to it.
+//! Reads requests from the device, and writes replies to it.
 //!
 //! Several threads read it. Each request goes to one of them, and each write is one message.
 //!

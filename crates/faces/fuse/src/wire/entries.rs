@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries of a listing in a reply (`fuse_dirent`, `fuse_direntplus`).
+//! Writes the entries of a directory listing into a reply (`fuse_dirent`, `fuse_direntplus`).
 
 use super::ReplyBuilder;
 use super::attributes::{ENTRY_SIZE, NodeAttr, Validity, entry, negative_entry};

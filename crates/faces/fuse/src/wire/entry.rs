@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A request in an entry of a ring, which has three parts; its reply has two.
+//! Reads a request from an entry of a ring, which has three parts, and writes its reply, which has
+//! two.
 //!
 //! # Kernel analogue
 //! `fuse_uring_req_header`: the header, the header of the operation (its length follows from the

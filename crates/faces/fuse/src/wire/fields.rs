@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the fields of a request in turn, within its bytes.
+//! Reads the fields of a FUSE request one after the other, and none beyond its bytes.
 
 use std::fmt;
 

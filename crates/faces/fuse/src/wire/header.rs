@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The header of a request (`fuse_in_header`).
+//! Reads the header of a FUSE request (`fuse_in_header`).
 
 use super::fields::{Fields, Malformed};
 use super::numbers::op;

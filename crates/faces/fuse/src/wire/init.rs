@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The negotiation with the kernel when a mount begins (`FUSE_INIT`).
+//! Negotiates with the kernel when a mount begins (`FUSE_INIT`).
 
 use super::device::Received;
 use super::fields::{Fields, Malformed};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notifications to the kernel (`fuse_notify_code`).
+//! Sends notifications to the kernel (`fuse_notify_code`).
 //!
 //! # Rules
 //! R1. To invalidate a name the kernel takes the lock of its directory, which a caller that waits

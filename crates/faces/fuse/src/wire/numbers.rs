@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers of the protocol that are used here (`linux/fuse.h`).
+//! Defines the numbers of the FUSE protocol that are used here (`linux/fuse.h`).
 
 /// The version of the protocol.
 pub(crate) const MAJOR: u32 = 7;

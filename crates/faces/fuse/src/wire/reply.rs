@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A reply: a header (`fuse_out_header`) and a body.
+//! Builds a reply: a header (`fuse_out_header`) and a body.
 //!
 //! # Rules
 //! R1. A reply is built in a given buffer and never grows beyond it: one that does not fit becomes

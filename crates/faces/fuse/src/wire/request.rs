@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses requests: a header and a body become an operation with its arguments.
+//! Parses FUSE requests: a header and a body become an operation with its arguments.
 
 use super::Header;
 use super::fields::{Fields, Malformed};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that lock files on command.
+//! Gives tests processes that lock files on command.
 
 use libc::{SYS_fcntl, SYS_flock};
 use std::fs;

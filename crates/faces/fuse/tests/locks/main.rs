@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of processes on a mount that keeps them itself. Each test runs on the mount and on the
-//! host's file system beside it, with the same results.
+//! Tests file locks of processes on a mount whose server keeps the locks itself. Each test runs on
+//! the mount and on the host's file system beside it, with the same results.
 
 mod agent;
 mod shared;

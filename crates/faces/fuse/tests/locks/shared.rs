@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of one tree by several mounts, by tasks beside them, and by very many
-//! waiting requests.
+//! Tests locks in one tree by several mounts and by tasks beside them, and very many requests that
+//! wait for one.
 
 use super::agent::{Agent, HANG_TIMEOUT};
 use super::test_mount::TestMount;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mount of a tree in memory, at a directory of its own.
+//! Gives tests a mount of a tree in memory, at a directory of its own.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

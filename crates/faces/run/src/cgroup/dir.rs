@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A directory of control groups, held by its descriptor: no file in it is opened by a full path.
+//! Reads and changes a directory of control groups through its descriptor: no file in it is opened
+//! by a full path.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};

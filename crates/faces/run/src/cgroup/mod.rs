@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Control groups that enforce `--limit memory` and `--limit cpu`, and `--limit pids` where the pid
-//! namespace of the view cannot.
+//! Makes control groups that enforce `--limit memory` and `--limit cpu`, and `--limit pids` where
+//! the pid namespace of the view cannot.
 //!
 //! # Layout
 //! | group | is | has |

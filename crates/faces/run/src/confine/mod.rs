@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a process gives up right before it becomes the command.
+//! Takes away what a process must give up right before it becomes the command.
 //!
 //! Namespaces decide what the command can name. These modules take away what it could reach without
 //! a namespace in between: the caller's terminal, the processes of the caller's group, abstract

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A Landlock domain around the command: it cannot reach abstract UNIX sockets and processes
+//! Puts a Landlock domain around the command: it cannot reach abstract UNIX sockets and processes
 //! outside.
 //!
 //! Abstract sockets belong to the network namespace, which is the caller's by default. The command

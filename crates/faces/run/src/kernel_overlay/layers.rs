@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The layers of a view that the kernel serves: an overlay over the root, and one over each mount
-//! of the host that the view shows and that neither passes nor is written through.
+//! Decides on the layers of a view that the kernel serves: an overlay over the root, and one over
+//! each mount of the host that the view shows and that neither passes nor is written through.
 //!
 //! A mount that cannot be in an overlay is shown as it is, and read only. One that leads to other
 //! mount or pid namespaces, or that does not answer, is not shown at all.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The view as mounts of the kernel's overlayfs (`--engine kernel`).
+//! Builds the view as mounts of the kernel's overlayfs (`--engine kernel`).
 //!
 //! # Shape
 //! One overlay lies over the root, and one over each mount of the host that the view shows. All of

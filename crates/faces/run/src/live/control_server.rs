@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server side: a thread that answers requests.
+//! Answers requests to a running server, on a thread of its own.
 //!
 //! # States
 //! Started (clients can find it) -> stopped, by [`ControlServer::stop`] or drop: the socket is

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file locks in a mount or a view, with their waiters.
+//! Reads and describes the file locks in a mount or a view, with their waiters, for `openpath
+//! locks`.
 
 use openpath_fuse::Handle;
 use openpath_vfs::{LockInfo, LockOwner, Vfs};

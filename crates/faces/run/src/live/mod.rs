@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Servers that run now and can be queried: each has a socket in a directory of its user.
+//! Finds and queries running servers of views and mounts: each has a socket in a directory of its
+//! user.
 //!
 //! # Map
 //! | module | what |

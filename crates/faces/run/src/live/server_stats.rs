@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The statistics of a server.
+//! Reads the statistics of a server, and defines their form and the label that identifies the
+//! server.
 
 use super::VERSION;
 use openpath_fuse::Handle;

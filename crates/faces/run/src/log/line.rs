@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A line of the log.
+//! Defines a line of the log of opens: the call, its path, and why it was refused or where it went.
 
 use openpath_abi::Errno;
 use openpath_commit::printable;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The traits of `wasi:filesystem`, generated, with the resource types of this crate.
+//! Generates the traits of `wasi:filesystem`, with the resource types of this crate.
 #![allow(
     missing_docs,
     reason = "generated from the interface, whose words they would repeat"

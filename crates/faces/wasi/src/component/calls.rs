@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system calls behind the functions of `wasi:filesystem`.
+//! Makes the system calls behind the functions of `wasi:filesystem`.
 //!
 //! # Rules
 //! R1. [`Beneath`] walks every path of a guest from the directory that it is relative to: a path

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The resources behind a guest's handles: open files and listings.
+//! Defines the resources behind a guest's handles: open files and listings.
 //!
 //! # States of an open file
 //! Open, held by a descriptor and any number of streams -> the last of them is dropped -> closed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The errors of the component's calls: an error code of `wasi:filesystem`, or a trap.
+//! Defines the errors of the component's calls: an error code of `wasi:filesystem`, or a trap.
 //!
 //! # Rules
 //! R1. The mapping is total: an errno without a code becomes `io`, as in wasmtime-wasi.

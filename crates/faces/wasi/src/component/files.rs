@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files of one component guest: the task that makes its calls, and its preopened directories.
+//! Holds the files of one component guest: the task that makes its calls, and its preopened
+//! directories.
 //!
 //! # States
 //! Created with a task -> directories are preopened -> in a store, where the guest's calls borrow

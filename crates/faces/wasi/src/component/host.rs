@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the functions share: handles, access checks and flags; and the preopened directories.
+//! Implements what the functions of `wasi:filesystem` share: handles, access checks and flags; and
+//! the preopened directories.
 //!
 //! # Rules
 //! R1. Errors in the arguments come first, as in wasmtime-wasi: the type of the handle, the access

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An input stream that reads a file from an offset.
+//! Implements an input stream that reads a file from an offset.
 //!
 //! # States
 //! Idle -> reading -> data, returned in pieces -> idle. End of file -> closed. Error -> returned

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `wasi:filesystem` 0.2 for components, beside wasmtime-wasi's other interfaces.
+//! Implements `wasi:filesystem` 0.2 for components, beside wasmtime-wasi's other interfaces.
 //!
 //! A component's calls are futures. A cached answer comes at the first poll, in the thread that
 //! runs the guest, by the same walk as a plain call. A call that would wait goes to a worker of the

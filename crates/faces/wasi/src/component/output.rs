@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An output stream that writes a file.
+//! Implements an output stream that writes a file.
 //!
 //! # States
 //! Ready -> writing, until the whole piece is written -> ready. Error -> returned once -> closed.

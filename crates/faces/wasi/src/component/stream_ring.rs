@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring that serves the streams of one guest, beside its task and over the same descriptors.
+//! Holds the ring that serves the streams of one guest, beside its task and over the same
+//! descriptors.
 //!
 //! A stream lives in the resource table and cannot reach the store that holds the guest's task, and
 //! its operations continue between the guest's calls. So the streams share this ring.

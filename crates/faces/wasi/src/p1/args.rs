@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arguments and environment: `args_*`, `environ_*`.
+//! Implements the calls for arguments and environment: `args_*`, `environ_*`.
 
 use crate::errno::Code;
 use crate::guest::Guest;

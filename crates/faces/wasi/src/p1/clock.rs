@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clocks: `clock_*`.
+//! Implements the calls on clocks: `clock_*`.
 
 use crate::errno::Code;
 use crate::guest::Guest;

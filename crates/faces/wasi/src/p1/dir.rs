@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open directories: `fd_readdir`, `fd_prestat_*`.
+//! Implements the calls on open directories: `fd_readdir`, `fd_prestat_*`.
 //!
 //! # Rules
 //! R1. A cookie is a position in the engine's listing (getdents64(2)), which stays valid while

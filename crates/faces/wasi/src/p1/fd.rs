@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptors: `fd_*`, except for data and directories.
+//! Implements the calls on descriptors: `fd_*`, except those for data and directories.
 
 use crate::errno::Code;
 use crate::guest::Guest;

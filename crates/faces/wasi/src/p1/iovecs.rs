@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The buffers of one read or write, copied from the guest's list before any data moves.
+//! Copies the list of buffers of one read or write from the guest before any data is transferred.
 //!
 //! # Kernel analogue
 //! `import_iovec`.

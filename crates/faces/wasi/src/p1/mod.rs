@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions of WASI preview1 (`wasi_snapshot_preview1`): all 46, written by hand.
+//! Implements the functions of WASI preview1 (`wasi_snapshot_preview1`): all 46, written by hand.
 //!
 //! # Path of a call
 //! The first call finds the guest's memory. Each call borrows that memory and the guest side by

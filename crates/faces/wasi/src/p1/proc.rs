@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit and scheduling: `proc_*`, `sched_yield`.
+//! Implements exit and scheduling: `proc_*`, `sched_yield`.
 
 use crate::errno::Code;
 use crate::exit::Exit;

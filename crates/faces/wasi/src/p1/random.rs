@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random bytes: `random_get`.
+//! Implements random bytes: `random_get`.
 
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sockets: `sock_*`. A guest has no sockets, so every open descriptor is `ENOTSOCK`.
+//! Implements the calls on sockets: `sock_*`. A guest has no sockets, so every open descriptor is
+//! `ENOTSOCK`.
 
 use crate::errno::Code;
 use crate::guest::Guest;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The deliberate differences from wasmtime-wasi in preview1: each with its id in docs/WASI.md, the
-//! calls that show it, and both codes. Any other difference is a failure.
+//! Lists the deliberate differences from wasmtime-wasi in preview1: each with its id in
+//! docs/WASI.md, the calls that show it, and both codes. Any other difference is a failure.
 
 use super::Op;
 use openpath_wasi::Code::{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The deliberate differences from wasmtime-wasi in `wasi:filesystem`: each with its id in
+//! Lists the deliberate differences from wasmtime-wasi in `wasi:filesystem`: each with its id in
 //! docs/WASI-COMPONENTS.md, the calls that show it, and both answers. Any other difference is a
 //! failure.
 

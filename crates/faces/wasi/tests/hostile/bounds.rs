@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks on limits: a guest gets no more descriptors, files and bytes than it may have, and
+//! Tests attacks on limits: a guest gets no more descriptors, files and bytes than it may have, and
 //! others keep theirs.
 
 use openpath_vfs::{Cred, Limits, TenantLimits};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An attack on the cache: a flood of names that do not exist, each once. The guest's budget bounds
-//! the negative entries, and another guest keeps its own entries.
+//! Tests an attack on the cache: a flood of names that do not exist, each once. The guest's budget
+//! bounds the negative entries, and another guest keeps its own entries.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks by arguments that no compiler makes: counts and lengths beyond all memory, pointers
-//! outside memory, and random calls.
+//! Tests attacks by arguments that no compiler makes: counts and lengths beyond all memory,
+//! pointers outside memory, and random calls.
 
 use openpath_vfs::Limits;
 

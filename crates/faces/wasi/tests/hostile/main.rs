@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hostile guests: attacks, and what must hold against each.
+//! Tests attacks by hostile guests, and what must hold against each.
 //!
 //! A guest is a module that makes the calls it is told to (`scripted_guest`), so that attacks are
 //! written here and still go through a guest's memory and imports. Each attack has a control: the

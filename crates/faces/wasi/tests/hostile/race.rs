@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks by two guests of one directory: one walks a path while the other moves its directories.
+//! Tests attacks by two guests of one directory: one walks a path while the other moves its
+//! directories.
 //!
 //! The control is an unconfined task that walks the same paths while a guest moves directories: it
 //! must get out.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Growth and copies of the bitmaps of a descriptor table.
+//! Grows and copies the bitmaps of a descriptor table.
 //!
 //! # Kernel analogue
 //! `expand_fdtable`, `alloc_fdtable`, `copy_fd_bitmaps`, `dup_fd`. Sizes are Linux's, because one

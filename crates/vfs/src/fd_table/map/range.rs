@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queries and changes of ranges of descriptors, 64 at a time.
+//! Queries and changes ranges of descriptors, 64 at a time.
 //!
 //! # Kernel analogue
 //! What `close_range`, `do_close_on_exec` and `count_open_files` do with the bitmaps.

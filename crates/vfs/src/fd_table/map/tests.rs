@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The map against a set of numbers, at the sizes where something changes, and what it reads.
+//! Tests the bitmap of claimed descriptors against a set of numbers, at the sizes where its layout
+//! changes, and counts the words that a search reads.
 
 use super::{FdMap, WORD, Words};
 use openpath_abi::Errno;

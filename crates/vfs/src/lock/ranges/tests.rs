@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random locks of several owners beside a model that has a word for each byte.
+//! Tests random locks of several owners against a model that has a word for each byte of the file.
 
 use super::*;
 use crate::instance::Vfs;

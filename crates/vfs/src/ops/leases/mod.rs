@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls on leases and delegations. `lease` has the table that they change.
+//! Declares the calls on leases and delegations. `lease` has the table that they change.
 
 mod calls;
 mod report;

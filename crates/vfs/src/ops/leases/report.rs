@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report of leases: the columns of `/proc/locks`. proc_locks(5).
+//! Lists leases with the columns of `/proc/locks`. proc_locks(5).
 
 use crate::instance::Vfs;
 use crate::lease::{LeaseBreaks, LeaseFlavor};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conversion of lock requests and answers between `struct flock` and the core's.
+//! Converts lock requests and answers between `struct flock` and the core's.
 //!
 //! # Kernel analogue
 //! `flock64_to_posix_lock`, `check_fmode_for_setlk`, `posix_lock_to_flock64`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls: fcntl(2) with `F_GETLK`, `F_SETLK` and `F_SETLKW`, and the same for open files.
+//! Implements fcntl(2) with `F_GETLK`, `F_SETLK` and `F_SETLKW`, and the same for open files.
 //!
 //! # Kernel analogue
 //! `fcntl_getlk`, `fcntl_setlk`, `vfs_lock_file`, `vfs_test_lock`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of owners behind a face: their descriptor tables are not here, and the face says which
-//! owner asks and when it closes a file.
+//! Locks files for owners that another server knows: their descriptor tables are not here, and that
+//! server (the face) says which owner asks and when it closes a file.
 //!
 //! # Rules
 //! R1. An owner is a table: its locks of a file join, they show the process that it names, and a

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system calls on file locks: fcntl(2) and flock(2). [`LockWait`] is a wait that is polled and
-//! blocks no thread. [`LockFace`] is for a front end such as the FUSE server, which locks for
-//! clients of its own. Locks are listed as `/proc/locks` does.
+//! Implements the system calls on file locks: fcntl(2) and flock(2). [`LockWait`] is a wait that is
+//! polled and blocks no thread. [`LockFace`] is for a front end such as the FUSE server, which
+//! locks for clients of its own. Locks are listed as `/proc/locks` does.
 //!
 //! The module `lock` keeps the locks of a file; this one makes requests to it out of calls.
 

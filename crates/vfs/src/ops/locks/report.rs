@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports of locks: of a `Vfs`, and of one file.
+//! Lists the file locks of a `Vfs`, or of one file.
 
 use crate::file_ops::Fd;
 use crate::instance::Vfs;

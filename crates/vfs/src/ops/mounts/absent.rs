@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets a mount's rules of absent names: a call of the host, which no guest has.
+//! Sets which names a mount hides (rules of absent names). The host calls this; no guest can.
 
 use crate::absent::AbsentRules;
 use crate::file::PathStart;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bind mounts and moves by mount(2) with `MS_BIND` and `MS_MOVE`.
+//! Makes bind mounts, and moves mounts by mount(2) with `MS_BIND` and `MS_MOVE`.
 //!
 //! # Kernel analogue
 //! `do_loopback`, `do_move_mount_old`.

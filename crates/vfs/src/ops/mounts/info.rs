@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Information on mounts: `/proc/self/mountinfo`, statmount(2), listmount(2).
+//! Reports on mounts: `/proc/self/mountinfo`, statmount(2), listmount(2).
 //!
 //! # Kernel analogue
 //! `show_mountinfo`, `do_statmount`, `do_listmount`, `get_dominating_id`.

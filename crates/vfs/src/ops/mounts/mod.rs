@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mount calls: they make, move, change and remove mounts.
+//! Implements mount calls: they make, move, change and remove mounts.
 //!
 //! # Kernel analogue
 //! `fs/namespace.c`.

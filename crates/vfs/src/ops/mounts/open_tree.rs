@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees of mounts that belong to an open file: open_tree(2), fsmount(2).
+//! Makes trees of mounts that belong to an open file: open_tree(2), fsmount(2).
 //!
 //! # Kernel analogue
 //! `open_detached_copy`, `dissolve_on_fput`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Propagation types of mounts: mount(2) with `MS_SHARED` and its like.
+//! Sets the propagation types of mounts: mount(2) with `MS_SHARED` and its like.
 //!
 //! # Kernel analogue
 //! `do_change_type`.

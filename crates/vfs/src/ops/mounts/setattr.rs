@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes of a mount or of a whole tree of mounts: mount_setattr(2).
+//! Changes the attributes of a mount or of a whole tree of mounts: mount_setattr(2).
 //!
 //! # Kernel analogue
 //! `do_mount_setattr`, `build_mount_kattr`.

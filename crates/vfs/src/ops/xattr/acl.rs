@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists as extended attributes: sets, reads and removes them.
+//! Sets, reads and removes access control lists as extended attributes.
 //!
 //! # Kernel analogue
 //! `vfs_set_acl`, `vfs_get_acl`, `vfs_remove_acl`, `set_posix_acl`, `posix_acl_update_mode`.

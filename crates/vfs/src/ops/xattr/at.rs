@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes by a descriptor and a path: setxattrat(2), getxattrat(2), listxattrat(2),
-//! removexattrat(2), of Linux 6.13.
+//! Implements the calls on extended attributes by a descriptor and a path: setxattrat(2),
+//! getxattrat(2), listxattrat(2), removexattrat(2), of Linux 6.13.
 //!
 //! With an empty path and `AT_EMPTY_PATH` they act on the file at the descriptor, even one open
 //! with `O_PATH`, which the older calls by a descriptor refuse.

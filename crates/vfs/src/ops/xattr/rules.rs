@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Permissions to read and change extended attributes, by their name space.
+//! Checks the permissions to read and change extended attributes, by their name space.
 //!
 //! # Kernel analogue
 //! `vfs_setxattr`, `vfs_getxattr`, `vfs_removexattr`, `xattr_permission`,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! File capabilities: the one extended attribute that the kernel reads itself.
+//! Parses the value of `security.capability`, the one extended attribute that the kernel reads
+//! itself (file capabilities), and converts it for a reader.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The running kernel's processes: those of `agent.py`, one for each name.
+//! Gives tests processes of the running kernel, one for each name; each runs `agent.py`.
 
 use super::{Agents, DIR, FILES, Said};
 use std::collections::{BTreeSet, HashMap};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our processes: a task for each thread, and a thread for each task.
+//! Gives tests processes of openpath: a task for each thread, and a thread for each task.
 
 use super::{Agents, DIR, FILES, Said};
 use openpath_abi::fcntl::{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists wrong rules of descriptors, reads and writes.
+//! Lists wrong rules of descriptors, reads and writes, for `cargo xtask mutate`.
 
 use super::Mutant;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists wrong rules of file locks.
+//! Lists wrong rules of file locks, for `cargo xtask mutate`.
 
 use super::Mutant;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists wrong rules of mounts and namespaces.
+//! Lists wrong rules of mounts and namespaces, for `cargo xtask mutate`.
 
 use super::Mutant;
 

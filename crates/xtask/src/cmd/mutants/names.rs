@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists wrong rules of walks, opens, rights and names.
+//! Lists wrong rules of walks, opens, rights and names, for `cargo xtask mutate`.
 
 use super::Mutant;
 

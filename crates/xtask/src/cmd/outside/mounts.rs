@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the three mounts that a suite needs: the host's tmpfs, ours, and a second tmpfs.
+//! Makes the three mounts that a suite of another project needs: the host's tmpfs, ours, and a
+//! second tmpfs.
 
 use super::Options;
 use crate::cmd::{proof, target};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds the suites as programs, once, in a folder of their own.
+//! Builds the suites of other projects as programs, once, in a directory of their own.
 
 use crate::cmd::{cargo, target};
 use std::io;

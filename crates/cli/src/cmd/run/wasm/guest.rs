@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles a guest, runs it, and reports how it ended.
+//! Compiles a WebAssembly guest, runs it, and reports how it ended.
 
 use super::limits::Limits;
 use super::{Args, GuestEvent, say};

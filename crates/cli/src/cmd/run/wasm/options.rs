@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that hold for WebAssembly guests only.
+//! Defines the options that only WebAssembly guests can have, such as `--fuel` and `--dir`.
 
 use openpath_run::{Refusal, spec};
 use std::ffi::OsString;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commits by root into a directory of another user, while that user swaps names.
+//! Tests commits by root into a directory of another user, while that user swaps names: nothing of
+//! root's gets into that user's hands, and no file gets rights that were meant for another.
 
 use super::{ActAt, Scene, StopAfter, StopBefore, put};
 use openpath_commit::fault_injection::{after_each_copy, lack_hard_links, lack_rename_flags};

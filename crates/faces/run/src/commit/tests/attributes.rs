@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes that are partly set when a commit is interrupted.
+//! Tests commits that are interrupted when a file has only some of its new attributes.
 
 use super::{Scene, StopAfter, StopBefore};
 use openpath_commit::fault_injection::fail_next_xattr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees that are deeper than a path can be long, and than a stack would be.
+//! Tests that trees are committed, undone and discarded that are deeper than a path can be long,
+//! and deeper than a recursive walk could have stack for.
 
 use super::{Scene, StopAfter, put, remove};
 use crate::inspect::Inspect;

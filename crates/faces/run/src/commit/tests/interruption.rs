@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A commit or an undo, stopped before each of its steps, then resumed or rolled back.
+//! Tests that a commit or an undo that stops before any of its steps can be resumed, and a commit
+//! also rolled back.
 
 use super::kinds::{change, populate};
 use super::{Scene, StopAfter};

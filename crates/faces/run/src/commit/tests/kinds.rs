@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each kind of change, chosen parts, and what others changed meanwhile.
+//! Tests commits of each kind of change, commits of selected paths, and conflicts with what others
+//! changed meanwhile.
 
 use super::{Scene, StopAfter, put};
 use crate::inspect::Inspect;

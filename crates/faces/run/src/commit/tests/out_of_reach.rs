@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Undos and aborts of a commit whose directories others moved, removed or replaced.
+//! Tests undos and aborts of a commit whose directories others moved, removed or replaced.
 
 use super::{Scene, StopAfter, put};
 use openpath_commit::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random trees changed at random: committed, the real tree is what the view showed; undone, it is
-//! what it was.
+//! Tests commits of random changes to random trees: afterwards the real tree is what the view
+//! showed, and after an undo it is what it was before.
 
 use super::{Scene, StopAfter, put};
 use openpath_abi::XattrFlags;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files that a commit writes into the directory of its view.
+//! Tests the records that a commit keeps in the directory of its view: only their owner can read
+//! them, and links or records of other users are not used.
 
 use super::{Scene, StopAfter, put};
 use crate::commit::Commit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories that others replace by other ones, whatever times these have: what the view never
-//! saw is neither changed nor removed.
+//! Tests commits into directories that others replaced by other ones, whatever times these have:
+//! what the view never saw is neither changed nor removed.
 
 use super::{ActAt, Scene, StopAfter, StopBefore, put};
 use openpath_commit::{ConflictKind, Phase, abort, resume};

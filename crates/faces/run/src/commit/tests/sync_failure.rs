@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Failures of syncfs(2).
+//! Tests commits during which syncfs(2) fails.
 
 use super::kinds::{change, populate};
 use super::{ActAt, Scene, StopAfter, StopBefore};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Views that are kept on the disk, and commits of their changes to the real tree.
+//! Keeps views on the disk, and commits their changes to the real tree.
 //!
 //! # Parts
 //! | modules, the lowest first | what |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports the results of a run, as text and as JSON.
+//! Prints the results of a run of the suite, as text and as JSON.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the suite on openpath over directories of a host, a fresh ext4, with each caching policy.
+//! Tests openpath by the suite over directories of a host, a fresh ext4, with each caching policy.
 
 #![cfg(feature = "kernel")]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the suite on the running kernel, which must pass. It fails without root.
+//! Tests the suite on the running kernel, which must pass. It fails without root.
 
 #![cfg(feature = "kernel")]
 

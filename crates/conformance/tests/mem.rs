@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the suite on openpath over the memory backend, with and without complete directories.
+//! Tests openpath by the suite over the memory backend, with and without complete directories
+//! (those of which all names are cached).
 
 mod openpath;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An asymmetric fence: the light half is free and runs on the hot path, the heavy half is
-//! expensive and runs on the rare path.
+//! Implements an asymmetric fence: the light half is free and runs on the hot path, the heavy half
+//! is expensive and runs on the rare path.
 //!
 //! # Kernel analogue
 //! `membarrier(2)` with `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, as user-space RCU uses it. The light

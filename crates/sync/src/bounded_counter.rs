@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A counter with an upper bound, sharded so that many threads charge and uncharge it without
-//! writing one shared cache line each time.
+//! Implements a counter with an upper bound, sharded so that many threads charge and uncharge it
+//! without writing one shared cache line each time.
 //!
 //! Far from the bound each group of threads has a stock, which it refills from the common count and
 //! drains to it, a [`BATCH`] at a time. Near the bound there are no stocks: every thread charges

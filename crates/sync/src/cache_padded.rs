@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A value padded to a pair of cache lines, so that writes to it do not evict read-mostly data.
+//! Pads a value to a pair of cache lines, so that writes to it do not evict read-mostly data.
 
 use core::ops::{Deref, DerefMut};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system's wall clock, as the kernel stamps files with it.
+//! Reads the system's wall clock, as the kernel stamps files with it.
 
 use openpath_abi::Timespec;
 

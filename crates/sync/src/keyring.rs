@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A new session keyring for the calling thread, its successors after execve(2) and its children.
+//! Makes a new session keyring for the calling thread, its successors after execve(2) and its
+//! children.
 
 use std::io;
 

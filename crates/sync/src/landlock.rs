@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A Landlock domain for the calling thread, its successors after execve(2) and its children.
+//! Puts the calling thread, its successors after execve(2) and its children into a Landlock domain.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd, OwnedFd};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Synchronisation and unsafe memory for openpath: every atomic ordering and every raw pointer of
-//! the core lives here.
+//! Implements synchronisation and unsafe memory for openpath: every atomic ordering and every raw
+//! pointer of the core lives here.
 //!
 //! Users of this crate write no `unsafe` and name no memory ordering; they call these modules:
 //!

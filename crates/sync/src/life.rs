@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The life word of a slab item: a sequence count, its owner's flags, and whether the item is live.
+//! Implements the life word of a slab item: a sequence count, its owner's flags, and whether the
+//! item is live.
 //!
 //! # Kernel analogue
 //! `d_seq` and `d_flags` of a dentry in one word. One load and one compare answer both "may this

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mutexes and reader-writer locks; debug builds check their order.
+//! Implements mutexes and reader-writer locks; debug builds check their order.
 //!
 //! # Kernel analogue
 //! `mutex` and `rw_semaphore` with a `lock_class_key`; the `_nested` calls are `mutex_lock_nested`

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock order checker of debug builds; `lockdep_disabled.rs` replaces it in release builds.
+//! Checks the lock order in debug builds; `lockdep_disabled.rs` replaces it in release builds.
 //!
 //! # Kernel analogue
 //! lockdep, but the ranks of classes give the order, which is not learnt. So an inversion is found

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock order checker of builds without debug assertions: it records and checks nothing.
+//! Replaces the lock order checker in builds without debug assertions: it records and checks
+//! nothing.
 
 use core::marker::PhantomData;
 

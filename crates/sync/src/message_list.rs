@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lock-free list of messages: any thread posts without waiting, and the owner takes the whole
-//! list at once.
+//! Implements a lock-free list of messages: any thread posts without waiting, and the owner takes
+//! the whole list at once.
 //!
 //! # Kernel analogue
 //! `llist_add`, `llist_del_all`; an armed list is like `IORING_SQ_NEED_WAKEUP`.

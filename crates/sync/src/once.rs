@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A value that is set at most once and then only read.
+//! Implements a value that is set at most once and then only read.
 //!
 //! # Why not `std::sync::OnceLock`
 //! * Loom and shuttle cannot see into it, and models exercise what is built on this cell.

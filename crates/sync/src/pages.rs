@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A pool of memory pages that return to the system when they are dropped.
+//! Implements a pool of memory pages that return to the system when they are dropped.
 //!
 //! A general allocator keeps freed memory, and cannot return a page between used ones. Here each
 //! page is a page of the system, so it can be returned by itself.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The primitives that this crate is built on, from the system, from loom or from shuttle.
+//! Chooses the primitives that this crate is built on: those of the system, of loom or of shuttle.
 //!
 //! With `--cfg loom` every atomic, cell, lock and thread-local of this crate is loom's, so that its
 //! tests can run a protocol through every interleaving. With `--cfg shuttle` they are scheduling

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random bytes from the system: getrandom(2).
+//! Gets random bytes from the system: getrandom(2).
 
 use openpath_abi::Errno;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An array of zero-valid items in reserved address space, with memory only where it was touched.
+//! Implements an array of zero-valid items in reserved address space, with memory only where it was
+//! touched.
 //!
 //! # States
 //! Reserved (no memory) -> touched (zero page) -> reserved again ([`Region::release`]). An item is

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A seccomp filter for the calling thread, its successors after execve(2) and its children.
+//! Installs a seccomp filter for the calling thread, its successors after execve(2) and its
+//! children.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One value for each of a few groups of threads, so that threads that do the same work at the same
-//! time seldom write the same cache lines.
+//! Holds one value for each of a few groups of threads, so that threads that do the same work at
+//! the same time seldom write the same cache lines.
 //!
 //! A thread stays in one group; groups are filled in turn. A reader of the total visits every
 //! group.

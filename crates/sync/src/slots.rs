@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An array of words that grows in place, so that readers need no lock and never wait.
+//! Implements an array of words that grows in place, so that readers need no lock and never wait.
 //!
 //! # Kernel analogue
 //! The `fd` array of `struct fdtable`, which grows by copying into a larger one and frees the old

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wait queues: a thread sleeps until something that a lock protects changes, its time is up, or it
-//! is interrupted.
+//! Implements wait queues: a thread sleeps until something that a lock protects changes, its time
+//! is up, or it is interrupted.
 //!
 //! # Kernel analogue
 //! `wait_queue_head_t` with `wait_event_interruptible_exclusive_timeout`; an interrupt is a pending

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared words with verbs instead of memory orderings.
+//! Implements shared words with verbs instead of memory orderings.
 //!
 //! | verb | ordering | use |
 //! |---|---|---|

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Types that may live in zeroed memory.
+//! Marks types that may live in zeroed memory.
 //!
 //! A [`crate::Region`] reserves address space, which the system fills with zero pages on first
 //! touch. So an item is never constructed and never dropped: all zeroes must already be a valid

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pins and reclaim with real threads, and cases that are too large for a model.
+//! Tests pins and reclaim with real threads, and cases that are too large for a model.
 #![cfg(not(loom))]
 
 use openpath_sync::{Item, PINS_PER_BLOCK, PinSet, Sample, Store, Word, slab_item};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's errors as numbers.
+//! Converts the host's errors to the error numbers of openpath.
 
 use openpath_abi::Errno;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads, writes and syncs of files by the host kernel's `io_uring`: any thread starts one and
-//! continues without waiting.
+//! Reads, writes and syncs files by the host kernel's `io_uring`: any thread starts an operation
+//! and continues without waiting.
 //!
 //! | module | what it is |
 //! |---|---|

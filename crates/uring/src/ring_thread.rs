@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The thread that owns the kernel's ring: it takes operations, submits them, and calls back with
-//! results.
+//! Runs the thread that owns the kernel's ring: it takes operations, submits them, and calls back
+//! with results.
 //!
 //! # States of the thread
 //! Takes operations -> arms the queue -> in the kernel, which takes entries and waits for a

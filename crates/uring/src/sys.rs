@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's ring, and the slots that hold the memory its entries point to.
+//! Drives the kernel's ring, and owns the slots that hold the memory its entries point to.
 //!
 //! # States of a slot
 //! Free -> pushed (in the submission queue) -> the kernel's -> completed -> free. Once nothing is

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A dropped ring leaves nothing behind. Alone in its process, since it counts descriptors.
+//! Tests that a dropped ring leaves no thread and no descriptor behind. It is alone in its process,
+//! since it counts descriptors.
 
 use openpath_uring::KernelRing;
 use std::fs::File;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data operations by the kernel's ring: results, their time, and their thread. A read of an empty
-//! pipe is an operation that does not end.
+//! Tests data operations by the kernel's ring: their results, when they complete, and in which
+//! thread. A read of an empty pipe is an operation that does not end.
 
 use openpath_abi::Errno;
 use openpath_uring::KernelRing;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Linux open path as a library: path walk, dentry cache, mounts, open and the other path
-//! calls.
+//! Implements the Linux open path as a library: path walk, dentry cache, mounts, open and the other
+//! path calls.
 //!
 //! A [`Vfs`] is to its programs what a kernel is, as a value. Its root is a [`SuperBlock`] of some
 //! backend. Programs are [`Task`]s, whose methods are the system calls; an [`OpenFile`] is an open

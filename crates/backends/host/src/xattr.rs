@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes of the host. With [`Ownership::Xattr`] the tree's own attributes are hidden,
-//! and a guest's attribute with such a name is stored under another name.
+//! Reads and changes extended attributes of the host. With [`Ownership::Xattr`] the tree's own
+//! attributes are hidden, and a guest's attribute with such a name is stored under another name.
 //!
 //! Regular files and directories are reached by a readable handle, other files by their number in
 //! `/proc/self/fd`. Without a `/proc` those have no attributes.

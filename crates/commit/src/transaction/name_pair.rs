@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One step of a commit: puts a new file in place of an old one, and takes it back.
+//! Does one step of a commit: puts a new file in place of an old one, and takes it back.
 //!
 //! The new file was made before in the same directory, under a temporary name of the commit's own,
 //! the hidden name. [`NamePair::install`] exchanges the two names, so the hidden name then keeps

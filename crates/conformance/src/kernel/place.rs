@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the place where the kernel runs the cases: a file system of its own, or a directory of
-//! one.
+//! Makes the directory in which the kernel runs the cases: on a fresh file system, or below a
+//! directory that the user names.
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a host of the suite by openpath, over any backend.
+//! Gives tests openpath as a host of the suite, over any backend.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

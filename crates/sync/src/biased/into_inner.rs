@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of a pair: the last handle returns its values.
+//! Ends a pair of values behind a biased lock: the last handle returns both.
 
 use super::{Biased, Pair};
 use crate::lock::LockClass;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests biased locks with real threads: sharing, waiting, panics, and the last handle.
+
 use super::*;
 use crate::lock_classes;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The keyed hash of the tables: two folded multiplies.
+//! Implements the keyed hash of the tables: two folded multiplies.
 //!
 //! # Strength
 //! Both factors of the first multiply hide a secret word. Without the key nobody can compute a hash

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A locked chain, or two.
+//! Implements one locked chain of the hash table, or two, and the changes to them.
 
 use super::key::HashKey;
 use super::shape::Shape;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A hash table of slab indices that readers search without a lock while it changes, grows and
-//! changes its key.
+//! Implements a hash table of slab indices that readers search without a lock while it changes,
+//! grows and changes its key.
 //!
 //! # Kernel analogue
 //! `dentry_hashtable` (`hlist_bl` with a lock bit in each head), but it grows. One bucket splits at

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table changes its key when a chain grows beyond what chance explains.
+//! Changes the key of the hash table when a chain grows beyond what chance explains.
 //!
 //! # Rules
 //! R1. A change of key is not free for an attacker to provoke. The first request begins one at

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The shape word: how many buckets are in use, in which half, under which key.
+//! Defines the shape word of the hash table: how many buckets are in use, in which half, under
+//! which key.
 //!
 //! # Layout
 //! bits 0..32 buckets in use, 32..38 how far a mask of 32 ones is shifted to cover them, 38 the

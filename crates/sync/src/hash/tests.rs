@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table through growth and changes of key, and under names chosen to collide.
+//! Tests the hash table through growth and changes of key, and under names chosen to collide.
 
 use super::*;
 

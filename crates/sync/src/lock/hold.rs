@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An owned read guard: a lock that stays held for reading after the call that took it, and that
-//! any thread may release. For operations of the host's kernel on what the lock protects.
+//! Implements an owned read guard: a lock that stays held for reading after the call that took it,
+//! and that any thread may release. For operations of the host's kernel on what the lock protects.
 //!
 //! # Kernel analogue
 //! `inode_dio_begin`, `inode_dio_end`; `down_read` with `up_read_non_owner`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A one-word mutex around no value, for items of a [`crate::Region`]: all zero is free.
+//! Implements a one-word mutex around no value, for items of a [`crate::Region`]: all zero is free.
 
 use super::LockClass;
 use crate::lockdep::{self, Ask, Held};

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests the order checker of locks, and that a panic poisons no lock.
+
 use super::*;
 use std::sync::Arc;
 use std::thread;

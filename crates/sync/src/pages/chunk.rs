@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A chunk: 512 adjacent pages, the first of which holds the header of the others.
+//! Implements a chunk of a page pool: 512 adjacent pages, the first of which holds the header of
+//! the others.
 
 use super::{PAGE_SIZE, Pool};
 use crate::region::NoSpace;

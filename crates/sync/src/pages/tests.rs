@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests a pool of pages: reuse, and the return of dropped pages to the system.
+
 use super::*;
 
 /// How many of these pages are in memory.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The primitives of loom, under the common names.
+//! Gives the primitives of loom the names that this crate uses for all primitives.
 
 use crate::zero_valid::ZeroValid;
 use core::ptr::NonNull;

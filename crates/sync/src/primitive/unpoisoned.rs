@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks of loom or shuttle with parking_lot's interface: without poisoning.
+//! Gives the locks of loom or shuttle the interface of parking_lot: without poisoning.
 
 use super::may_fail;
 #[cfg(loom)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Zeroed memory.
+//! Allocates and frees zeroed memory.
 
 use crate::zero_valid::ZeroValid;
 use core::ptr::NonNull;

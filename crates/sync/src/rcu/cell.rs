@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cell for one boxed value that is read in read sections and replaced at any time.
+//! Implements a cell for one boxed value that is read in read sections and replaced at any time.
 //!
 //! # Kernel analogue
 //! An `__rcu` pointer with `rcu_dereference`, `rcu_assign_pointer` and `kfree_rcu`.

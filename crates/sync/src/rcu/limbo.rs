@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Retired memory between its unlinking and its drop: bags, tickets, limits.
+//! Keeps retired memory between its unlinking and its drop: bags, tickets, limits.
 //!
 //! A fence is expensive, so values are collected in bags and one fence serves a bag. Bags are
 //! sharded by thread. The protocol is in the head of [`crate::rcu`].

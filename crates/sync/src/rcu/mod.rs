@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Read-copy-update (RCU): readers write no shared cache line, and retired memory outlives their
-//! sections.
+//! Implements read-copy-update (RCU): readers write no shared cache line, and retired memory
+//! outlives their sections.
 //!
 //! ADR 29 compares this module with `crossbeam-epoch` and `seize`.
 //!

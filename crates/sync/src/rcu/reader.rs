@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readers, their sections and grace periods. The protocol is in the head of [`crate::rcu`].
+//! Implements RCU readers, their sections and grace periods. The protocol is in the head of
+//! [`crate::rcu`].
 
 use crate::asymmetric_fence::{self, Fence};
 use crate::cache_padded::CachePadded;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stall detection: names readers that stay in one section, without a clock on the readers' side.
+//! Detects stalls: it names readers that stay in one section, without a clock on the readers' side.
 //!
 //! A scan advances the epoch, so a section that begins later carries another number. A slot with
 //! the same number in two scans is therefore still in the section that the first scan saw.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests read sections, grace periods and limits of RCU with real threads.
+
 use super::*;
 use crate::asymmetric_fence::Fence;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open files: each is identified by the index of its pin word, and has a reference count and a
-//! body of shared words.
+//! Implements open files in the store: each is identified by the index of its pin word, and has a
+//! reference count and a body of shared words.
 //!
 //! # Kernel analogue
 //! `struct file` from a `SLAB_TYPESAFE_BY_RCU` cache, with `file_ref`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A slab item: a struct of shared words with a life word and a payload slot in front.
+//! Defines a slab item: a struct of shared words with a life word and a payload slot in front.
 
 use crate::life::Life;
 use crate::primitive::{AtomicPtr, Ordering};

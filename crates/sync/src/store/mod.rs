@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two type-stable slabs, of mounts and of dentries, and the pins that keep their items from being
-//! reclaimed.
+//! Implements two type-stable slabs, of mounts and of dentries, and the pins that keep their items
+//! from being reclaimed.
 //!
 //! # Kernel analogue
 //! `SLAB_TYPESAFE_BY_RCU` caches, and instead of reference counts the open file's own pointer. A

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pins, which keep a mount and a dentry from being reclaimed, and the words of a task in which it
-//! announces them instead of counting references.
+//! Implements pins, which keep a mount and a dentry from being reclaimed, and the words of a task
+//! in which it announces them instead of counting references.
 
 use super::files::{FileItem, NoFile};
 use super::item::Item;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A slab: slots of one type that are allocated, reclaimed in batches, and given back to the system
-//! in chunks.
+//! Implements a slab: slots of one type that are allocated, reclaimed in batches, and given back to
+//! the system in chunks.
 //!
 //! Free slots are in one list and, some of them, in magazines, one for each group of threads. A
 //! thread takes slots from its group's magazine and returns them there, so threads seldom meet at

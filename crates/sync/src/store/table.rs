@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! References to open files in numbered slots: the base of a descriptor table.
+//! Holds references to open files in numbered slots: the base of a descriptor table.
 //!
 //! # Fields
 //! | field | written under | read under |

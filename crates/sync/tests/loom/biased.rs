@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The biased lock: sharing, contention, sleep, and return to a single handle.
+//! Tests all interleavings of the biased lock: sharing, contention, sleep, and return to a single
+//! handle.
 
 use crate::{Canary, fault_with, model};
 use loom::thread;

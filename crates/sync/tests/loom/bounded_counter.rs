@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes against gives, and both against the opening and closing of stocks. A model has one stock
-//! for all threads; a batch is 2, and a stock opens while 8 are left.
+//! Tests all interleavings of takes and gives of the bounded counter, and of both with the opening
+//! and closing of stocks. A model has one stock for all threads; a batch is 2, and a stock opens
+//! while 8 are left.
 
 use crate::model;
 use loom::thread;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts that are frozen together, against pins on one of them.
+//! Tests all interleavings of mounts that are frozen together and pins on one of them.
 
 use crate::store::{Dentry, Mount};
 use crate::{Canary, fault_is_found, model};

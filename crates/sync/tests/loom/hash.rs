@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Unlocked searches of the table against insertion, removal, splitting, reuse and a change of key;
-//! and the proof of a miss.
+//! Tests all interleavings of unlocked searches of the hash table with insertion, removal,
+//! splitting, reuse and a change of key; and the proof of a miss.
 
 use crate::model;
 use loom::sync::Arc;

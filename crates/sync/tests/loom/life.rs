@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sequence-checked reads against changes, and changes against each other.
+//! Tests all interleavings of sequence-checked reads and changes, and of changes with each other.
 
 use crate::{Canary, model};
 use loom::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every protocol of this crate, run through all its interleavings.
+//! Tests every protocol of this crate through all its interleavings.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p openpath-sync --test loom`. At most three forced
 //! switches of threads, unless `LOOM_MAX_PREEMPTIONS` says otherwise. A test named `..._is_found`

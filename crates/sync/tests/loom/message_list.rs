@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Posts against takes, and against an owner that falls asleep.
+//! Tests all interleavings of posts to a message list and takes from it, and of posts with an owner
+//! that falls asleep.
 
 use crate::{Canary, fault_with, model};
 use loom::sync::{Condvar, Mutex};

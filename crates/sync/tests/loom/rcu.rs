@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Read sections against retirement and grace periods.
+//! Tests all interleavings of RCU read sections with retirement and grace periods.
 
 use crate::{Canary, fault_is_found, model};
 use loom::sync::Arc;

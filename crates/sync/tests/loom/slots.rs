@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An array of words ([`Slots`]) that grows while other threads read it. Built for loom, its first
-//! segment has two words instead of 64, so that few stores make it grow.
+//! Tests an array of words ([`Slots`]) that grows while other threads read it. Built for loom, its
+//! first segment has two words instead of 64, so that few stores make it grow.
 
 use crate::{Canary, model};
 use loom::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pins against reclaim.
+//! Tests all interleavings of pins with reclaim.
 
 use crate::{Canary, fault_is_found, model, model_with};
 use loom::thread;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waits against wake-ups, and both against interrupts.
+//! Tests all interleavings of waits with wake-ups, and of both with interrupts.
 
 use crate::{fault_with, model};
 use loom::thread;

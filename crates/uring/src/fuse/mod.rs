@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests of a FUSE mount by `io_uring`: the kernel writes each request into our memory and reads
-//! the reply from there, and one system call does both.
+//! Receives requests of a FUSE mount by `io_uring`: the kernel writes each request into our memory
+//! and reads the reply from there, and one system call does both.
 //!
 //! # Kernel analogue
 //! FUSE over `io_uring` (`FUSE_IO_URING_CMD_REGISTER` and `_COMMIT_AND_FETCH`, Linux 6.14). Each

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's ring, and the memory that its entries point to.
+//! Drives the kernel's ring of FUSE requests, and owns the memory that its entries point to.
 //!
 //! # Rules
 //! R1. An entry is pushed only while it is ours, and belongs to the kernel from then until its

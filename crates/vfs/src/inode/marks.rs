@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inotify(7) marks of an inode: adds and removes them, and tells them what happened to it.
+//! Adds the inotify(7) marks of an inode, removes them, and tells them what happened to it.
 
 use super::{Inode, flag};
 use crate::mark::{InodeEvent, KEPT, Listener, Mark};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asynchronous calls: a backend does a read, write or sync while the submitting thread goes on.
+//! Makes asynchronous calls: a backend does a read, write or sync while the submitting thread goes
+//! on.
 //!
 //! # Kernel analogue
 //! `io_read`, `io_write` and `io_fsync` with a `kiocb` that completes later; of direct writes

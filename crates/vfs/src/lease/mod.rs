@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Leases: an open file is told before a conflicting open of its file, and has some time to let go.
+//! Implements leases: an open file is told before a conflicting open of its file, and has some time
+//! to let go.
 //!
 //! Delegations are leases that changes of names and attributes break too. Layouts are called back
 //! by backends alone.

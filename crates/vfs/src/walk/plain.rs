@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plain lane: walks a path of cached names without links or dots in one tight loop.
+//! Implements the plain lane: it walks a path of cached names without links or dots in one tight
+//! loop.
 //!
 //! It answers only if it is certain, and leaves every other path to [`super::Walk`] from the start.
 //! It pins nothing and writes nothing but the stack.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays the calls of `conformance/notify/*.case` on a tree like the one of the recorded answers.
+//! Gives tests the recorded cases of `conformance/notify/*.case`: parses them, and replays their
+//! calls on a tree like the one of the recorded answers.
 
 use crate::tasks::{self, Short};
 use openpath_abi::fcntl::{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waits: `poll_oneoff`.
+//! Implements waits: `poll_oneoff`.
 //!
 //! # Rules
 //! R1. Files are always ready, except for a FIFO, which is polled again and again, at most

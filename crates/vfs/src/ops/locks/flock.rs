@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! flock(2): a lock of an open file on its whole file.
+//! Implements flock(2): a lock of an open file on its whole file.
 //!
 //! # Kernel analogue
 //! `sys_flock`, `flock_lock_inode`.

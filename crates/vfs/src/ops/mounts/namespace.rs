@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Namespace calls: a task gets a namespace of its own, or enters another. unshare(2), setns(2).
+//! Gives a task a mount namespace of its own, or has it enter another: unshare(2), setns(2).
 //!
 //! # Kernel analogue
 //! `copy_mnt_ns`, `mntns_install`.

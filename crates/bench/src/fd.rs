@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures `fd`: the cost of the lowest free descriptor, by the number of open ones.
 //!
-//! `maps` measures the bitmaps alone: ours, and Linux's two levels before three patches and with
-//! each of them on top (`linux`). `calls` measures whole calls: dup and close of a task against the
-//! host kernel's, with equally many descriptors open.
+//! `maps` measures the bitmaps alone: ours, and Linux's two levels. Of the three patches that
+//! `linux` describes, these have none, the first, the first two, or all. `calls` measures whole
+//! calls: dup and close of a task against the host kernel's, with equally many descriptors open.
+//! This file collects the rows of both modules.
 
 mod calls;
 mod linux;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Formats the changes of a run as text for people and as JSON for programs.
+//! Formats what a run changed in its view: a summary as text for people, and all changes as JSON
+//! for programs. Other commands, such as `diff` and `commit`, format changes, paths and sizes by
+//! the same functions.
 
 use anstyle::{AnsiColor, Style};
 use openpath_run::live::{Label, ServedKind};

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Release: the end of an open file, and of a separately held place ([`PathOwner::release_pin`]),
-//! with the work that waited for it.
+//! Release: what happens when the last reference to an open file is dropped, or when a mount and
+//! dentry are let go that something else than an open file held ([`PathOwner::release_pin`]). Both
+//! also free what waited for the end of that use: unlinked files and detached mounts.
 //!
 //! # Kernel analogue
 //! `__fput`.
 //!
 //! # Order of effects
-//! marks are told -> locks of the open file end -> the opening's own `release` -> write access to
-//! inode and mount, and the place, with one store -> an unlinked file without other users goes.
+//! 1. Watches of the file get their close event.
+//! 2. Locks of the open file end.
+//! 3. The backend's state of the open file is released ([`FileOps::release`]).
+//! 4. One store ends write access to inode and mount, and lets mount and dentry go.
+//! 5. An unlinked file without other users is freed.
 //!
 //! # Rules
 //! R1. Everything here runs in the call that dropped the last reference, outside of every lock. A
 //!     slow backend delays that call alone; if one panics, the file is released all the same.
+//!
+//! [`FileOps::release`]: crate::FileOps::release
 
 use crate::dcache::unlinked;
 use crate::inode::shield;
@@ -32,7 +38,7 @@ impl PathOwner for Shared {
 }
 
 impl Shared {
-    /// Ends the work that waited for a place to be let go. Held: no lock.
+    /// Frees what waited for a mount and dentry to be let go. Held: no lock.
     #[cold]
     pub(crate) fn end_waits(&self) {
         self.dcache.collect();
@@ -107,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// Ends the opening's own state.
+    /// Ends the backend's own state of an open file.
     #[cold]
     fn end_ops(&self, last: &LastRef) {
         let store = &self.dcache.store;

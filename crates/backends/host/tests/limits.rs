@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a directory of the host differs from a file system of the kernel.
+//! Where a tree over a directory of the host behaves unlike a Linux file system: inode numbers,
+//! locks, leases, access times, files that others move, and owners. Also which mounts of the host
+//! the tree crosses, and that links do not lead out of it.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a view has of its own below `/dev`, and its loopback device.
+//! Mounts a view's own `/dev/shm` and `/dev/mqueue`, and brings up the loopback device of its
+//! network namespace.
 
 use crate::plan::Plan;
 use crate::share::Share;

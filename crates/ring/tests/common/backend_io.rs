@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of one file, `/f`, with data that the backend moves when the test says so.
+//! A file system with one file, `/f`, whose asynchronous reads, writes and syncs finish when the
+//! test says so.
+//!
+//! It logs the other calls on the file, each with the thread that made it: the caller, a worker of
+//! the ring, or the thread that stands for the kernel.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system's own primitives.
+//! The primitives of a normal build: the atomics of the standard library and the locks of
+//! parking_lot. Builds for models use `under_loom` or `under_shuttle` instead.
 
 pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes and reads one database by many connections at once: no update is lost, and no reader sees
-//! half of a transaction.
+//! Writes and reads one database by many connections at once, in each journal mode. The test fails
+//! if an update is lost, if a reader sees half of a transaction, if a connection makes no progress
+//! for a minute (`STALL`), or if a lock is left. Each fault that is planted in the locks must make
+//! it fail.
 //!
 //! # Invariants of the database
 //! * `account`: amounts that move between rows. Their sum stays the same.
@@ -8,7 +10,7 @@
 //!   The first row is the sum of the others, never decreases, and ends as the number of commits.
 //! * `blob`: long values of one repeated byte, which come and go. None mixes two bytes.
 //!
-//! Rolled-back transactions break all three, so that a reader of one sees it.
+//! A transaction that is rolled back breaks all three before that, so that a reader of one sees it.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kills processes of a run at random moments. Exit status 1 if anything was wrong.
+//! Kills processes of `openpath run` at random moments. Then it checks that no process is left,
+//! that the tree is unchanged, and that the view and its synced data are whole. Needs root.
+//!
+//! With `--commits` it kills commits, undos and discards instead. Then it checks that every name
+//! has its old content or the view's, and that the commit can go forward or back.
+//!
+//! Exit status 1 if a check failed, 2 if the rounds could not be run.
 
 use clap::Parser;
 use openpath_testkit::kills::{self, Plan};

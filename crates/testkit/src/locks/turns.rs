@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs steps in order on several threads, each thread making its own calls and passing the turn.
+//! Runs the steps of a script in order on several threads. Each thread makes its own calls, and
+//! then passes the turn to the thread of the next step.
 //!
 //! # States
-//! A batch is sent to the threads that take part in it, and is done when its last call is. A
-//! thread that takes part and does not have the turn is parked.
+//! A batch is a sequence of steps. It is sent to the threads that take part in it, and is done when
+//! its last call is. A thread that takes part and does not have the turn is parked.
 //!
 //! # Locks
-//! The turn of a batch, over nothing. The thread that began the batch takes it only when the
-//! batch is over.
+//! The lock of a batch's turn is held to read the turn or to pass it on: over no call and no other
+//! lock. The thread that began the batch takes it only when the batch is over.
 //!
 //! # Rules
 //! R1. A thread that makes a call holds no lock meanwhile: a call may wait.
-//! R2. `begun` is set before the first call, `over` after the last one; in a batch of one thread
-//!     nothing between them sleeps but a call. So no memory is allocated or freed there: a thread
-//!     may sleep until another one leaves the allocator.
+//! R2. `begun` is set before the first call, and `over` after the last one. In a batch of one
+//!     thread only a call may sleep between the two: a thread that sleeps then counts as waiting in
+//!     its call. So no memory is allocated or freed there, because a thread may sleep until another
+//!     one leaves the allocator.
 
 use super::{Answer, Look, Op, Step, Told};
 use std::sync::atomic::{AtomicBool, Ordering};

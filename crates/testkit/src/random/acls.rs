@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random operations on access control lists; most lists are valid and name the users of the
-//! cases.
+//! Generates random operations on access control lists; most lists are valid and name the users of
+//! the cases.
 
 use super::Gen;
 use super::guess::Kind;

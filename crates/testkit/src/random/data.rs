@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random operations on data.
+//! Generates random operations on data.
 
 use openpath_abi::fcntl as f;
 

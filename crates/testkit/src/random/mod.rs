@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random cases: a prepared tree, then operations over few names, so that they meet.
+//! Generates random cases: a prepared tree, then operations over few names, so that they meet.
 //!
 //! # Rules
 //! * The same seed gives the same case.

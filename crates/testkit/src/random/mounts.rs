@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random cases about mounts and namespaces: few directories, trees and tasks, so that
+//! Generates random cases about mounts and namespaces: few directories, trees and tasks, so that
 //! propagation, stacks and users of mounts meet.
 //!
 //! # Rules

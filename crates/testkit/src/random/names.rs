@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random operations on names.
+//! Generates random operations that make, remove, rename and link names.
 
 use openpath_abi::fcntl as f;
 

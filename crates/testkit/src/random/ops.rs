@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random operations of all families.
+//! Generates random operations of all families.
 
 use openpath_abi::{fcntl as f, mount as m, statx as x};
 

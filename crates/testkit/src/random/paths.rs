@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random paths: mostly paths that lead to an object, in all spellings.
+//! Generates random paths: mostly paths that lead to an object, in all spellings.
 
 use super::Gen;
 use super::guess::Kind;

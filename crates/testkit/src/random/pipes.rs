@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random operations on pipes, FIFOs and devices. Nothing waits: see [`super::tame`].
+//! Generates random operations on pipes, FIFOs and devices. Nothing waits: see [`super::tame`].
 
 use openpath_abi::fcntl as f;
 use openpath_abi::fcntl::O_RDONLY;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guesses which descriptors are open: the tables, and the tasks that use them.
+//! Guesses which descriptors are open in the table of each task, so that most of the random
+//! generator's operations are valid. The generator runs nothing: the guess follows from the
+//! operations that it made.
 
 use std::collections::BTreeMap;
 

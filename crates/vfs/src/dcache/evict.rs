@@ -5,15 +5,18 @@
 //! `prune_dcache_sb` and shrinkers; the budgets of tenants are as those of memory control groups.
 //!
 //! # Rules
-//! R1. A tenant at its budget evicts its own entries. At a bound of the whole `Vfs`, those of an
-//!     ended tenant go first, then those of the tenant that has most: its excess over an even share
-//!     goes before a sixteenth of the rest.
+//! R1. A tenant at its budget evicts its own entries. At a bound of the whole `Vfs`, entries of
+//!     tenants that have ended go first. Then the other tenants follow, the one with most entries
+//!     first. Each loses at most the largest of three numbers: its excess over an even share, a
+//!     sixteenth of its entries, and `BUDGET_MIN`.
 //! R2. Entries go in batches, each of which costs one heavy fence and one scan of the pins.
 //! R3. A directory goes after its entries, in the same batch where there are too few leaves.
-//! R4. No lock of a queue is held for longer than a slice, nor while an entry is reclaimed.
+//! R4. Evictions from one LRU list exclude each other: its `evicting` lock is held for a whole
+//!     eviction, and only an eviction takes it. The lock of a queue is held for a slice of the
+//!     sweep at most, and not over the reclaim that follows: other tasks can enter names meanwhile.
 //!
 //! # Limits
-//! A bound is passed by the tasks that are entering a name at the same moment, by one entry each.
+//! A bound can be exceeded by the tasks that enter a name at the same moment, by one entry each.
 
 use super::Dcache;
 use super::reclaim::leaf;
@@ -68,7 +71,7 @@ impl Dcache {
     }
 
     /// Whether an LRU list has room for one more, or evicted an entry for it. Other threads may
-    /// have taken that room already, and passed the bound.
+    /// have taken that room already, and exceeded the bound.
     fn evict_own(&self, lru: &TenantLru, kind: Kind, max: u32) -> bool {
         let (gone, inodes) = {
             let _alone = lru.evicting.lock();

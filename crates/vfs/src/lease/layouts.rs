@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Layouts in use: the uses of a file's blocks in its backend that `layout` keeps with an inode.
+//! The layouts that are held on one file, and the callbacks that recall them.
+//!
+//! A layout (`FL_LAYOUT`) lets its holder use the blocks that a file has in its backend. Before the
+//! backend moves the file, it recalls each layout by a call of the holder's function, and goes on
+//! once all are dropped. `layout` has these calls; the table here is a part of the inode.
 
 use crate::lock_order;
 use openpath_sync::{Mutex, WaitQueue};
@@ -11,7 +15,7 @@ pub(crate) type Recall = Arc<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct LayoutTable {
     pub(crate) next: u64,
-    /// The layouts that are held, each with its recall while that was not called.
+    /// The layouts that are held, each with its recall until that is called.
     pub(crate) held: BTreeMap<u64, Option<Recall>>,
     pub(crate) wanted: usize,
     pub(crate) queue: WaitQueue,

@@ -5,11 +5,12 @@
 //! `mnt_want_write`, `get_write_access`, `mnt_make_readonly`, `sb_prepare_remount_readonly`.
 //!
 //! # Rules
-//! R1. A writer marks its pin on the mount (and the inode) as written to, then checks three things:
-//!     `asked` of the mount, whether the mount or its tree is read-only, and whether writing to the
-//!     inode is denied. A task that sets one of these does so first and then looks for marks. So
-//!     either it sees the mark, or the writer sees what it set. The mark stays until the writer is
-//!     refused, or is done.
+//! R1. A writer marks its pin on the mount (and the inode) as written to, then makes three checks.
+//!     While `MountData::asked` is set, a task wants to make the mount read-only and looks for
+//!     writers: the writer waits until it is clear. Then it checks whether the mount or its tree is
+//!     read-only, and whether writing to the inode is denied. A task that sets one of the three
+//!     does so first and then looks for marks. So either it sees the mark, or the writer sees what
+//!     it set. The mark stays until the writer is refused, or is done.
 //! R2. Nothing is counted: an open for writing stores nothing that another task's call reads.
 
 use super::Core;

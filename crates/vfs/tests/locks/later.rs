@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waits for a lock that take no thread, and locks of owners that a face names.
+//! Tests of lock requests that wait without a thread, and of locks whose owners a face names.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

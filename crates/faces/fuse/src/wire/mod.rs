@@ -4,7 +4,7 @@
 //!
 //! # Kernel analogue
 //! The protocol of `/dev/fuse` (`linux/fuse.h`), 7.31 to 7.45. Numbers and layouts are those of
-//! that header; words have the width and byte order of the machine.
+//! that header; integers are in the byte order of the machine.
 //!
 //! # Map
 //! | module | what |
@@ -12,17 +12,19 @@
 //! | `numbers` | opcodes, flags and sizes |
 //! | `fields` | reading fields in turn, within the bytes of a request |
 //! | `header`, `request` | a request's header and arguments |
-//! | `reply`, `attributes`, `entries` | a reply, and the parts that replies share |
+//! | `reply`, `attributes` | a reply, and the parts that replies share |
+//! | `entries` | the directory entries of a listing, as a reply has them |
 //! | `init` | the negotiation when a mount begins |
 //! | `notify` | notifications to the kernel |
 //! | `device` | the device that all of it goes through |
-//! | `entry` | requests and replies in a ring |
+//! | `entry` | a request and its reply in one entry of an `io_uring` ring |
 //!
 //! # Rules
 //! R1. Nothing in a message is trusted: no length leads beyond its bytes, and a malformed message
 //!     is answered and logged.
 //! R2. A request is read into a buffer that is reused, and its names and data are used in place. A
-//!     reply is built in another buffer and sent by one write; or both are in an entry of a ring.
+//!     reply is built in another buffer and sent by one write. With `io_uring`, both are in an
+//!     entry of a ring instead.
 
 pub(crate) mod attributes;
 pub(crate) mod device;

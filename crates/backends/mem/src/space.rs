@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the limits of a whole tree: blocks, room for inodes, memory and inode numbers, and what is
-//! charged for them.
+//! Keeps the limits of a whole tree: blocks, space for inodes, memory and inode numbers, and what
+//! is charged for them.
 //!
 //! # Fields
 //! | field | changed by |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Defines the loads, which are the programs whose time is compared: shell scripts that compile,
-//! unpack, search and so on, in a folder of their own.
+//! unpack, search and so on, in a directory of their own.
 
 use super::scene::Scene;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts a worker in each place that is compared: the bare system, a tmpfs, `openpath run` with
-//! each engine, the kernel's overlayfs, fuse-overlayfs and proot. The worker runs the loads there.
+//! Starts a worker in each environment that is compared: the bare system, a tmpfs, `openpath run`
+//! with each engine, the kernel's overlayfs, fuse-overlayfs and proot. The worker runs the loads
+//! (the programs whose time is measured) there.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

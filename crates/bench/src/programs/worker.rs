@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs scripts in a place, such as under `openpath run`, and reports the time of each.
+//! Runs scripts in one environment that is compared, such as `openpath run`, and reports the time
+//! of each.
 //!
 //! A line on standard input is a script as a JSON string; a line on standard output is an `Answer`.
 

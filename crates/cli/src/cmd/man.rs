@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath man`: writes a manual page for the command and for each verb, from their definition.
+//! `openpath man`: writes a manual page for the command and for each subcommand, from their
+//! definition.
 
 use crate::error::Error;
 use crate::outcome::Outcome;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that an observer of a mount is told of every open, every name that may not be cached, and
+//! Tests that an observer of a mount learns of every open, every name that may not be cached, and
 //! every refused call.
 
 mod test_mount;

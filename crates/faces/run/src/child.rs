@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts this program again with an internal verb, and lends it capabilities.
+//! Starts this program again with a hidden subcommand, and lends it capabilities.
 //!
 //! # Rules
 //! R1. A program that an ordinary user executes has no capabilities, even in the user's own user

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends the processes that a command leaves behind: those that become children of the front when
-//! their parent has ended.
+//! Ends the processes that a command leaves behind: those that become children of the front (the
+//! process that the user started) when their parent has ended.
 //!
 //! The view ends with the command, so they are asked to end, and killed after a while.
 //!

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends processes that entered a view other than by its command. If the front is gone, which would
-//! have ended the rest, this ends all processes in the view.
+//! Ends processes that entered a view other than by its command. If the front (the process that the
+//! user started) is gone, which would have ended the others, this module ends all processes in the
+//! view.
 //!
 //! A process is in the view if it is in one of the view's namespaces, has a mount of the view, or
 //! executes a file of it. Where the view has a pid namespace, the end of its first process has

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adds the inotify(7) marks of an inode, removes them, and tells them what happened to it.
+//! Adds and removes the inotify(7) marks of an inode, and reports to them what happened to it.
 
 use super::{Inode, flag};
 use crate::mark::{InodeEvent, KEPT, Listener, Mark};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements leases: an open file is told before a conflicting open of its file, and has some time
-//! to let go.
+//! Implements leases: the holder of an open file is notified before a conflicting open of its file,
+//! and has some time to let go.
 //!
 //! Delegations are leases that changes of names and attributes break too. Layouts are called back
 //! by backends alone.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explains a refusal that comes from rules kept with a view: those of the new command alone could
-//! hold, but the two together contradict each other.
+//! Explains a refusal that comes from rules kept with a view: the rules of the new command could
+//! hold alone, but not together with the kept ones.
 
 use super::config::Config;
 use super::rules::REPLACE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decides on the layers of a view that the kernel serves: an overlay over the root, and one over
-//! each mount of the host that the view shows and that neither passes nor is written through.
+//! each mount of the host that the view shows. Mounts that it shows as they are (`--pass`, `--rw`)
+//! get none.
 //!
 //! A mount that cannot be in an overlay is shown as it is, and read only. One that leads to other
 //! mount or pid namespaces, or that does not answer, is not shown at all.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Release: what happens when the last reference to an open file is dropped, or when a mount and
-//! dentry are let go that something else than an open file held ([`PathOwner::release_pin`]). Both
-//! also free what waited for the end of that use: unlinked files and detached mounts.
+//! Releases an open file when its last reference is dropped. Releases also a mount and dentry that
+//! something other than an open file held ([`PathOwner::release_pin`]). Both free what waited for
+//! the end of that use: unlinked files and detached mounts.
 //!
 //! # Kernel analogue
 //! `__fput`.

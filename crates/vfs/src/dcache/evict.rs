@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Eviction: unused entries make room for new ones.
+//! Evicts unused entries of the dentry cache, to make room for new ones.
 //!
 //! # Kernel analogue
 //! `prune_dcache_sb` and shrinkers; the budgets of tenants are as those of memory control groups.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the random devices. random(4). random(4).
+//! Implements the random devices. random(4).
 //!
 //! # Kernel analogue
 //! `random_fops`, `urandom_fops`, which differ by name, and by what poll(2) says.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Write access: keeps changes through a mount apart from read-only remounts.
+//! Gives write access to mounts and inodes, and keeps it apart from remounts that make a mount
+//! read-only.
 //!
 //! # Kernel analogue
 //! `mnt_want_write`, `get_write_access`, `mnt_make_readonly`, `sb_prepare_remount_readonly`.

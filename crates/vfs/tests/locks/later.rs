@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of lock requests that wait without a thread, and of locks whose owners a face names.
+//! Tests lock requests that wait without a thread, and locks whose owners a front end such as the
+//! FUSE server names ([`LockFace`](openpath_vfs::LockFace)).
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting for a lock without a thread.
+//! Implements lock requests that wait without a thread ([`LockWait`]).
 //!
 //! # Kernel analogue
 //! `FILE_LOCK_DEFERRED` and `lm_grant`, by which a server of NFS waits.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that the backend moves by itself, so that no worker waits for it.
+//! Has the backend read, write and sync by itself (`AsyncIo`), so that no worker waits for data.
 //!
 //! # Kernel analogue
 //! `io_rw_init_file` with a `ki_complete`, against `io_queue_iowq`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that the backend moves by itself: no worker waits for it, and the order of a ring holds.
+//! Tests reads, writes and syncs that the backend does by itself (`AsyncIo`): no worker waits for
+//! them, and the order of a ring holds.
 
 #[path = "common/backend_io.rs"]
 mod backend_io;

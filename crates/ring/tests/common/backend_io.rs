@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file system with one file, `/f`, whose asynchronous reads, writes and syncs finish when the
-//! test says so.
+//! Gives tests a file system with one file, `/f`, whose asynchronous reads, writes and syncs finish
+//! when the test says so.
 //!
 //! It logs the other calls on the file, each with the thread that made it: the caller, a worker of
 //! the ring, or the thread that stands for the kernel.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The primitives of a normal build: the atomics of the standard library and the locks of
-//! parking_lot. Builds for models use `under_loom` or `under_shuttle` instead.
+//! Provides the primitives of a normal build: the atomics of the standard library and the locks of
+//! parking_lot. Builds for loom and shuttle use `under_loom` and `under_shuttle` instead.
 
 pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes and reads one database by many connections at once, in each journal mode. The test fails
-//! if an update is lost, if a reader sees half of a transaction, if a connection makes no progress
-//! for a minute (`STALL`), or if a lock is left. Each fault that is planted in the locks must make
-//! it fail.
+//! Tests one database that many connections write and read at once, in each journal mode. The test
+//! fails if an update is lost, if a reader sees half of a transaction, if a connection makes no
+//! progress for a minute (`STALL`), or if a lock is left. Each fault that is planted in the locks
+//! must make it fail.
 //!
 //! # Invariants of the database
 //! * `account`: amounts that move between rows. Their sum stays the same.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The protocol between the kernel and a FUSE server: from bytes to requests, and from replies to
-//! bytes.
+//! Implements the protocol between the kernel and a FUSE server: parses the bytes of requests, and
+//! builds the bytes of replies.
 //!
 //! # Kernel analogue
 //! The protocol of `/dev/fuse` (`linux/fuse.h`), 7.31 to 7.45. Numbers and layouts are those of

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The descriptor table of a guest. It maps each number that the guest knows to its rights and to a
-//! descriptor of the guest's task; the standard streams have no descriptor of the task.
+//! Implements the descriptor table of a guest. It maps each number that the guest knows to its
+//! rights and to a descriptor of the guest's task; the standard streams have no descriptor of the
+//! task.
 //!
 //! # Rules
 //! R1. A new descriptor gets the lowest free number, as in POSIX. 0, 1 and 2 are the streams until

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `path_*` functions of WASI preview1.
+//! Implements the `path_*` functions of WASI preview1.
 //!
 //! # Rules
 //! R1. A path stays beneath its descriptor. A path that leads out is [`Code::Perm`], at whatever

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file is copied up completely before its first change, and stays the same file for its
-//! openings.
+//! A file is copied up completely before its first change, and stays the same file for
+//! those that have it open.
 
 mod common;
 

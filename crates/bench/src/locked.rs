@@ -2,9 +2,9 @@
 //! Measures `same-file --locks`: the cost of the lock check for files without locks, and of locks.
 //!
 //! * `opens`: the loop by which Linux judged the flag ("fs: track the inode having file locks with
-//!   a flag in ->i_opflags"). The inodes begin at each offset of a line, because the value of the
-//!   flag depends on it there. It runs with the flag and with the field read instead, on files
-//!   without a lock and on locked ones. Before that, the lines of memory that two tasks share are
+//!   a flag in ->i_opflags"). The inodes begin at each offset of a cache line, because the benefit
+//!   of the flag depends on it in Linux. It runs with the flag and with the field read instead, on
+//!   files without a lock and on locked ones. Before that, the cache lines that two tasks share are
 //!   counted, as an open reads and writes them.
 //! * `locks`: a lock and its unlock, of one thread without contention, and of several that wait for
 //!   each other, beside the host kernel.
@@ -42,7 +42,7 @@ pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
 /// How often each task opens the file before shared lines are counted, and again during it.
 const OPENS: [usize; 2] = [8, 8];
 
-/// Counts the lines of memory that two tasks share when they open and close one file in turns. The
+/// Counts the cache lines that two tasks share when they open and close one file in turns. The
 /// instance is built by another thread in an arena.
 fn lines(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the trait by which a backend takes over calls on one open file, and the arguments of
-//! these calls.
+//! Defines the trait by which a backend or a device takes over calls on one open file, and the
+//! arguments of these calls.
 
 use openpath_abi::falloc::{
     RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOAPPEND, RWF_NOSIGNAL, RWF_SYNC,

@@ -12,7 +12,7 @@
 //! | [`Policy::Revalidate`] | asked for at each use | a look at each name | at once |
 //! | [`Policy::None`] | the same, and no file stays open | the same, and open and close | at once |
 //!
-//! Data is never cached: reads and writes are the host's, by a descriptor that all openings of a
+//! Data is never cached: reads and writes are the host's, by a descriptor that all opens of a
 //! file share. Times, sizes and blocks are right at once after our own changes, under every policy.
 //!
 //! # Staying inside
@@ -39,8 +39,8 @@
 //!
 //! # Limits
 //! * Calls of the host are made with the process's own rights; the core checks guests' rights.
-//! * A file that others moved, and whose handle was evicted, is `ESTALE` for its openings, unless
-//!   it has another name that was met here.
+//! * A file that others moved, and whose handle was evicted, is `ESTALE` where it is open, unless
+//!   the tree knows another name of it.
 //! * A file with two names, one of which is in a directory without a watch: see `events`.
 //! * Attributes of links and special files need a `/proc` in the process's namespace.
 //! * io_uring is used with the feature `io-uring`, for data that a ring moves, and nothing else.

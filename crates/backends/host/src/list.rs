@@ -2,8 +2,8 @@
 //! Lists a directory, by the host's positions.
 //!
 //! # Rules
-//! R1. All openings share one handle. It is moved to the caller's position before each listing,
-//!     under the directory's `HostListing` lock.
+//! R1. All opens of a directory share one handle. It is moved to the caller's position before each
+//!     listing, under the directory's `HostListing` lock.
 
 use crate::node::Node;
 use crate::options::Ownership;

@@ -2,7 +2,7 @@
 //! Removes names, and keeps a file reachable that loses its last known name.
 //!
 //! # Rules
-//! R1. A file that loses its last known name gets a handle first, by which its openings go on.
+//! R1. A file that loses its last known name gets a handle first, which its open files then use.
 
 use crate::node::{Alias, Node};
 use crate::pool::HandleKind;

@@ -3,7 +3,7 @@
 //!
 //! # Kernel analogue
 //! `ovl_copy_up`. As there, the directories above it come first; of a lower file with several
-//! names, only this one is copied; and its openings read the copy from then on.
+//! names, only this one is copied; and open files of it read the copy from then on.
 //!
 //! # Rules
 //! R1. The copy is staged completely: data with its holes, attributes, owner, mode and times. Then

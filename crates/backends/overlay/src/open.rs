@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens files: copies them up if the open writes, and opens those of the layers.
+//! Opens files of an overlay: copies a file up if it is opened for writing, and opens it in its
+//! layer.
 //!
 //! # Kernel analogue
 //! `ovl_open`, `ovl_real_fdget`. A file that was opened for reading before its copy-up reads the
-//! copy afterwards: all openings of a file see one file.
+//! copy afterwards: all open files of one file see the same data.
 //!
 //! # Divergence: L92
 

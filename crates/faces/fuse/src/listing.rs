@@ -2,8 +2,8 @@
 //! Handles requests about the entries of directories.
 //!
 //! A directory is opened for the duration of a request, even with [`crate::Opens::Each`]: a
-//! position in a listing means the same to every opening, whatever is created and removed
-//! meanwhile.
+//! position in a listing means the same whenever the directory is opened, whatever is created and
+//! removed meanwhile.
 
 use crate::fs::{Entry, FuseFs};
 use crate::worker::Worker;

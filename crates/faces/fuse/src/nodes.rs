@@ -14,7 +14,7 @@
 //! | `lookups` | replies that the kernel has not given back |
 //! | `cached_size` | the size of a file in the kernel's cache, while nothing was written here: |
 //! |   | only for regular files with the writeback cache, in trees that others change |
-//! | `writable_opens` | how many openings can be mapped and written to |
+//! | `writable_opens` | how many open files of it can be mapped and written to |
 //! | `given` | of a file made through the mount: whether programs set owner or mode since |
 //!
 //! # Rules

@@ -4,7 +4,8 @@
 //! # Kernel analogue
 //! `struct file`, the open file description; `fdget`, `fget`, `fput`.
 //!
-//! `object::file` has the words of a file, and `file_ops` the calls that an opening takes over.
+//! `object::file` has the words of a file, and `file_ops` the calls on it that a backend or a
+//! device takes over.
 //!
 //! # States
 //! Made by an open (`make_file`) -> in descriptor tables and used by calls, each counted ->

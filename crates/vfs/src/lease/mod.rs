@@ -2,8 +2,8 @@
 //! Implements leases: the holder of an open file is notified before a conflicting open of its file,
 //! and has some time to let go.
 //!
-//! Delegations are leases that changes of names and attributes break too. Layouts are called back
-//! by backends alone.
+//! Delegations are leases that changes of names and attributes break too. Layouts are recalled by
+//! backends alone.
 //!
 //! This module has the table of one file and the notices for holders; it knows no task.
 //! `file_locks::leases` and `task::leases` ask the conflicting holders, `ops::leases` has the

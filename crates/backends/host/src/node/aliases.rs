@@ -3,7 +3,7 @@
 //!
 //! # Kernel analogue
 //! The aliases of an inode (`i_dentry`). There they are entries of the cache; here a file is looked
-//! up by them once its handle was evicted, also for its openings.
+//! up by them once its handle was evicted, also where it is open.
 //!
 //! # States
 //! A lookup, a creation and a move add a name; a removal and a move here take it out. Changes by

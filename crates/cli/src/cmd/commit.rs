@@ -13,6 +13,7 @@ use openpath_run::{
     Change, Commit, Conflict, ConflictKind, FileType, KeptView, NotUndone, NotUndoneReason,
     PathBytes, Refusal, Side, Undone, spec,
 };
+use rustix::fs::Mode;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -82,6 +83,8 @@ struct Both {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
+    // Each committed file gets its own mode. The caller's mask could close the records to the user.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let told = attempt(args).map_err(|why| Error::Setup(why.to_string()))?;
     let put = match args.json {
         true => put_json(args, &told),

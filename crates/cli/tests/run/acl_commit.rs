@@ -248,3 +248,25 @@ fn list_set_outside_while_a_view_runs_is_seen_inside() {
         assert_eq!(out(&output), "600\nreads\n671\nreads\n", "{}", err(&output));
     }
 }
+
+/// What mkdir(2) and the umask leave to an owner can lack permissions that a commit needs.
+#[test]
+fn directory_is_committed_where_a_new_one_is_not_its_owners() {
+    for place in Place::all("closed-dir") {
+        place.plain("mkdir d plain");
+        let list = [(USER_OBJ, 6), (GROUP_OBJ, 5), (OTHER, 4)];
+        give(&place.dir.join("d"), DEFAULT, &list);
+        let line = "mkdir d/new plain/new; chmod 751 d/new plain/new; echo 1 > d/new/f";
+        let ran = place.run(&["--name", "view", "--quiet"], line);
+        assert!(ran.status.success(), "{}", err(&ran));
+        let line = format!(
+            "umask 0177; XDG_STATE_HOME=$PWD/state exec {} commit view",
+            env!("CARGO_BIN_EXE_openpath")
+        );
+        let committed = place.plain(&line);
+        assert!(committed.status.success(), "{}", err(&committed));
+        let modes = place.plain("stat -c %a d/new plain/new");
+        assert_eq!(out(&modes), "751\n751\n", "{}", err(&modes));
+        assert_eq!(place.read("d/new/f"), "1\n");
+    }
+}

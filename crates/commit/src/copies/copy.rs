@@ -80,11 +80,20 @@ pub(crate) fn make_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<HeldFile> {
     let (before, _) = now();
     rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o700))?;
     let made = HeldFile::open(dir, name)?.ok_or(Errno::STALE)?;
-    let good = made.stat.is_dir() && made.stat.mode & 0o777 == 0o700 && is_new(&made, before);
-    if good && names_in(made.fd())?.is_empty() {
-        Ok(made)
-    } else {
-        Err(Errno::STALE)
+    if !made.stat.is_dir() || made.stat.mode & 0o077 != 0 || !is_new(&made, before) {
+        return Err(Errno::STALE);
+    }
+    // A default access control list or the umask may take its owner's permissions.
+    let made = match made.stat.mode & 0o700 {
+        0o700 => made,
+        _ => {
+            rustix::fs::chmod(made.path(), Mode::RWXU)?;
+            made.reread()?
+        }
+    };
+    match names_in(made.fd())?.is_empty() {
+        true => Ok(made),
+        false => Err(Errno::STALE),
     }
 }
 

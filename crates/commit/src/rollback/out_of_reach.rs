@@ -3,17 +3,20 @@
 //!
 //! # Rules
 //! R1. A change is out of reach if its directory is not the inode of the journal any more: others
-//!     moved, removed or replaced it. Where the directory is now is unknown.
+//!     moved, removed or replaced it. Where the directory is now is unknown. A directory that the
+//!     commit itself removed comes back before others move back into it.
 //! R2. It is also out of reach if the old content is neither in the view nor under one of its
 //!     names.
 //! R3. Without force such a change refuses the rollback. With force the rest is rolled back, and
 //!     backups of the view that are left stay in `old-content` of the view's directory.
-//! R4. Where an interruption leaves open whether a change was made, it counts as made.
+//! R4. A directory that cannot be moved back stays where the commit put it, and so do the new
+//!     directories that it is in.
+//! R5. Where an interruption leaves open whether a change was made, it counts as made.
 
 use crate::attributes::file_stat::{InodeId, are_one};
 use crate::attributes::owner::is_own;
 use crate::host::held_file::HeldFile;
-use crate::host::names::join;
+use crate::host::names::{join, split};
 use crate::journal::{Replace, State};
 use crate::kept::OLD_CONTENT;
 use crate::report::messages::{failed, public_path};
@@ -36,7 +39,7 @@ fn listed(left: &NotUndone) -> [String; 2] {
 }
 
 impl Transaction<'_> {
-    /// Finds what a rollback from this state cannot put back (R1, R2).
+    /// Finds what a rollback from this state cannot put back (R1, R2, R4).
     pub(crate) fn find_out_of_reach(&mut self, state: State) -> Result<(), Refusal> {
         let mut found = OutOfReach::default();
         if state == State::Preparing {
@@ -47,7 +50,7 @@ impl Transaction<'_> {
         self.base.forget_paths();
         // Directories that are nearest to the root move back first.
         for number in (0..self.journal.moves.len()).rev() {
-            if let Some(why) = self.is_move_out_of_reach(number, &found)? {
+            if let Some(why) = self.is_move_out_of_reach(number, &found, state)? {
                 found.moves.insert(number, why);
             }
         }
@@ -67,6 +70,16 @@ impl Transaction<'_> {
                 found.replacements.insert(number, why);
                 if let Some(at) = moved {
                     found.moves.entry(at).or_insert(why);
+                }
+            }
+        }
+        let stuck: Vec<_> = found.moves.iter().map(|(at, why)| (*at, *why)).collect();
+        for (at, why) in stuck {
+            let moved = &self.journal.moves[at];
+            if self.has_id(&moved.to, &moved.id)? {
+                // R4
+                for number in self.replaced_at_or_above(split(&moved.to).0) {
+                    found.replacements.entry(number).or_insert(why);
                 }
             }
         }
@@ -103,6 +116,7 @@ impl Transaction<'_> {
         &self,
         number: usize,
         found: &OutOfReach,
+        state: State,
     ) -> Result<Option<NotUndoneReason>, Refusal> {
         let moved = &self.journal.moves[number];
         if self.has_id(&moved.from, &moved.id)? {
@@ -116,11 +130,21 @@ impl Transaction<'_> {
         let is_lost = match outer.map(|outer| (outer, &self.journal.moves[outer])) {
             Some((outer, _)) if found.moves.contains_key(&outer) => true,
             Some((_, outer)) if !self.has_id(&outer.from, &outer.id)? => false,
-            _ => self
-                .find_parent(&moved.from, AroundMoves::Before)?
-                .is_none(),
+            _ => {
+                let parent = self.find_parent(&moved.from, AroundMoves::Before)?;
+                parent.is_none() && !self.comes_back(split(&moved.from).0, state)?
+            }
         };
         Ok(is_lost.then_some(NotUndoneReason::Directory))
+    }
+
+    /// Whether a directory that the commit removed with what is at this path comes back.
+    fn comes_back(&self, path: &[u8], state: State) -> Result<bool, Refusal> {
+        let Some(number) = self.replaced_at_or_above(path).next() else {
+            return Ok(false);
+        };
+        let replace = &self.journal.replacements[number];
+        Ok(replace.old.is_some() && self.is_out_of_reach(number, state)?.is_none())
     }
 
     /// Whether a directory with this path moved back, or has not moved yet: what is in it, and

@@ -64,6 +64,8 @@ pub(crate) struct Transaction<'a> {
     /// The files that get further names, by inode number.
     linked: OnceCell<HashMap<u64, Vec<InodeId>>>,
     moves: OnceCell<MoveIndex>,
+    /// The numbers of the replacements, by path.
+    replacements: OnceCell<HashMap<Bytes, usize>>,
     /// The inode that an undo took from a name, by the number of its replacement.
     pub(crate) displaced: HashMap<usize, InodeId>,
     /// What a rollback leaves as it is.
@@ -114,6 +116,7 @@ impl<'a> Transaction<'a> {
             opened: RefCell::default(),
             linked: OnceCell::new(),
             moves: OnceCell::new(),
+            replacements: OnceCell::new(),
             displaced: HashMap::new(),
             out_of_reach: OutOfReach::default(),
         })
@@ -224,7 +227,8 @@ impl<'a> Transaction<'a> {
         Ok(Some(done))
     }
 
-    /// Moves a directory between its own name and the hidden one, if it is there.
+    /// Moves a directory between its own name and the hidden one, if it is there. The directory with
+    /// its own name keeps its times: the commit may remove it, and an undo bring it back.
     pub(crate) fn move_dir(&self, moved: &Move, (from, to): (&[u8], &[u8])) -> Result<(), Refusal> {
         let fail = |why| rename_failed(&moved.from, why);
         let Some((dir, name)) = self.parent_if_same(from, AroundMoves::Before)? else {
@@ -233,8 +237,18 @@ impl<'a> Transaction<'a> {
         let held = HeldFile::open(&*dir, &name).map_err(fail)?;
         if let Some(held) = held.filter(|held| held.id().matches(&moved.id)) {
             let (to_dir, to_name) = self.parent(to, AroundMoves::Before)?;
+            let own_dir = if from == &moved.from[..] {
+                &dir
+            } else {
+                &to_dir
+            };
+            let own_dir = HeldFile::open(&**own_dir, b".").map_err(fail)?;
             let (from, to) = ((dir.as_fd(), &name[..]), (to_dir.as_fd(), &to_name[..]));
             rename::checked(from, to, &held).map_err(fail)?;
+            if let Some(own_dir) = own_dir {
+                let set = own_dir.set_times(own_dir.stat.atime, own_dir.stat.mtime);
+                set.or_else(not_allowed).map_err(fail)?;
+            }
             self.base.forget_paths();
         }
         Ok(())
@@ -269,7 +283,7 @@ impl<'a> Transaction<'a> {
         rustix::fs::setxattr(held.path(), &*mark, value.as_bytes(), flags).map_err(fail)
     }
 
-    /// Sets the times of a directory, which may not be this user's to set.
+    /// Sets the times of a directory, if they are this user's to set.
     pub(crate) fn restore_mtime(
         &self,
         path: &[u8],
@@ -283,10 +297,9 @@ impl<'a> Transaction<'a> {
         let Some(held) = held.filter(|held| id.is_some_and(|id| held.id().matches(&id))) else {
             return Ok(());
         };
-        match held.set_times(atime, mtime) {
-            Err(Errno::PERM | Errno::ACCESS) => Ok(()),
-            done => done.map_err(fail),
-        }
+        held.set_times(atime, mtime)
+            .or_else(not_allowed)
+            .map_err(fail)
     }
 
     /// Holds every file system that the commit works on.
@@ -342,11 +355,35 @@ impl<'a> Transaction<'a> {
             .get_or_init(|| MoveIndex::new(&self.journal.moves))
     }
 
+    /// The numbers of the replacements at a path and at directories above it, the nearest first.
+    pub(crate) fn replaced_at_or_above<'s>(
+        &'s self,
+        path: &'s [u8],
+    ) -> impl Iterator<Item = usize> + 's {
+        let index = self.replacements.get_or_init(|| {
+            let all = self.journal.replacements.iter().enumerate();
+            all.map(|(number, replace)| (replace.path.clone(), number))
+                .collect()
+        });
+        let above = std::iter::successors(Some(path), |path| {
+            Some(split(path).0).filter(|above| !above.is_empty())
+        });
+        above.filter_map(|path| index.get(path).copied())
+    }
+
     /// The paths that the commit replaces. A name that others made at another path is in a
     /// directory of the commit.
     pub(crate) fn replaced_paths(&self) -> HashSet<Bytes> {
         let replacements = self.journal.replacements.iter();
         replacements.map(|replace| replace.path.clone()).collect()
+    }
+}
+
+/// The times of a directory may not be this user's to set.
+fn not_allowed(why: Errno) -> rustix::io::Result<()> {
+    match why {
+        Errno::PERM | Errno::ACCESS => Ok(()),
+        why => Err(why),
     }
 }
 

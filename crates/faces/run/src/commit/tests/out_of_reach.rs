@@ -5,6 +5,7 @@ use super::{Scene, StopAfter, put};
 use openpath_commit::{
     NotUndone, NotUndoneReason, Refusal, RefusalKind, Undone, abort, discard, resume, undo,
 };
+use openpath_vfs::Task;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -237,4 +238,88 @@ fn directory_that_the_commit_renamed_and_others_moved_is_listed() {
     assert_eq!(read(&scene.base("q/in")), "old");
     assert_eq!(read(&scene.base("d/a")), "old d/a");
     is_usable(&scene);
+}
+
+/// A view of a directory `b` with `b/d/f` and `b/c/x`, in which something is done.
+fn changed(scene: Scene, change: impl FnOnce(&Scene, &Task)) -> Scene {
+    for dir in ["b", "b/c", "b/c/in", "b/d"] {
+        std::fs::create_dir(scene.base(dir)).unwrap();
+    }
+    for file in ["e", "b/c/x", "b/c/in/y", "b/d/f"] {
+        scene.write(file, file);
+    }
+    scene.view(|task| change(&scene, task));
+    scene
+}
+
+/// Removes `b`, of which all but this is gone.
+fn remove_b(scene: &Scene, task: &Task, rest: &[&str]) {
+    for file in ["b/c/in/y", "b/c/x", "b/d/f"] {
+        if rest.contains(&file) {
+            task.unlink(&scene.at(file)).unwrap();
+        }
+    }
+    for dir in ["b/c/in", "b/c", "b/d", "b"] {
+        if rest.contains(&dir) {
+            task.rmdir(&scene.at(dir)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn directory_moved_out_of_a_removed_one_comes_back() {
+    type Change = fn(&Scene, &Task);
+    const REST: &[&str] = &["b/c/in/y", "b/c/x", "b/c/in", "b/c", "b"];
+    let changes: [(&str, Change); 5] = [
+        ("into-new", |scene, task| {
+            task.mkdir(&scene.at("n"), 0o755).unwrap();
+            task.rename(&scene.at("b/d"), &scene.at("n/e")).unwrap();
+            remove_b(scene, task, REST);
+        }),
+        ("over-file", |scene, task| {
+            task.unlink(&scene.at("e")).unwrap();
+            task.rename(&scene.at("b/d"), &scene.at("e")).unwrap();
+            remove_b(scene, task, REST);
+        }),
+        ("deep", |scene, task| {
+            task.rename(&scene.at("b/c/in"), &scene.at("in")).unwrap();
+            remove_b(scene, task, &["b/c/x", "b/c", "b/d/f", "b/d", "b"]);
+        }),
+        ("replaced", |scene, task| {
+            task.rename(&scene.at("b/d"), &scene.at("d")).unwrap();
+            remove_b(scene, task, REST);
+            put(task, &scene.at("b"), "file").unwrap();
+        }),
+        ("twice", |scene, task| {
+            task.rename(&scene.at("b/c/in"), &scene.at("in")).unwrap();
+            task.rename(&scene.at("b/d"), &scene.at("in/d")).unwrap();
+            remove_b(scene, task, &["b/c/x", "b/c", "b"]);
+        }),
+    ];
+    for (name, change) in changes {
+        for make in [Scene::new, Scene::across] {
+            let scene = changed(make(&format!("removed-above-{name}")), change);
+            let (before, wanted) = (scene.real(), scene.shown());
+            assert_eq!(scene.commit(&[]), [], "{name}");
+            assert_eq!(scene.real(), wanted, "{name}");
+            let undone = undo(&scene.kept(), false, &mut StopAfter(MANY)).unwrap();
+            assert_eq!(left(&scene, &undone), BTreeMap::new(), "{name}");
+            assert_eq!(scene.real(), before, "{name}");
+            assert_eq!(scene.shown(), wanted, "{name}");
+        }
+    }
+}
+
+#[test]
+fn directory_that_cannot_move_back_stays_with_the_new_one_around_it() {
+    let scene = changed(Scene::new("stuck-move"), |scene, task| {
+        task.mkdir(&scene.at("n"), 0o755).unwrap();
+        task.rename(&scene.at("b/d"), &scene.at("n/e")).unwrap();
+    });
+    assert_eq!(scene.commit(&[]), []);
+    std::fs::rename(scene.base("b"), scene.base("away")).unwrap();
+    let undone = forced_undo(&scene).unwrap();
+    let left = left(&scene, &undone);
+    assert_eq!(left.keys().collect::<Vec<_>>(), ["n", "n/e"]);
+    assert_eq!(read(&scene.base("n/e/f")), "b/d/f");
 }

@@ -19,7 +19,7 @@ use openpath_overlay::Marks;
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a tree in memory for each inode that it may have.
@@ -212,6 +212,12 @@ fn failed(place: &Path, why: Errno) -> Refusal {
     Refusal::step(&format!("cannot mount {}", place.display()), why)
 }
 
+/// Makes what lies at a place read only, beneath a mount that is not shown.
+fn show_below(place: &OwnedFd, path: &Path) -> rustix::io::Result<()> {
+    let flags = flags_at(place)?;
+    bind_at(place, path, flags | MountFlags::BIND | MountFlags::RDONLY)
+}
+
 impl LayerMount {
     /// The device of an overlay, as `/proc/PID/mountinfo` writes it.
     pub(crate) fn device(&self) -> Option<String> {
@@ -231,17 +237,24 @@ impl LayerMount {
         let path = self.place.path();
         let place = match links::open(path) {
             // It lies in a mount that is not shown, or that has gone meanwhile.
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTCONN | Errno::CONNABORTED) => {
+                return Ok(());
+            }
             place => place.map_err(|why| failed(path, why))?,
         };
         let attached = match &self.tree {
             LayerTree::Overlay(tree) => detached::attach(tree, place),
             LayerTree::ReadOnly(tree, flags) => {
-                detached::attach(tree, place).and_then(|()| remount(tree, path, *flags))
+                detached::attach(tree, &place).and_then(|()| match remount(tree, path, *flags) {
+                    // Its server has gone since it was opened.
+                    Err(Errno::NOTCONN | Errno::CONNABORTED) => {
+                        rustix::mount::unmount(path, UnmountFlags::DETACH)?;
+                        show_below(&place, path)
+                    }
+                    done => done,
+                })
             }
-            LayerTree::Below => flags_at(&place).and_then(|flags| {
-                bind_at(&place, path, flags | MountFlags::BIND | MountFlags::RDONLY)
-            }),
+            LayerTree::Below => show_below(&place, path),
         };
         attached.map_err(|why| failed(path, why))
     }

@@ -6,7 +6,7 @@ use openpath_sync::{Item, PINS_PER_BLOCK, PinSet, Sample, Store, Word, slab_item
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A payload that records its drop, in memory that outlives it.
 struct Tracked(Arc<AtomicBool>);
@@ -111,6 +111,7 @@ fn pinned_payloads_are_never_dropped() {
     let dentries: Arc<Vec<u32>> = Arc::new((0..32).map(|_| add(&store)).collect());
     let stop = Arc::new(AtomicBool::new(false));
     let used = Arc::new(AtomicU64::new(0));
+    let freed = Arc::new(AtomicU64::new(0));
     let pinners: Vec<_> = (0..2)
         .map(|t| {
             let (store, dentries) = (Arc::clone(&store), Arc::clone(&dentries));
@@ -136,27 +137,32 @@ fn pinned_payloads_are_never_dropped() {
         .collect();
     let reclaimer = {
         let (store, dentries) = (Arc::clone(&store), Arc::clone(&dentries));
-        let stop = Arc::clone(&stop);
+        let (stop, freed) = (Arc::clone(&stop), Arc::clone(&freed));
         thread::spawn(move || {
-            let mut freed = 0;
             while !stop.load(SeqCst) {
                 let mut victims = dentries.to_vec();
                 store.reclaim_dentries(&mut victims, |_| true, |_| false, |_, _, p| drop(p));
                 // Reuses the slots at once.
                 for _ in 0..dentries.len() - victims.len() {
                     add(&store);
-                    freed += 1;
+                    freed.fetch_add(1, SeqCst);
                 }
             }
-            freed
         })
     };
     thread::sleep(Duration::from_millis(300));
+    // On a busy machine one of them may not have run yet.
+    let begun = Instant::now();
+    let is_idle = || used.load(SeqCst) == 0 || freed.load(SeqCst) == 0;
+    while is_idle() && begun.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(10));
+    }
     stop.store(true, SeqCst);
     pinners
         .into_iter()
         .for_each(|p| p.join().expect("a pinner panicked"));
-    assert!(reclaimer.join().expect("the reclaimer panicked") > 0);
+    reclaimer.join().expect("the reclaimer panicked");
+    assert!(freed.load(SeqCst) > 0);
     assert!(used.load(SeqCst) > 0);
     assert_eq!(store.pins_held(), 0);
 }

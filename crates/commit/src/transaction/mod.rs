@@ -227,8 +227,8 @@ impl<'a> Transaction<'a> {
         Ok(Some(done))
     }
 
-    /// Moves a directory between its own name and the hidden one, if it is there. The directory with
-    /// its own name keeps its times: the commit may remove it, and an undo bring it back.
+    /// Moves a directory between its own name and the hidden one, if it is there. Where it has its
+    /// own name, its directory keeps its times: the commit may remove that, and an undo returns it.
     pub(crate) fn move_dir(&self, moved: &Move, (from, to): (&[u8], &[u8])) -> Result<(), Refusal> {
         let fail = |why| rename_failed(&moved.from, why);
         let Some((dir, name)) = self.parent_if_same(from, AroundMoves::Before)? else {

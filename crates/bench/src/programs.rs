@@ -2,13 +2,14 @@
 //! Measures `run`: whole programs under `openpath run`, beside the bare system and other tools that
 //! put something between a program and the files of the machine.
 //!
-//! Every place (`place`) has a worker that stays for the whole run, so that no figure includes the
-//! set-up of a place. All do the same loads (`load`) on the same files, in turns, each writing to a
-//! folder of its own.
+//! Each environment that is compared (`place`) has a worker that stays for the whole run, so that
+//! no figure includes its set-up. All workers do the same loads (`load`) on the same files, in
+//! turns, each writing to a directory of its own.
 //!
 //! # Rules
-//! R1. The result of a load must be the same in every place, or the benchmark ends.
-//! R2. A round in which the hypervisor stole time counts as any other: it affects all places alike.
+//! R1. The result of a load must be the same in every environment, or the benchmark ends.
+//! R2. A round in which the hypervisor stole time counts as any other: it affects all environments
+//!     alike.
 //! R3. The files of the measurement are removed at the end, however it ends.
 
 mod load;

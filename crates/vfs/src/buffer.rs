@@ -2,8 +2,8 @@
 //! Defines a buffer of bytes that begins on a cache line of its own, wherever the allocator puts
 //! it.
 //!
-//! A walk writes into it on no line that another task touches: not another task's buffer, and no
-//! shared data. That holds for a page of bytes; a longer text may share its ends.
+//! A walk writes into it on no cache line that another task touches: not another task's buffer, and
+//! no shared data. That holds for a page of bytes; a longer text may share its ends.
 
 /// Room for bytes.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 //! This is data: `dcache::lru` enters and strikes names, and `dcache::queue` moves the hand.
 //!
 //! An LRU list has a queue of each kind for every group of threads: tasks side by side write
-//! different lines.
+//! different cache lines.
 
 use crate::lock_order::{Eviction, Queues};
 use openpath_sync::{BoundedCounter, Mutex, Shards, Word, Word32};

@@ -2,9 +2,10 @@
 //! Describes mount flags of the host that a server of the tree enforces, and the mounts that may be
 //! entered because of it.
 //!
-//! A face shows a tree with mounts of the host through one mount, which has flags of its own.
-//! `nosuid`, `nodev` and `noexec` of a mount of the host hold there only if the face enforces them
-//! at that path. A mount with a flag that is not enforced is not entered.
+//! A server that shows a tree to callers (a face) shows the mounts of the host in it through one
+//! mount, which has flags of its own. `nosuid`, `nodev` and `noexec` of a mount of the host hold
+//! there only if the face enforces them at that path. A mount with a flag that is not enforced is
+//! not entered.
 //!
 //! # States
 //! The flags of a mount are enforced -> lost, for good. They are lost when the face reports it

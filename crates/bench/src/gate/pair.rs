@@ -2,7 +2,7 @@
 //! Defines the pairs of operations for two tasks.
 //!
 //! The first kind commutes and is promised: cached calls on the same file or on two files. The
-//! second kind writes; it is watched, so that its shared lines can only become fewer.
+//! second kind writes; it is watched, so that its shared cache lines can only become fewer.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};

@@ -2,8 +2,8 @@
 //! Tests real programs as guests: their output and their files are the same as those of the native
 //! programs.
 //!
-//! `cargo xtask wasi-programs` builds the programs and passes their place. Without it only gofmt is
-//! tested, if Go is installed.
+//! `cargo xtask wasi-programs` builds the programs and passes their directory
+//! (`OPENPATH_WASI_PROGRAMS`). Without it only gofmt is tested, if Go is installed.
 
 use crate::place::{Place, err, out};
 use std::collections::BTreeMap;

@@ -49,7 +49,8 @@ fn full_directory_is_reported_and_breaks_nothing_else() {
 /// The messages about a file that cannot be copied up for lack of space: by its writer, and at the
 /// end.
 fn full_directory(options: &[&str], of_long: &str, summary: &str) {
-    for place in Place::all("full-dir") {
+    // The kernel's overlay fails when the file is opened, as it copies all of it then.
+    for place in Place::all("full-dir").map(Place::needs_fuse) {
         place.write("file", "before\n");
         let long = "b".repeat(3_000_000);
         place.write("long", &long);

@@ -18,7 +18,7 @@ mod sync_failure;
 use crate::commit::Commit;
 use crate::plan::Plan;
 use crate::view::View;
-use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_TRUNC, O_WRONLY};
+use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Stat, mode};
 use openpath_commit::{CommitObserver, Conflict, KeptView, PathBytes, Phase, Refusal};
 use openpath_vfs::Task;
@@ -265,9 +265,9 @@ pub(super) fn read(task: &Task, path: &[u8]) -> Vec<u8> {
     data
 }
 
-/// Replaces the data of a file, which is made if there is none.
+/// Replaces the data of a file, which is made if there is none. It waits for no reader of a FIFO.
 pub(super) fn put(task: &Task, path: &[u8], data: &str) -> Result<(), openpath_abi::Errno> {
-    let fd = task.open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o644)?;
+    let fd = task.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o644)?;
     task.write(fd, data.as_bytes())?;
     task.close(fd)
 }

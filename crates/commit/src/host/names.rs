@@ -26,6 +26,12 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
+/// A path and the directories above it, the nearest first, without the root.
+pub(crate) fn at_and_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let above = std::iter::successors(Some(path), |path| Some(split(path).0));
+    above.take_while(|path| !path.is_empty())
+}
+
 /// A name in a directory.
 pub(crate) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     [dir, b"/", name].concat()

@@ -2,7 +2,7 @@
 //! Finds the directories that a commit moves by their old and new paths, without a search: a commit
 //! may move as many as it has steps.
 
-use crate::host::names::split;
+use crate::host::names::{at_and_above, split};
 use crate::journal::{Bytes, Move};
 use std::collections::HashMap;
 
@@ -31,22 +31,12 @@ impl MoveIndex {
 
     /// The moves to a path and to directories above it, the nearest first.
     pub(crate) fn to_or_above(&self, path: &[u8]) -> impl Iterator<Item = usize> {
-        let above = std::iter::successors(Some(path), |path| {
-            Some(split(path).0).filter(|above| !above.is_empty())
-        });
-        above.filter_map(|path| self.to(path))
+        at_and_above(path).filter_map(|path| self.to(path))
     }
 
     /// The move from the nearest directory above a path.
     pub(crate) fn by_source_above(&self, path: &[u8]) -> Option<usize> {
-        let mut above = split(path).0;
-        while !above.is_empty() {
-            if let Some(number) = self.from.get(above) {
-                return Some(*number);
-            }
-            above = split(above).0;
-        }
-        None
+        at_and_above(split(path).0).find_map(|above| self.from.get(above).copied())
     }
 }
 

@@ -54,13 +54,12 @@ impl Transaction<'_> {
         if state == State::Preparing {
             return Ok(found);
         }
-        let of_commit = self.replaced_paths();
         let mut note = |path: &[u8], kind| {
             found.push(Conflict {
                 path: public_path(path),
                 place: public_path(path),
                 kind,
-                unseen: kind == ConflictKind::Made && !of_commit.contains(path),
+                unseen: kind == ConflictKind::Made && self.replacement_at(path).is_none(),
                 in_view: false,
             });
         };

@@ -16,7 +16,7 @@
 use crate::attributes::file_stat::{InodeId, are_one};
 use crate::attributes::owner::is_own;
 use crate::host::held_file::HeldFile;
-use crate::host::names::{join, split};
+use crate::host::names::{at_and_above, join, split};
 use crate::journal::{Replace, State};
 use crate::kept::OLD_CONTENT;
 use crate::report::messages::{failed, public_path};
@@ -78,8 +78,12 @@ impl Transaction<'_> {
             let moved = &self.journal.moves[at];
             if self.has_id(&moved.to, &moved.id)? {
                 // R4
-                for number in self.replaced_at_or_above(split(&moved.to).0) {
-                    found.replacements.entry(number).or_insert(why);
+                let above = at_and_above(split(&moved.to).0);
+                for number in above.filter_map(|path| self.replacement_at(path)) {
+                    // A directory that moves back takes it along.
+                    if !self.journal.replacements[number].items.is_empty() {
+                        found.replacements.entry(number).or_insert(why);
+                    }
                 }
             }
         }
@@ -140,7 +144,7 @@ impl Transaction<'_> {
 
     /// Whether a directory that the commit removed with what is at this path comes back.
     fn comes_back(&self, path: &[u8], state: State) -> Result<bool, Refusal> {
-        let Some(number) = self.replaced_at_or_above(path).next() else {
+        let Some(number) = at_and_above(path).find_map(|path| self.replacement_at(path)) else {
             return Ok(false);
         };
         let replace = &self.journal.replacements[number];

@@ -18,12 +18,11 @@ impl Transaction<'_> {
     pub(crate) fn changes_since_commit(&self) -> Result<Vec<Conflict>, Refusal> {
         let done = self.journal.done.unwrap_or_default();
         let mut found = Vec::new();
-        let of_commit = self.replaced_paths();
         let conflict = |path: &[u8], kind, in_view| Conflict {
             path: public_path(path),
             place: public_path(path),
             kind,
-            unseen: kind == ConflictKind::Made && !of_commit.contains(path),
+            unseen: kind == ConflictKind::Made && self.replacement_at(path).is_none(),
             in_view,
         };
         let mut note = |path: &[u8], kind| found.push(conflict(path, kind, false));

@@ -355,27 +355,15 @@ impl<'a> Transaction<'a> {
             .get_or_init(|| MoveIndex::new(&self.journal.moves))
     }
 
-    /// The numbers of the replacements at a path and at directories above it, the nearest first.
-    pub(crate) fn replaced_at_or_above<'s>(
-        &'s self,
-        path: &'s [u8],
-    ) -> impl Iterator<Item = usize> + 's {
+    /// The number of the replacement at a path. A name that others made at another path is in a
+    /// directory of the commit.
+    pub(crate) fn replacement_at(&self, path: &[u8]) -> Option<usize> {
         let index = self.replacements.get_or_init(|| {
             let all = self.journal.replacements.iter().enumerate();
             all.map(|(number, replace)| (replace.path.clone(), number))
                 .collect()
         });
-        let above = std::iter::successors(Some(path), |path| {
-            Some(split(path).0).filter(|above| !above.is_empty())
-        });
-        above.filter_map(|path| index.get(path).copied())
-    }
-
-    /// The paths that the commit replaces. A name that others made at another path is in a
-    /// directory of the commit.
-    pub(crate) fn replaced_paths(&self) -> HashSet<Bytes> {
-        let replacements = self.journal.replacements.iter();
-        replacements.map(|replace| replace.path.clone()).collect()
+        index.get(path).copied()
     }
 }
 

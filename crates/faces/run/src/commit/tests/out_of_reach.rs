@@ -240,12 +240,12 @@ fn directory_that_the_commit_renamed_and_others_moved_is_listed() {
     is_usable(&scene);
 }
 
-/// A view of a directory `b` with `b/d/f` and `b/c/x`, in which something is done.
+/// A view of directories `b` and `other`, in which something is done.
 fn changed(scene: Scene, change: impl FnOnce(&Scene, &Task)) -> Scene {
-    for dir in ["b", "b/c", "b/c/in", "b/d"] {
+    for dir in ["b", "b/c", "b/c/in", "b/d", "other", "other/d"] {
         std::fs::create_dir(scene.base(dir)).unwrap();
     }
-    for file in ["e", "b/c/x", "b/c/in/y", "b/d/f"] {
+    for file in ["e", "b/c/x", "b/c/in/y", "b/d/f", "other/d/f"] {
         scene.write(file, file);
     }
     scene.view(|task| change(&scene, task));
@@ -322,4 +322,24 @@ fn directory_that_cannot_move_back_stays_with_the_new_one_around_it() {
     let left = left(&scene, &undone);
     assert_eq!(left.keys().collect::<Vec<_>>(), ["n", "n/e"]);
     assert_eq!(read(&scene.base("n/e/f")), "b/d/f");
+}
+
+#[test]
+fn directory_that_moves_back_takes_along_what_cannot() {
+    let scene = changed(Scene::new("stuck-in-moved"), |scene, task| {
+        task.rename(&scene.at("b/c/in"), &scene.at("in")).unwrap();
+        task.rename(&scene.at("b"), &scene.at("q")).unwrap();
+        task.mkdir(&scene.at("q/n"), 0o755).unwrap();
+        task.rename(&scene.at("other/d"), &scene.at("q/n/e"))
+            .unwrap();
+    });
+    assert_eq!(scene.commit(&[]), []);
+    std::fs::rename(scene.base("other"), scene.base("away")).unwrap();
+    let undone = forced_undo(&scene).unwrap();
+    let left = left(&scene, &undone);
+    assert_eq!(left.keys().collect::<Vec<_>>(), ["q/n", "q/n/e"]);
+    assert_eq!(read(&scene.base("b/n/e/f")), "other/d/f");
+    assert_eq!(read(&scene.base("b/c/in/y")), "b/c/in/y");
+    assert_eq!(read(&scene.base("b/d/f")), "b/d/f");
+    assert!(!scene.base("q").exists() && !scene.base("in").exists());
 }

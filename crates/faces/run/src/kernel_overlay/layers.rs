@@ -100,8 +100,9 @@ impl Plan {
     pub fn reason_for_fuse(&self, has_log: bool) -> Option<String> {
         let log = has_log.then(|| needs_fuse("--log"));
         let why = self.kernel_lacks().map(|(why, _)| why);
-        // Root's command can unmount what makes a path read only; then a commit refuses the view.
-        let read_only = (!self.read_only.is_empty()).then(|| needs_fuse("--ro"));
+        // A commit refuses the view then.
+        let unmounted = "the command could unmount what makes a path of --ro read only";
+        let read_only = (!self.read_only.is_empty()).then(|| unmounted.to_owned());
         why.or(log).or(read_only)
     }
 

@@ -2,10 +2,11 @@
 //! Tests that `openpath commit` brings the changes of a view to the real tree and undoes that, and
 //! that it refuses conflicts; as root and as an ordinary user.
 
-use crate::place::{GROUP, Place, Who, err, out, until};
+use crate::place::{GROUP, Place, Who, err, out};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 /// Runs a verb of `openpath` with the view as its first argument.
 fn verb(place: &Place, verb: &str, rest: &[&str]) -> Output {
@@ -246,7 +247,7 @@ fn view_on_another_file_system_is_committed_and_undone() {
 }
 
 #[test]
-#[ignore = "slow: 6 s"]
+#[ignore = "slow: 10 s"]
 fn killed_commit_can_be_continued_or_aborted() {
     for place in Place::all("killed") {
         place.plain("mkdir state tree; for i in $(seq 300); do echo base $i > tree/$i; done");
@@ -256,29 +257,35 @@ fn killed_commit_can_be_continued_or_aborted() {
         let shown = out(&place.run(&["--name", "view", "--quiet"], LOOK));
         let mut interrupted = 0;
         let view = place.dir.join("state/openpath/views/view");
-        let stamp = || {
-            let dirs = [view.clone(), view.join("commit")];
-            dirs.map(|dir| {
-                std::fs::metadata(dir)
-                    .and_then(|about| about.modified())
-                    .ok()
-            })
+        let in_state = |dir: &str, state: &str| {
+            let record = std::fs::read_to_string(view.join(dir).join("state"));
+            record.is_ok_and(|record| record.contains(state))
         };
-        // Four moments of a commit, and earlier ones if it ended before those.
-        for turn in 0..20_u64 {
+        let half = || {
+            let dirs = ["tree", "moved"].map(|dir| place.dir.join(dir).join("150"));
+            dirs.iter()
+                .any(|file| std::fs::read(file).is_ok_and(|text| text == b"view 150\n"))
+        };
+        // Four moments of a commit. A quick commit may end before the kill, so each has more turns.
+        for turn in 0..40 {
             if turn >= 4 && interrupted >= 2 {
                 break;
             }
-            let old = stamp();
+            let reached = || match turn % 4 {
+                0 => in_state("next", "Preparing"),
+                1 => in_state("commit", "Applying"),
+                2 => half(),
+                _ => in_state("commit", "Settling"),
+            };
             let mut commit = place.openpath(["commit", "view"]);
             commit.stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = commit.spawn().unwrap();
-            until("the commit has begun", || {
-                stamp() != old || child.try_wait().unwrap().is_some()
-            });
-            let moment = 20 * (turn % 4) / (1 + turn / 4);
-            std::thread::sleep(std::time::Duration::from_millis(moment));
-            kill_tree(child.id());
+            while !reached() && child.try_wait().unwrap().is_none() {
+                std::thread::yield_now();
+            }
+            if child.try_wait().unwrap().is_none() {
+                kill_tree(child.id());
+            }
             child.wait().unwrap();
             let said = verb(&place, "diff", &[]);
             if err(&said).contains("--continue") {
@@ -340,8 +347,12 @@ fn undo_killed_while_it_opens_a_directory_can_be_continued() {
 
 /// Kills a process and its children.
 fn kill_tree(pid: u32) {
-    let line = format!("kill -9 {pid} $(cat /proc/{pid}/task/{pid}/children) 2> /dev/null");
-    Command::new("sh").args(["-c", &line]).status().unwrap();
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(children).unwrap_or_default();
+    for pid in std::iter::once(pid.to_string().as_str()).chain(children.split_whitespace()) {
+        let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
+        let _gone = kill_process(pid, Signal::KILL);
+    }
 }
 
 #[test]

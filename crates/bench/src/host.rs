@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets up the host kernel's side: a tmpfs and an ext4 directory, entered as the root directory.
+//! Sets up the file systems of the host kernel that openpath is compared with: a tmpfs and an ext4
+//! directory, each entered as the root directory.
 //!
 //! Both sides get the same absolute paths of the same depth; the host resolves them from a root
 //! that is the file system under test. tmpfs keeps no negative dentries, so a failed open is also

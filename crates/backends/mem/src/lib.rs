@@ -22,9 +22,9 @@
 //!     charged to a tenant.
 //!
 //! # Guarantees
-//! G1. Deleted data goes back to the system. Pages go at once, but for half as many as are in use
-//!     (at least 4 MiB), which the next files get; the rest goes with
-//!     [`openpath_vfs::Vfs::trim`].
+//! G1. Pages of deleted data go back to the system at once, except a reserve for the next files:
+//!     half as many as are in use, and at least 4 MiB. [`openpath_vfs::Vfs::trim`] gives the reserve
+//!     back.
 //!
 //! # Limits
 //! * `SEEK_DATA` and `SEEK_HOLE` stay right in the last page below 2^63, where the kernel

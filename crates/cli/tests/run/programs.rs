@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that real programs print the same under `openpath run` as without it, and that the real
-//! tree does not change.
+//! Tests that real programs print the same and leave the same files under `openpath run` as without
+//! it, that the real tree does not change, and that `openpath diff` lists exactly what they made.
 
 use crate::place::{Place, err, out};
 use serde_json::Value;

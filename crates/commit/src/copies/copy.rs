@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies files whole: data with its holes, attributes, owner, mode and times.
+//! Copies a file or a whole tree: data with its holes, extended attributes, owner, mode and times.
 //!
 //! # Rules
 //! R1. A copy may be made in a directory that another user can write. All its data and metadata go
@@ -8,7 +8,8 @@
 //! R2. A directory, a symbolic link or a node has no such descriptor. It is opened after it was
 //!     made, and must be new, of this user, and without permissions for others.
 //! R3. A new directory gets its metadata after all that is in it, and stays closed to others until
-//!     then. The caller does the topmost one, after it has recorded its inode.
+//!     then. The caller sets the metadata of the topmost directory, after it has recorded its
+//!     inode.
 
 use crate::attributes::clock::now;
 use crate::attributes::file_stat::{Attributes, InodeId};

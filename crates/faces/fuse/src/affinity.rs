@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pins a thread that reads the device to the CPU of its caller, while one caller alone sends many
-//! requests.
+//! Where there are exactly two CPUs, pins a thread that reads `/dev/fuse` to the CPU of its caller,
+//! while that caller alone sends many requests.
 //!
 //! A sleeping thread is woken where it ran last. If that is not the caller's CPU, each request
 //! wakes two CPUs in turn, which takes longer than the rest of it; on one CPU the two only take
@@ -12,8 +12,8 @@
 //! while. Every [`RECHECK`] requests a pinned thread follows its caller to the present CPU.
 //!
 //! # Rules
-//! R1. The [`KeepAwake`] thread is restricted to the other CPU: else a caller that gets its reply
-//!     moves to the idle CPU. So there must be exactly two CPUs.
+//! R1. The [`KeepAwake`] thread, which keeps the idle CPU busy, is restricted to the other CPU: else
+//!     a caller that gets its reply moves to the idle CPU. So there must be exactly two CPUs.
 //! R2. Requests of the kernel itself, such as writeback, say nothing about the caller.
 
 use crate::keep_awake::{CPUS, KeepAwake, SOON};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Formats scripts of lock calls, and their answers, as text.
+//! Formats scripts of lock calls, their answers, and the difference between the kernel's answer and
+//! openpath's, for the report of a failed comparison.
 
 use super::{Answer, Op, Script, Told};
 use openpath_abi::Flock;

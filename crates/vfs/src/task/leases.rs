@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Breaks leases before a task's open, truncate(2) or change of names and attributes
-//! (`file_locks::leases`).
+//! Breaks leases before a task's open or truncate(2), and delegations before a call that changes a
+//! name or an attribute, and waits for their holders (`file_locks::leases`).
 //!
 //! # Kernel analogue
 //! `break_lease`, `try_break_deleg`, `break_deleg_wait`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a backend that records its open files: one directory of files that contain their
-//! numbers.
+//! Gives shuttle tests a `Vfs` over one directory of numbered files, each of which reads as its
+//! number. Its backend records an open file that is used after its release, or released twice.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{

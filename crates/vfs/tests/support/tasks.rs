@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests of path calls a tree, tasks in it, and results as words.
+//! Gives tests of path calls an empty tree in memory, tasks of root and of other users in it, short
+//! forms of common calls (`put`, `body`, `names`), and each result as `0` or the error's name.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks rule `size`: 500 lines a file, 800 at most, tests apart; 100 columns.
+//! Checks rule `size`: a Rust file has at most 800 lines without its tests (500 are wanted) and 100
+//! columns, and the README at most 150 lines.
 
 use super::{Report, Tree};
 
@@ -7,6 +8,8 @@ const RULE: &str = "size";
 const LINES_WARN: usize = 500;
 const LINES_MAX: usize = 800;
 const COLUMNS_MAX: usize = 100;
+const README: &str = "README.md";
+const README_MAX: usize = 150;
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for file in tree.rust() {
@@ -24,6 +27,11 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
                 report.fail(RULE, &file.path, at + 1, text);
             }
         }
+    }
+    let lines = tree.get(README).map_or(0, |file| file.text.lines().count());
+    if lines > README_MAX {
+        let text = format!("{lines} lines; {README_MAX} at most");
+        report.fail(RULE, README, 0, text);
     }
 }
 
@@ -46,6 +54,14 @@ mod tests {
         assert_eq!(level(&"x\n".repeat(801)), Some(Level::Fail));
         let tests = format!("x\n#[cfg(test)]\nmod tests {{\n{}}}\n", "x\n".repeat(900));
         assert_eq!(level(&tests), None);
+    }
+
+    #[test]
+    fn long_readme_is_reported() {
+        let readme = |lines: usize| "x\n".repeat(lines);
+        assert_eq!(planted(check, &[("README.md", &readme(151))]).len(), 1);
+        assert_eq!(planted(check, &[("README.md", &readme(150))]), []);
+        assert_eq!(planted(check, &[("docs/x.md", &readme(151))]), []);
     }
 
     #[test]

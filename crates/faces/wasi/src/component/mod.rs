@@ -3,8 +3,8 @@
 //!
 //! A component's calls are futures. A cached answer comes at the first poll, in the thread that
 //! runs the guest, by the same walk as a plain call. A call that would wait goes to a worker of the
-//! ring's pool, and the guest's future waits, in any runtime. wasmtime-wasi sends every call to a
-//! thread.
+//! ring's pool, and the guest's future waits, in any runtime. By contrast, wasmtime-wasi itself
+//! sends every call to a thread.
 //!
 //! | module | what it is |
 //! |---|---|

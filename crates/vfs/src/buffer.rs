@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a buffer of bytes that begins on a cache line of its own, wherever the allocator puts
-//! it.
+//! Defines the byte buffer in which a walk keeps the rest of a path once a link's body was put in
+//! front of it. The buffer begins on a cache line of its own.
 //!
-//! A walk writes into it on no cache line that another task touches: not another task's buffer, and
-//! no shared data. That holds for a page of bytes; a longer text may share its ends.
+//! So tasks that walk side by side write no common cache line, as long as the text fits in a page.
+//! A longer text may share its first and last line with other data.
 
 /// Room for bytes.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the bytes that an operation keeps until it is done: paths, and data to write.
+//! Defines `Bytes`, the paths and data that an asynchronous operation keeps until it is done:
+//! owned, shared or static.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines time and randomness as traits, so that a simulator can replace them.
+//! Defines the wall clock and the source of random bytes as traits, so that a simulator can replace
+//! them, with the system's implementations. Defines also the secrets that key hash tables.
 
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::{HashKey, Word, coarse_wall_clock};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the settings of a `Vfs`: the emulated kernel, limits, system controls and switches.
+//! Defines the settings of a `Vfs`: the emulated kernel version, limits, system controls, and
+//! switches of optimisations.
 
 use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_EXCL};

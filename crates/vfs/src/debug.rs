@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements `Debug` for the handles and objects of the core: it prints what identifies them,
-//! never what they hold.
+//! Implements `Debug` for the handles and objects of the core: the output identifies the object,
+//! and never shows what it holds.
 //!
 //! # Rules
 //! R1. No impl takes a lock, waits, calls a backend or walks a list.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Emits the inotify events of each call.
+//! Emits the inotify events about names, moves, last closes and unmounts, and lists when each call
+//! emits its events.
 //!
 //! # Kernel analogue
 //! The functions of `include/linux/fsnotify.h`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the calls by which a backend invalidates names, when its tree changed without the
-//! core: methods of [`SuperBlock`].
+//! Implements the calls by which a backend invalidates names and attributes when its tree changed
+//! without the core: methods of [`SuperBlock`].
 //!
 //! # Kernel analogue
 //! `d_invalidate`, `fuse_reverse_inval_entry`, `fuse_reverse_inval_inode`.

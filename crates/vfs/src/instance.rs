@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the state of a `Vfs`, which owns everything; a process may have many. `vfs` builds it,
-//! and has its calls.
+//! Defines a `Vfs` and the state inside it: dentry cache, mounts, locks, tenants and the rest. A
+//! process may have several. `vfs` builds a `Vfs` and has its calls.
 
 use crate::clock::Clock;
 use crate::config::Config;

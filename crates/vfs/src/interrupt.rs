@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Interrupts a waiting call of a task, as a signal does.
+//! Defines the handle with which any thread interrupts a waiting call of a task, as a signal does.
 
 use crate::task::Task;
 use openpath_sync::Waiter;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines listeners above a tree: a stacked tree or a server of the tree keeps state of its own,
-//! and must learn when the tree changes without the core.
+//! Defines the trait by which a stacked tree or a server is told that names or attributes of a tree
+//! changed without the core, so that it can drop what it keeps of them.
 //!
 //! # Kernel analogue
 //! None: there, what is below an overlay must not change by itself.

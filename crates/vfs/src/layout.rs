@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines layouts: a user of a file's blocks in the backend holds one, and the backend calls it
-//! back before it moves the file.
+//! Implements layouts: a holder uses a file's blocks in the backend, and the backend recalls all
+//! layouts of the file, and waits until they are dropped, before it moves the blocks.
 //!
 //! # Kernel analogue
 //! `FL_LAYOUT` leases and `break_layout`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the arguments of a file lock request, also for a backend that manages locks itself.
+//! Defines the kind, owner and range of a file lock, and the request that a backend gets if it
+//! keeps locks itself.
 
 use openpath_abi::Errno;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the lock order: every lock class of the core and of the crates that use it, outermost
-//! first. No other file defines one.
+//! Defines every lock class of the core and of the crates that use it, in the order in which they
+//! are taken, outermost first. No other file defines a lock class.
 
 openpath_sync::lock_classes! {
     /// All classes, outermost first.

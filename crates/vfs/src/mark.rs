@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines marks: an inotify watch on one inode each. An inode keeps them (`inode::marks`) and
-//! knows a group only as a [`Listener`]; `notify` has the groups.
+//! Defines marks: a mark is the watch of one inotify group on one inode. An inode keeps its marks
+//! (`inode::marks`) and knows a group only as a [`Listener`]; `notify` has the groups.
 
 use crate::lock_order::InodeMarks;
 use openpath_abi::inotify::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines name keys: the form in which the dentry cache compares names, sixteen bytes at a time.
+//! Defines name keys, the form in which the dentry cache compares names, sixteen bytes at a time,
+//! and splits a path into the keys of its components.
 //!
 //! A name of up to 16 bytes is its own key, zero-padded (no name contains NUL). A longer one has a
 //! key that no short name can have: its keyed hash, then a NUL followed by its length and a top

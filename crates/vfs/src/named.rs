@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a macro for enumerations whose values have a name and a meaning, for tables and traces.
+//! Defines a macro that makes an enumeration and gives each value a short name and a one-line
+//! meaning, for tables and traces.
 
 /// Makes an enumeration, the names of its values and their meanings.
 macro_rules! named {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a place in the mounted trees, which is a mount and a dentry, and a [`VfsPath`], which
-//! holds them on its own.
+//! Defines a place in the mounted trees by a mount and a dentry ([`PathIds`]), and a [`VfsPath`],
+//! which keeps a place in use for as long as it lives.
 //!
-//! The owner of such a path does not know the `Vfs` of the place, only that it lets go of the place
-//! there ([`PathOwner`]).
+//! A [`VfsPath`] knows its `Vfs` only as a [`PathOwner`], which lets go of the place when the path
+//! is dropped.
 
 use openpath_sync::Pin;
 use std::any::Any;

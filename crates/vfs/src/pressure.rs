@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines how short the host is of memory, and what was freed because of it (`shrinker`).
+//! Defines the levels of memory pressure, the figures of what was freed because of it, and the
+//! host's callback. `shrinker` frees the memory.
 
 /// How short the host is of memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

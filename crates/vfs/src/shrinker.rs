@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives memory back when the host runs short of it.
+//! Implements memory pressure: gives cached names and their memory back when the host runs short of
+//! memory, and calls the host's callback.
 //!
 //! # Kernel analogue
 //! vmpressure's levels and `struct shrinker`. A monitor of the host's memory (a control group's
-//! events, PSI) calls it, and the cache evicts names. Memory that the cache and the trees of
-//! backends do not use goes back to the system ([`Vfs::trim`]), and the host's callback runs.
+//! events, PSI) calls [`Shrinker::pressure`], and the cache evicts names. Memory that the cache and
+//! the trees of backends do not use goes back to the system ([`Vfs::trim`]), and the host's
+//! callback runs.
 
 use crate::instance::{Shared, Vfs};
 use crate::pressure::{Pressure, Reclaimed};

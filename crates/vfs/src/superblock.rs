@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Defines the superblock: one instance of a backend's tree, which can be mounted any number of
-//! times in one `Vfs`.
+//! times in one `Vfs`. Defines also its options, the backend's operations on the whole tree, and
+//! its list of invalidation listeners.
 //!
 //! # Kernel analogue
 //! `struct super_block` with `super_operations`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the LRU list of a tenant: the account of its cached names, their limits, and their order
-//! by age.
+//! Defines the LRU list of a tenant: its cached names in order of age, their number and bytes, and
+//! their limits.
 //!
 //! This is data: `dcache::lru` enters and strikes names, and `dcache::queue` moves the hand.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines tries: calls that fail instead of waiting. A try answers as the call itself would, or
-//! that it would have to wait.
+//! Defines tries: calls that fail instead of waiting. A try gives the answer of the call itself, or
+//! says that the call would have to wait.
 //!
 //! # Kernel analogue
 //! The first attempt of `io_uring`, before it hands a call to a worker: `RESOLVE_CACHED`, and

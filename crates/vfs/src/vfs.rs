@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds a `Vfs`, and implements the calls on it as a whole.
+//! Builds a `Vfs` from settings, and implements the calls on it as a whole: making tasks and
+//! tenants, freeing memory, and reports of use.
 
 use crate::clock::{Clock, Entropy, Secrets, SystemClock, SystemEntropy};
 use crate::config::{Config, Limits, Profile, Sysctl, Tuning};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps lists of weak references to objects that may be dropped at any time.
+//! Adds weak references to a list, and drops those whose object is gone, so that the list does not
+//! grow for ever.
 
 use std::sync::Weak;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Matches one name against a glob pattern: `*`, `?`, `[..]`, and `\` before a literal character.
+//! Matches one name against a glob pattern (`*`, `?`, `[..]`, and `\` before a literal character),
+//! and provides the matching loop that patterns of whole paths use too.
 //!
 //! # Kernel analogue
 //! `glob_match`, and fnmatch(3) without flags, apart from `FNM_PATHNAME`, which names have no need

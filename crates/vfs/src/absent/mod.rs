@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines rules of absent names: names that do not exist in a mount, and cannot be made there.
+//! Defines rules of absent names for a mount: names that do not exist in it and cannot be made
+//! there, and paths that must stay.
 //!
 //! # Kernel analogue
 //! None: masking a path takes a mount over it, which can be seen and must exist.

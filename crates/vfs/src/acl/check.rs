@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides on access by an access control list, and computes the mode bits that it amounts to.
+//! Decides on access by an access control list, computes the mode bits that a list amounts to, and
+//! changes a list after chmod(2).
 //!
 //! # Kernel analogue
 //! `posix_acl_permission`, `posix_acl_equiv_mode`, `__posix_acl_chmod`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses and checks POSIX access control lists in their form as an extended attribute.
+//! Defines POSIX access control lists, and parses, checks and encodes them in their form as an
+//! extended attribute.
 //!
 //! # Kernel analogue
 //! `struct posix_acl`, `posix_acl_from_xattr`, `posix_acl_to_xattr`, `posix_acl_valid`.

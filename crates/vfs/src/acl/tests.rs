@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests access control lists: how the value of the extended attribute is read, and which
-//! permissions a list gives.
+//! Tests that an access control list is read and written as the kernel's extended attribute, that
+//! only a list in order with the needed entries is valid, and which entry decides on an access. The
+//! list must also follow a change of mode, and a new file must inherit it.
 
 use super::*;
 use crate::cred::Cred;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes the dentry cache: adds, renames, instantiates and unhashes entries.
+//! Changes the dentry cache: adds, renames, instantiates and unhashes entries. Also tells whether
+//! one entry is below another.
 
 use super::forget::InvalidationCount;
 use super::{Dcache, dflag};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shortens a crowded hash chain, before an entry is added to it.
+//! Shortens a crowded hash chain before an entry is added to it, and takes the statistics of the
+//! table of names.
 //!
-//! Chance crowds no chain: an attacker knows the table's key, or found names that collide by
-//! trying. First the table changes its key, which scatters the chain; that is limited in rate.
+//! Chance alone crowds no chain, so an attacker knows the table's key, or found names that collide
+//! by trying. First the table changes its key, which scatters the chain; that is limited in rate.
 //! Otherwise unused entries of the chain are evicted, as names may be at any time.
 //!
 //! # Guarantees

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks up a cached entry by parent and name: without a lock, or exactly under the bucket's lock.
+//! Looks up a cached entry by its parent and name, without a lock or exactly under the bucket's
+//! lock, and reads the name of an entry.
 
 use super::{Dcache, Dentry, dflag};
 use crate::name::NameKey;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tracks lookups under way (flights). One task asks the backend for a name, and others that want
-//! it wait or leave.
+//! Tracks lookups under way (flights), so that one task at a time asks the backend for a name.
+//! Others that want the name wait or leave.
 //!
 //! # Kernel analogue
 //! `d_alloc_parallel`, `in_lookup_hashtable`.

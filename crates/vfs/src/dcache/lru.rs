@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the LRU lists of the dentry cache, which limit what it keeps. Each tenant has one,
-//! with the number of its entries and their limits.
+//! Implements the LRU lists of the dentry cache, one for each tenant: enters names, takes them off,
+//! counts them, and limits how many a tenant keeps.
 //!
-//! To make room, a task goes round the queues of an LRU list, in each as far as its part of all
-//! entries.
+//! To make room, a task goes round the queues of an LRU list. In each queue it looks at a share of
+//! entries in proportion to the queue's length.
 //!
 //! # States
 //! An LRU list is open as long as its tenant lives. Then it is left: its entries may go before any

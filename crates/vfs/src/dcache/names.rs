@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stores long names in blocks: words that never change their type, so that a reader may compare a
-//! block that is being reused.
+//! Stores names of more than 16 bytes in blocks: words that never change their type, so that a
+//! reader may compare a block that is being reused.
 //!
 //! A block has a number: class in the top two bits (32, 64, 128, 256 bytes), index below. A
 //! comparison with a reused block is wrong, and the entry's sequence shows that afterwards.

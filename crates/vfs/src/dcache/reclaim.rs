@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reclaims unpinned entries: they give their slot and their inode back.
+//! Reclaims unlinked and evicted entries that no pin holds: they give back their slot and inode.
+//! Also forgets the entries of a removed directory or an unmounted tree.
 //!
 //! Unlinked entries wait in the free queue, a group of trees in each of its parts, until one part
 //! has enough to pay for one fence and one scan of the pins. Those that are still open stay there.

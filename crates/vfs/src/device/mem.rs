@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the null, zero and full devices. null(4), full(4).
+//! Implements the devices `/dev/null`, `/dev/zero` and `/dev/full` (null(4), full(4)).
 //!
 //! # Kernel analogue
 //! `null_fops`, `zero_fops`, `full_fops`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the table from device numbers to drivers.
+//! Defines the trait of a device driver, keeps the table from device numbers to drivers, and opens
+//! devices by it.
 //!
 //! # Kernel analogue
 //! `cdev_map`, `chrdev_open`, `blkdev_get_no_open`. As there, device nodes of any file system lead

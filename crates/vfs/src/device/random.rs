@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the random devices. random(4).
+//! Implements the devices `/dev/random` and `/dev/urandom` (random(4)) over a source of random
+//! bytes.
 //!
 //! # Kernel analogue
 //! `random_fops`, `urandom_fops`, which differ by name, and by what poll(2) says.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explains calls: it runs one and records the steps of the walk, and the check that gave the
-//! errno.
+//! Explains a call: runs it up to its first change, and records the steps of the walk and the check
+//! that gave the errno.
 //!
 //! # Kernel analogue
 //! None. strace(1) shows the errno of a call, and not which of a dozen rules gave it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the fastest lane of the walk that answers a path, by trying each, for an explanation.
+//! Finds, for an explanation, the fastest lane that answers a path (path cache, plain lane,
+//! lock-free walk, or walk with references) by trying each.
 //!
 //! The lock-free walk is tried as `RESOLVE_CACHED` does: it then calls no backend and changes
 //! nothing, and reports where it would have to leave.

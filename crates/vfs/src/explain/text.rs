@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prints an explanation of a call as text: one line for each step.
+//! Prints an explanation of a call as text, with one line for each step and one for the lane that
+//! answers the path.
 
 use super::{Explanation, FastPath, Lane};
 use crate::steps::{Field, Permission, Step, Value, WalkPosition, kind_name};

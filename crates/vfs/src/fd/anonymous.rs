@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes anonymous files: open files without a path, whose calls are all their own.
+//! Makes anonymous files: open files without a path, whose calls are all served by the `FileOps`
+//! that the file was made with.
 //!
 //! # Kernel analogue
 //! `anon_inode_getfd`. One inode, on one mount that is attached nowhere, serves them all.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the calls on one descriptor: close(2), dup(2), dup2(2), dup3(2), and installs files
-//! that come from elsewhere.
+//! Implements the calls on one descriptor: close(2), dup(2), dup2(2) and dup3(2). Also takes open
+//! files out of a table and installs files from outside it.
 //!
 //! # Kernel analogue
 //! `filp_close`, `ksys_dup3`, `do_dup2`, `receive_fd`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements descriptor tables as tasks use them, and the calls on descriptors, except fcntl(2)
-//! (`ops::fcntl`). `fd_table` has the table itself.
+//! Implements what a task does with its descriptor table: finds, reserves, installs and takes out
+//! files, with the calls on descriptors except fcntl(2) (`ops::fcntl`). `fd_table` has the table
+//! itself.
 //!
 //! # Kernel analogue
 //! `struct files_struct` with its `fdtable`: `alloc_fd`, `fd_install`, `close_fd`, `do_dup2`,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the calls on many descriptors: close_range(2), exec, and the end of a table.
+//! Implements what closes many descriptors: close_range(2), the close-on-exec descriptors at
+//! execve(2), and the end of a table.
 
 use crate::fd_table::FdTable;
 use crate::file::Filp;

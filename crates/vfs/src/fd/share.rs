@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shares and copies descriptor tables: fork(2), clone(2) with `CLONE_FILES`, unshare(2).
+//! Shares and copies descriptor tables for fork(2), clone(2) with `CLONE_FILES`, and unshare(2).
 //!
 //! # Kernel analogue
 //! `dup_fd`, `unshare_files`.

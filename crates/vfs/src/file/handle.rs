@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines an open file that is in no descriptor table: in this form it passes from one task to
-//! another.
+//! Defines `OpenFile`, an open file that is in no descriptor table and so can pass from one task to
+//! another, and `LastFile`, a file without references whose release is put off.
 
 use crate::instance::Shared;
 use crate::path::VfsPath;

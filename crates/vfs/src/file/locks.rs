@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends a table's locks on a file, when it closes a descriptor of it.
+//! Ends the locks of a descriptor table on a file that the table closes a descriptor of, and marks
+//! an open file that has locks or a lease of its own.
 //!
 //! # Kernel analogue
 //! `locks_remove_posix`.

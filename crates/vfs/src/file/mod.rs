@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements open files: a descriptor's position, flags and credentials, and the pin of its inode.
+//! Implements open files (open file descriptions): position, flags, credentials, and the pin that
+//! holds the mount and dentry.
 //!
 //! # Kernel analogue
 //! `struct file`, the open file description; `fdget`, `fget`, `fput`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the pipe calls of an open file: `F_GETPIPE_SZ` and `F_SETPIPE_SZ`.
+//! Finds the pipe end of an open file, and implements `F_GETPIPE_SZ` and `F_SETPIPE_SZ` for it.
 
 use super::Filp;
 use crate::pipe::PipeEnd;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends the locks and the lease of an open file at its last close.
+//! Ends the locks of an owner on an inode, and the locks and the lease of an open file at its last
+//! close.
 //!
 //! # Kernel analogue
 //! `locks_remove_file`.

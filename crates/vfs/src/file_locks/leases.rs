@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Breaks and ends leases: an access asks conflicting holders to let go, and a lease ends with its
-//! open file.
+//! Breaks the leases of a file that conflict with an access, waits until their holders let go or
+//! run out of time, and ends a lease with its open file.
 //!
 //! # Kernel analogue
 //! `__break_lease`, `locks_remove_lease`.

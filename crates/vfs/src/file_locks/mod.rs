@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the locks and leases of an inode, asks for leases at an open, and ends both at a close.
+//! Finds the lock context of an inode, breaks leases that conflict with an access, and ends locks
+//! and leases when a file is closed.
 //!
 //! # Kernel analogue
 //! `locks_get_lock_context`, `locks_inode_context`, `__break_lease`, `locks_remove_file`.

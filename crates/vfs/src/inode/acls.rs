@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the access control lists of an inode for the core's permission checks.
+//! Reads the access control lists of an inode for the core's permission checks, and applies changes
+//! of lists and mode.
 //!
 //! # States
 //! None: no bit in the flags word, and nothing is read. Some: a bit for each list, and the lists

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines asynchronous operations on data: a backend lets the host's kernel read and write with
-//! buffers of its own, and no thread waits.
+//! Defines asynchronous operations on a file's data: a backend lets the host's kernel read into the
+//! operation's buffers or write from them, and no thread waits.
 //!
 //! # Kernel analogue
 //! A `kiocb` with `ki_complete`: begun by one thread, ended by another.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the cached entries of a directory, for backends that invalidate names; and marks
-//! attributes that must be confirmed.
+//! Records which cached entries a directory has, for backends that invalidate names, and which
+//! inodes must have their attributes confirmed by the backend before a descriptor shows them.
 //!
 //! # Kernel analogue
 //! `i_dentry`, the aliases of an inode. A directory has one, unless another program moves it

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adds and removes the inotify(7) marks of an inode, and reports to them what happened to it.
+//! Adds and removes the inotify(7) marks of an inode, and sends the marks the events of the inode
+//! and of a directory's entries.
 
 use super::{Inode, flag};
 use crate::mark::{InodeEvent, KEPT, Listener, Mark};

@@ -6,8 +6,8 @@
 //! owner, size, link count and times, so that permission checks and `stat` need no backend; a
 //! backend updates them as it works.
 //!
-//! An inode keeps locks, marks, access control lists, layouts and pipes, but does not act on them:
-//! these types lie below (`lock`, `mark`, `acl`, `lease`, `pipe`).
+//! An inode also holds its locks, marks, access control lists, layouts and pipe. The modules that
+//! define these types (`lock`, `mark`, `acl`, `lease`, `pipe`) do not know the inode.
 //!
 //! # Fields
 //! | field | written under | read under |

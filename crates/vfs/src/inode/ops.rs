@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the operations that a backend implements for an inode, and their arguments.
+//! Defines the trait `InodeOps`, which has the operations that a backend implements for an inode,
+//! with their arguments and results.
 
 use super::{AsyncIo, Inode, IoKind};
 use crate::acl::{Acls, SetAcl};

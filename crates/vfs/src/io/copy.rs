@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies between open files: copy_file_range(2), sendfile(2).
+//! Copies data between open files: copy_file_range(2) and sendfile(2).
 //!
 //! # Kernel analogue
 //! `vfs_copy_file_range`, `generic_copy_file_checks`, `do_sendfile`, `do_splice_direct`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lends the pages of a file: a caller reads them in place, for the length of a call.
+//! Implements `Task::read_pages`, which shows a caller the data of a file in place, without a copy,
+//! for the length of the call.
 
 use super::{ONCE_MAX, counted, verify_area};
 use crate::file_ops::Fd;

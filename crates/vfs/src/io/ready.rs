@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asks a file whether it is ready, and passes requests on to it: poll(2), ioctl(2).
+//! Implements poll(2) and ioctl(2): the core answers some requests itself, and passes the others to
+//! the device or file system.
 //!
 //! # Kernel analogue
 //! `vfs_poll`, `do_vfs_ioctl`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Splices a file into a pipe: sendfile(2).
+//! Moves data of a file into a pipe for sendfile(2), page by page for a regular file.
 //!
 //! # Kernel analogue
 //! `splice_file_to_pipe`, `shmem_file_splice_read`, `copy_splice_read`.

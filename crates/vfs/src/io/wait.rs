@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tells whether reads and writes of an open file may wait: a ring asks before it reads.
+//! Tells whether a read or write of an open file may block its caller, which a ring asks before it
+//! makes the call. Also counts the opens that a ring submitted.
 //!
 //! # Kernel analogue
 //! `FMODE_NOWAIT`, `file_can_poll`, and what `io_file_supports_nowait` makes of them.

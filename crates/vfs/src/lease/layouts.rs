@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the layouts that are held on one file, and the callbacks that recall them.
+//! Defines the table of the layouts that are held on one file, with the callbacks that recall them.
 //!
 //! A layout (`FL_LAYOUT`) lets its holder use the blocks that a file has in its backend. Before the
 //! backend moves the file, it recalls each layout by a call of the holder's function, and goes on

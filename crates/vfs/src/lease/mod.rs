@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements leases: the holder of an open file is notified before a conflicting open of its file,
-//! and has some time to let go.
+//! Implements leases: a process that holds a lease on a file is notified before a conflicting open
+//! of the file, and has limited time to give the lease up.
 //!
 //! Delegations are leases that changes of names and attributes break too. Layouts are recalled by
 //! backends alone.

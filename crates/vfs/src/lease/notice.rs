@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes notices of lease breaks to the host, which signals the holders that it chooses.
+//! Passes notices of lease breaks to the host, which signals the holders of the leases.
 //!
 //! # Kernel analogue
 //! `lease_break_callback`: `kill_fasync` with `SIGIO`, or the signal of `F_SETSIG`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the leases of one file: a table by open file, with what each must become and by when.
+//! Keeps the leases of one file, by open file, and breaks them: notes the kind that each lease must
+//! become, and the deadline.
 //!
 //! # Kernel analogue
 //! `flc_lease`, `lease_modify`, `leases_conflict`, `time_out_leases`.

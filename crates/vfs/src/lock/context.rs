@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the locks of one inode, and the state that a `Vfs` has for all of them.
+//! Keeps the locks and waiters of one inode (`LockContext`), and the state that all locks of a
+//! `Vfs` share (`Locks`).
 //!
 //! # Kernel analogue
 //! `struct file_lock_context`, `locks_get_lock_context`, `locks_inode_context`. The inode's flag is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the wait-for graph of a `Vfs`: which owner waits for which, over all files. It finds
-//! deadlocks.
+//! Keeps the wait-for graph of a `Vfs` (which owner waits for which, over all files), and finds
+//! deadlocks in it.
 //!
 //! # Kernel analogue
 //! `blocked_hash` and `posix_locks_deadlock`. An owner may wait for several locks at once, by

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the locks of one file, if there are several: each owner's spans, and all of them in one
-//! tree.
+//! Keeps the locks of one file once there are several: the spans of each owner, and all spans in
+//! one tree.
 //!
 //! # Rules
 //! R1. Spans of two owners overlap only if neither excludes. The caller has asked

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps all locks and claims of one file. Nearly always that is one lock, which takes no memory of
-//! its own.
+//! Keeps all locks and claims of one file, and defines what a held lock and a request are. Nearly
+//! always there is one lock, which takes no memory of its own.
 //!
 //! # States
 //! Nothing -> one lock, in place -> many, from the first change that leaves more than one, or part

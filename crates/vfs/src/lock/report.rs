@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists file locks with the columns of `/proc/locks`. proc_locks(5).
+//! Lists the locks and waiters of one file with the columns of `/proc/locks` (proc_locks(5)).
 
 use super::context::LockContext;
 use crate::lock_call::{LockKind, LockOwner};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that waiters for a file lock are granted it in order, that circles of waits are refused,
-//! and that a wait leaves nothing behind.
+//! Tests which waiters for a file lock a release or a lowered lock wakes (all that nothing blocks
+//! any more, and no others), and that circles of waits get `EDEADLK`. An interrupted or finished
+//! wait must leave no waiter and no entry of the wait-for graph.
 
 use super::context::LockContext;
 use super::graph::Graph;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waits for a file lock: a thread sleeps until a release stores its answer, or a waker reports the
-//! answer.
+//! Waits for a file lock: a thread sleeps until a release stores its answer, or a waiter without a
+//! thread has its waker called.
 
 use super::context::LockContext;
 use super::context::Locks;

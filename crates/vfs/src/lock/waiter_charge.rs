@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Charges a tenant for a lock request that waits without a thread: it counts as a lock, so that
-//! waits are limited as locks are.
+//! Charges a tenant for a lock request that waits without a thread. The request counts as a lock,
+//! so that waits are limited as locks are.
 
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds a mount by the directory that it covers, without a lock; adds mounts to that table, and
-//! removes them.
+//! Finds a mount by the directory that it covers, without a lock, and adds mounts to the mount
+//! table and removes them.
 
 use super::{Mounts, hash_at};
 use crate::path::PathIds;

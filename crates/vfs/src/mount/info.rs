@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Describes a mount as a line of `/proc/self/mountinfo`.
+//! Defines what proc(5) and statmount(2) tell of a mount (`MountInfo`), and prints it as a line of
+//! `/proc/self/mountinfo`.
 
 use super::MountFlags;
 use super::mflag;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes internal trees of one inode: the bottom of a namespace, and the mount of anonymous files.
+//! Makes internal trees of one inode: the bottom of a namespace, and the trees of anonymous files
+//! and of pipes without a name.
 //!
 //! # Kernel analogue
 //! `init_pseudo`, `kern_mount`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives each superblock of a `Vfs` its device number, and takes it back.
+//! Assigns each superblock of a `Vfs` the lowest free number, from which its default device number
+//! follows, and takes the number back.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records exchanges of a namespace's root (pivots), which tasks at the old root follow.
+//! Records exchanges of a namespace's root (pivots), so that a task at the old root finds the new
+//! one.
 //!
 //! # Kernel analogue
 //! `pivot_root`, `chroot_fs_refs`. Linux changes the root and the working directory of every task

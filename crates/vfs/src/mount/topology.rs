@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records which mounts and namespaces exist, what covers what, and what each mount holds, under
-//! the topology lock.
+//! Records, under the topology lock, which mounts and namespaces exist, which mount covers which
+//! directory, and which pins, groups and rules each mount has.
 //!
 //! # Kernel analogue
 //! The lists of `struct mount`, `struct mountpoint`, `mnt_namespace::mounts`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives a mount its rules of absent names, replaces them, and copies them to a copy of the mount.
+//! Gives a mount rules of absent names, replaces or removes them, and copies them to a copy of the
+//! mount.
 //!
 //! An absent name does not exist for any caller, whatever the tree has ([`crate::absent`]).
 //! `openpath run` makes such rules of both its options: `--hide PATH` becomes a rule for one path,

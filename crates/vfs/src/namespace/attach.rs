@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attaches mounts to directories and detaches them.
+//! Attaches mounts to directories, detaches them, and exchanges two mounts.
 //!
 //! # Kernel analogue
 //! `attach_mnt`, `umount_mnt`, `mnt_change_mountpoint`.

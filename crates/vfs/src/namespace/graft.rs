@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Puts a tree of mounts on a directory, and copies of it on all mounts that receive from there.
+//! Puts a tree of mounts on a directory, and copies of the tree on all mounts that receive
+//! propagation from that directory's mount.
 //!
 //! # Kernel analogue
 //! `attach_recursive_mnt`, `propagate_mnt`, `invent_group_ids`, `count_mounts`.

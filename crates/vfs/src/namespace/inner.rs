@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes internal mounts, attached nowhere, for files without a path.
+//! Makes the internal mounts, attached nowhere, for anonymous files and for pipes without a name.
 //!
 //! # Kernel analogue
 //! `kern_mount`.

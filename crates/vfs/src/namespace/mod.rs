@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements mount namespaces: sets of mounts with a root, from the first task or handle to the
-//! last. The submodules make, attach, propagate and detach mounts; `mount` has the mounts
-//! themselves.
+//! Implements mount namespaces: sets of mounts with a root, each of which lives as long as a task
+//! or handle holds it. The submodules make, attach, propagate and detach mounts; `mount` has the
+//! mounts themselves.
 //!
 //! # Kernel analogue
 //! `struct mnt_namespace`, `copy_mnt_ns`, `put_mnt_ns`, `mntns_install`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts and limits notification groups and watches, by user, and keeps the list of all groups.
+//! Counts and limits notification groups and watches by user, keeps the list of all groups, and
+//! numbers the moves whose two events belong together.
 //!
 //! # Kernel analogue
 //! `struct ucounts` with `UCOUNT_INOTIFY_INSTANCES` and `UCOUNT_INOTIFY_WATCHES`.

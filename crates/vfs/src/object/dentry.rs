@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the fields of a dentry, which is one name in one directory. See `dcache`.
+//! Defines the fields and flags of a dentry, which is one name in one directory. `dcache` has the
+//! rules for them.
 
 use crate::inode::Inode;
 use openpath_sync::{Item, Life, Word, Word32, slab_item};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the fields of an open file. See `file`.
+//! Defines the fields of an open file: flags, position, credentials, and the owner that its signals
+//! go to. `file` has the rules for them.
 
 use crate::file_ops::FileOps;
 use crate::lock_order::FilePosition;

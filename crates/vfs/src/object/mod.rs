@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the objects in the store of a `Vfs`: mounts, dentries, open files, and the pins on them.
+//! Defines the objects in the store of a `Vfs` (mounts, dentries, open files) and the types of the
+//! store and of a task's pins.
 //!
-//! This is data. The rules for writing its words are in `dcache` for dentries, in `mount` for
-//! mounts, in `file` for open files.
+//! The modules here define fields and flags only. The rules for writing the fields are in `dcache`
+//! for dentries, in `mount` for mounts, in `file` for open files.
 
 mod dentry;
 mod file;

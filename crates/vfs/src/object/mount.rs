@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the fields of a mount, and the data that may be read while a reference (a pin) holds it.
-//! See `mount`.
+//! Defines the fields and flags of a mount, and the data that may be read while a reference (a pin)
+//! holds it. `mount` has the rules for them.
 
 use crate::absent::MountRules;
 use crate::superblock::SuperBlock;

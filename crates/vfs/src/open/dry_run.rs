@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs an open for an explanation up to its first change, and no further.
+//! Runs an open for an explanation: makes the walk and the checks of the open, and stops before its
+//! first change or the opening itself.
 
 use super::how::{self, OpenOp};
 use super::{admit, grant, reach, tmpfile};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the older order of a failing open: the file is made first, and a failure leaves it to
-//! be freed later.
+//! Implements the older order of a failing open, for comparison (`Tuning::failed_open_frees_inline`
+//! off): the file is made before the walk, and a failure leaves it to be freed later.
 //!
 //! # Kernel analogue
 //! `alloc_empty_file` before the walk, and `fput` of a file that was never opened by way of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the checks at the end of an open: whether this task may open this file in this way
-//! (`do_open`, `may_open`, `do_dentry_open`).
+//! Checks at the end of an open whether this task may open this file in this way, and opens and
+//! truncates the file (`do_open`, `may_open`, `do_dentry_open`).
 
 use super::OpenOp;
 use super::sticky::{sticky_allows, sticky_level};

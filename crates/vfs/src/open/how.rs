@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Translates and checks the flags of an open (`build_open_how`, `build_open_flags`).
+//! Translates the flags of open(2) and openat2(2) into an `OpenOp`, and checks them
+//! (`build_open_how`, `build_open_flags`).
 
 use crate::config::Profile;
 use crate::file_ops::{QUICK, TRIED};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles the last component of an open: looks it up, or creates it (`open_last_lookups`,
-//! `lookup_open`).
+//! Handles the last component of an open: looks it up, or makes the file if it is absent
+//! (`open_last_lookups`, `lookup_open`).
 
 use super::OpenOp;
 use crate::inode::{Inode, NewInode, flag};

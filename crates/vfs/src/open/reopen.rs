@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens the file of a descriptor once more.
+//! Opens the file of a descriptor once more, as an open file of its own.
 //!
 //! # Kernel analogue
 //! open(2) of `/proc/self/fd/N`, `O_EMPTYPATH` of later kernels. The path that led to the file does

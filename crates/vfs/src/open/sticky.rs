@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks `O_CREAT` opens of other users' files in sticky directories.
+//! Checks whether an open with `O_CREAT` may use another user's existing file in a sticky
+//! directory.
 //!
 //! # Kernel analogue
 //! `may_create_in_sticky`; `fs.protected_regular`, `fs.protected_fifos`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `O_TMPFILE`: opens a new file without a name (`do_tmpfile`, `vfs_tmpfile`).
+//! Opens a new file without a name (`O_TMPFILE`; `do_tmpfile`, `vfs_tmpfile`).
 
 use super::{OpenOp, grant};
 use crate::file::{Filp, PathStart};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens files without ever waiting.
+//! Implements opens that fail instead of waiting: `Task::try_open`, `Task::try_openat` and
+//! `Task::try_openat2`.
 //!
 //! # Rules
 //! R1. A file that must be made or truncated is not tried: that takes its directory's lock.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes mode and owner: chmod(2), fchmodat2(2), chown(2), lchown(2), fchownat(2) and their `f`
-//! forms.
+//! Changes mode and owner of files: chmod(2), fchmod(2), fchmodat2(2), chown(2), lchown(2),
+//! fchown(2), fchownat(2).
 //!
 //! # Kernel analogue
 //! `chmod_common`, `chown_common`, `notify_change`, `setattr_prepare`, `setattr_copy`.

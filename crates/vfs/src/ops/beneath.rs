@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements path calls that cannot leave the directories they start from.
+//! Implements path calls that fail with `EXDEV` where a path would leave the directory it starts
+//! from.
 //!
 //! # Kernel analogue
 //! `RESOLVE_BENEATH`, which only openat2(2) has there: here every call on paths has it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks names up in a locked directory, and has removed entries freed.
+//! Implements the steps that calls on names share: write access to the mount, lookups in a locked
+//! directory, a look for mounts on an entry, and the end of a removed entry.
 //!
 //! # Rules
 //! R1. An unhashed entry is queued to be freed when no lock is held: its end may take many steps.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Creates names: mkdir(2), mknod(2), symlink(2) and their relatives.
+//! Creates names: mkdir(2), mknod(2), symlink(2) and their `at` forms.
 //!
 //! # Kernel analogue
 //! `filename_create`, `do_mkdirat`, `do_mknodat`, `do_symlinkat`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gets and sets the root and working directory of a task: getcwd(2), chdir(2), fchdir(2),
-//! chroot(2).
+//! Gets and sets the root and working directory of a task (getcwd(2), chdir(2), fchdir(2),
+//! chroot(2)), and names the present path of an open file.
 //!
 //! # Kernel analogue
 //! `set_fs_pwd`, `set_fs_root`.

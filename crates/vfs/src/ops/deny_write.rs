@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Denies writing to the files of running programs.
+//! Denies opens for writing of a running program's file (`ETXTBSY`), as long as the host keeps a
+//! handle.
 //!
 //! # Kernel analogue
 //! `deny_write_access`, `allow_write_access`.

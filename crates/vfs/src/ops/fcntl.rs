@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements fcntl(2) for descriptors, flags, owners and seals.
+//! Implements the commands of fcntl(2) that pass no structure, and carries out those on
+//! descriptors, file flags and seals. Commands on owners, pipes and leases go to other modules.
 //!
 //! # Kernel analogue
 //! `do_fcntl`, `setfl`, `f_dupfd`, `memfd_fcntl`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the owner and signal of an open file for the host, which sends the signals.
+//! Implements the commands of fcntl(2) on the owner and signal of an open file, such as `F_SETOWN`
+//! and `F_SETSIG`. The host reads them and sends the signals.
 //!
 //! # Kernel analogue
 //! `struct fown_struct`, `f_setown`, `f_getown_ex`.

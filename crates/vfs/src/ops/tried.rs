@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements path calls that fail instead of waiting, except open.
+//! Implements stat, access and readlink calls that fail instead of waiting: `Task::try_statx`,
+//! `Task::try_fstatat`, `Task::try_faccessat2`, `Task::try_readlinkat`.
 
 use crate::file_ops::Fd;
 use crate::task::Task;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks permissions on inodes.
+//! Decides whether credentials allow access to an inode, and whether they allow a name to be made
+//! in a directory or removed from it. Computes also the mode and owner of a new file.
 //!
 //! # Kernel analogue
 //! `inode_permission`, `generic_permission`, `acl_permission_check`, `may_delete`, `may_create`,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements pipes: the data, ends and waiters of FIFOs of any file system, and of pipe2(2).
-//! fifo(7), pipe(7).
+//! Implements pipes (pipe(7), fifo(7)): the data, ends and waiters of FIFOs of any file system, and
+//! of pipes made by pipe2(2).
 //!
 //! # Kernel analogue
 //! `struct pipe_inode_info` and `pipefifo_fops`: as there, a FIFO's pipe is the core's and no

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens FIFOs: readers and writers wait for each other.
+//! Opens FIFOs: an opener waits until a peer (a reader for a writer, or a writer for a reader) has
+//! opened the FIFO too.
 //!
 //! # Kernel analogue
 //! `fifo_open`, `wait_for_partner`, `wake_up_partner`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and sets the capacity of a pipe: fcntl(2) `F_GETPIPE_SZ`, `F_SETPIPE_SZ`.
+//! Reads and sets the capacity of a pipe, for `F_GETPIPE_SZ` and `F_SETPIPE_SZ` of fcntl(2).
 //!
 //! # Kernel analogue
 //! `pipe_fcntl`, `pipe_set_size`, `round_pipe_size`, `pipe_resize_ring`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reserves slots of a pipe before they are filled.
+//! Reserves slots of a pipe for sendfile(2), before it reads the file whose pages fill them.
 //!
 //! # Kernel analogue
 //! `wait_for_space`.

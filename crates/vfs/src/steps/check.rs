@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names the checks that can end a call.
+//! Defines the names of the rules by which a call can fail (`Check`), and finds the rule behind an
+//! errno of a permission check, a lookup or a write.
 //!
 //! # Rules
 //! R1. A check names the rule, not the errno: one errno has many causes, and a caller asks for the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the step log of a call: its steps and refused checks as plain data, kept by a task
-//! while one of its calls is explained.
+//! Implements the step log: a task keeps the steps and refused checks of a call in it, as plain
+//! data, while the call is explained.
 //!
 //! Calls write it by the hooks of their task (`task::tell`), and `explain` alone reads it.
 

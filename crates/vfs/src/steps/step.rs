@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the steps of an explained call, with their facts, as plain data.
+//! Defines the steps that an explanation records of a call, each with its facts by name.
 
 use super::Check;
 use crate::perm::Decider;

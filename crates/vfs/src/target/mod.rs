@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The target of a call: an inode and its mount, found by a walk or by an open file.
+//! Defines the target of a call, an inode and the mount it was reached through, and the steps that
+//! calls share on it: write access, access time, attributes and removal of privileges.
 
 mod events;
 mod statfs;

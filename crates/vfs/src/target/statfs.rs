@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures of a file's tree, with the flags of its mount.
+//! Computes what statfs(2) says of a file's tree: the backend's figures, and the flags of the
+//! mount.
 //!
 //! # Kernel analogue
 //! `vfs_statfs`, `calculate_f_flags`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Computes the path from a task's root to a mount and dentry.
+//! Computes the path from a task's root to a mount and dentry, as it is at one moment.
 //!
 //! # Kernel analogue
 //! `prepend_path`, `d_path`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moves the root and the working directory of a task that stood at the root of its namespace when
-//! pivot_root(2) exchanged that (`mount::pivot`).
+//! Makes a task follow pivot_root(2): if its root or working directory is the old root of the
+//! namespace, that becomes the new root (`mount::pivot`).
 
 use super::Core;
 

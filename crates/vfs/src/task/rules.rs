@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asks the rules of a mount whether a name is absent there ([`crate::absent`]).
-//! `namespace::absent` gives rules to mounts.
+//! Asks the rules of a mount whether a name is absent there, has to stay, or may be moved
+//! ([`crate::absent`]). `namespace::absent` gives rules to mounts.
 //!
 //! # Fields
 //! | field | written under | read under |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the hooks for explanations: a call that is being explained reports each step.
-//! Implements also how a call that may not wait gives up.
+//! Implements the hooks by which a call that is being explained reports each step, and the way in
+//! which a call that may not wait gives up.
 //!
 //! # Rules
 //! R1. Every hook is in code that a cached call does not run: in walks with references, at a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives write access to mounts and inodes, and keeps it apart from remounts that make a mount
-//! read-only.
+//! Gives write access to mounts and inodes, and keeps new writers out while a remount looks for
+//! writers and makes a mount read-only.
 //!
 //! # Kernel analogue
 //! `mnt_want_write`, `get_write_access`, `mnt_make_readonly`, `sb_prepare_remount_readonly`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts the activity of a tenant in counters of its tasks, none of which two tasks write.
+//! Counts what the tasks of a tenant did: hits and misses of names, opens of a ring, and restarts
+//! of walks. Each task counts in words that no other task writes.
 //!
 //! # Rules
 //! R1. A task counts in words of its own; a reader adds up the words of all tasks.

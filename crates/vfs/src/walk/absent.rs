@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes steps in a mount that has rules of absent names: the rules come before the cache.
+//! Takes a step of a walk in a mount that has rules of absent names: asks the rules before the
+//! cache.
 //!
 //! # Rules
 //! R1. A name's rule is asked before the cache: it counts whatever is cached.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts a path walk at its first directory (`path_init`), and finds the root that bounds it.
+//! Starts a path walk at its first directory (`path_init`), finds the root that bounds the walk,
+//! and checks that a scoped walk ends within that root.
 
 use super::{Mode, PathIds, Reason, Walk, WalkError, lflag};
 use crate::file::PathStart;

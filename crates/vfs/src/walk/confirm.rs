@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asks a backend for a cached name again, and compares the answer with the cached entry
-//! (`d_revalidate`, `d_invalidate`).
+//! Asks a backend for a name, compares the answer with the cached entry, and drops an entry that
+//! has another meaning (`d_revalidate`, `d_invalidate`).
 
 use super::Reason;
 use crate::inode::{Inode, LookupResult, WaitMode};

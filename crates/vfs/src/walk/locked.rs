@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks names up in a directory that is locked for a change (`lookup_one_qstr_excl`).
+//! Looks names up in a directory that is locked for a change, and enters new names of the directory
+//! in the cache (`lookup_one_qstr_excl`).
 //!
 //! # Rules
 //! R1. An entry is pinned before it is used: only then is it certain to be the one that was found,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Retries a walk in ever slower modes: lock-free, then with references, then with every backend
-//! asked.
+//! Repeats a walk in ever slower modes until one decides: lock-free, then with references, then
+//! asking the backend for every cached name. The number of repeats is bounded.
 
 use super::{Reason, WalkError, lflag};
 use crate::steps::Check;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the loop over the components of a path (`link_path_walk`), and takes the step into the last
-//! one.
+//! Walks a whole path, or all but its last component: loops over the components (`link_path_walk`),
+//! and takes and checks the step into the last one.
 
 use super::plain::{self, PlainResult};
 use super::{Last, LastKind, Mode, PathIds, Walk, WalkError, WalkText, lflag, retry};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes one step down a path: from a directory to the entry of a name in it (`walk_component`,
-//! `lookup_fast`, `step_into`).
+//! Takes one step down a path, from a directory to the entry of a name in it: fast by cached
+//! entries, or with references (`walk_component`, `lookup_fast`, `step_into`).
 
 use super::{Mode, PathIds, Reason, Walk, WalkError, lflag};
 use crate::dcache::{FindResult, NAME_MAX};

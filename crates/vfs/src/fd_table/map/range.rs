@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queries and changes ranges of descriptors, 64 at a time.
+//! Finds the claimed or close-on-exec descriptors in a range, and marks a range as close-on-exec,
+//! 64 descriptors at a time.
 //!
 //! # Kernel analogue
 //! What `close_range`, `do_close_on_exec` and `count_open_files` do with the bitmaps.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the bitmap of claimed descriptors against a set of numbers, at the sizes where its layout
-//! changes, and counts the words that a search reads.
+//! Tests that the bitmap of a descriptor table answers random calls as a set of numbers does, and
+//! still does at each size where its layout changes. Searches must read no more words than the
+//! rules allow, and limits, copies, ranges and the hint `next` must be Linux's.
 
 use super::{FdMap, WORD, Words};
 use openpath_abi::Errno;

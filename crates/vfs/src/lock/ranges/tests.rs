@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests random locks of several owners against a model that has a word for each byte of the file.
+//! Tests that random locks of several owners are those of a model with one entry for each byte of
+//! the file, and cost their tenant one lock each. A tenant at its limit must get `ENOLCK`, and
+//! 100,000 ranges must stay cheap to search.
 
 use super::*;
 use crate::instance::Vfs;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements fcntl(2) with `F_SETLEASE`, `F_GETLEASE`, `F_SETDELEG` and `F_GETDELEG`.
+//! Implements the commands of fcntl(2) that take, change, give back and report a lease or
+//! delegation: `F_SETLEASE`, `F_GETLEASE`, `F_SETDELEG` and `F_GETDELEG`.
 //!
 //! # Kernel analogue
 //! `fcntl_setlease`, `fcntl_setdeleg`, `vfs_setlease`, `generic_add_lease`, `generic_delete_lease`,

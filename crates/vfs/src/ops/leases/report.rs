@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists leases with the columns of `/proc/locks`. proc_locks(5).
+//! Lists the leases of a `Vfs` with the columns of `/proc/locks` (proc_locks(5)), and begins to
+//! listen for lease breaks.
 
 use crate::instance::Vfs;
 use crate::lease::{LeaseBreaks, LeaseFlavor};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts lock requests and answers between `struct flock` and the core's.
+//! Converts a caller's `struct flock` to a range and kind of lock, checks the access mode that the
+//! lock needs, and converts a held lock back.
 //!
 //! # Kernel analogue
 //! `flock64_to_posix_lock`, `check_fmode_for_setlk`, `posix_lock_to_flock64`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements fcntl(2) with `F_GETLK`, `F_SETLK` and `F_SETLKW`, and the same for open files.
+//! Implements the range locks of fcntl(2): `F_GETLK`, `F_SETLK` and `F_SETLKW` for descriptor
+//! tables, and `F_OFD_GETLK` and its like for open files.
 //!
 //! # Kernel analogue
 //! `fcntl_getlk`, `fcntl_setlk`, `vfs_lock_file`, `vfs_test_lock`.

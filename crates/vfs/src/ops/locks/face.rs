@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks files for owners that another server knows: their descriptor tables are not here, and that
-//! server (the face) says which owner asks and when it closes a file.
+//! Locks files for owners whose descriptor tables are not here: a face, such as the FUSE server,
+//! says which owner asks for a lock and when it closes a file.
 //!
 //! # Rules
 //! R1. An owner is a table: its locks of a file join, they show the process that it names, and a

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets which names a mount hides (rules of absent names). The host calls this; no guest can.
+//! Sets and removes a mount's rules of absent names, which hide names. The host calls this; no
+//! guest can.
 
 use crate::absent::AbsentRules;
 use crate::file::PathStart;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes bind mounts, and moves mounts by mount(2) with `MS_BIND` and `MS_MOVE`.
+//! Makes bind mounts and moves mounts, as mount(2) with `MS_BIND` and `MS_MOVE` does.
 //!
 //! # Kernel analogue
 //! `do_loopback`, `do_move_mount_old`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements mount calls: they make, move, change and remove mounts.
+//! Implements the calls on mounts and mount namespaces, one file for each family: they make, move,
+//! change, remove and list mounts.
 //!
 //! # Kernel analogue
 //! `fs/namespace.c`.

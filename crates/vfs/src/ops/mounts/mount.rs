@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts a new tree: mount(2) of a file system.
+//! Mounts a new tree as mount(2) of a file system does, and tells the flags of a mount.
 //!
 //! # Kernel analogue
 //! `path_mount`, `do_add_mount`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moves mounts: move_mount(2).
+//! Moves mounts, and gives a mount the peer group of another: move_mount(2).
 //!
 //! # Kernel analogue
 //! `do_move_mount`, `can_move_mount_beneath`, `do_set_group`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes the flags of mounts and trees: mount(2) with `MS_REMOUNT`.
+//! Changes the flags of a mount, or makes a whole tree read-only or writable: mount(2) with
+//! `MS_REMOUNT`.
 //!
 //! # Kernel analogue
 //! `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Unmounts trees: umount2(2).
+//! Takes the topmost mount off a directory: umount2(2).
 //!
 //! # Kernel analogue
 //! `path_umount`, `can_umount`, `do_umount`, `umount_tree`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Implements the calls on extended attributes: setxattr(2), getxattr(2), listxattr(2),
-//! removexattr(2), their `l` and `f` forms.
+//! removexattr(2), and their `l` and `f` forms.
 //!
 //! `rules` has the permissions for each name space; `values` knows the values that the kernel
 //! itself reads.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the permissions to read and change extended attributes, by their name space.
+//! Sets, reads, lists and removes extended attributes at the backend, after the checks of
+//! permission that each name space needs.
 //!
 //! # Kernel analogue
 //! `vfs_setxattr`, `vfs_getxattr`, `vfs_removexattr`, `xattr_permission`,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the attributes and the identity of a file by statx(2).
+//! Defines what statx(2) tells of a file: its attributes, and the identity of its inode. Defines
+//! and compares the metadata that a commit gives to a file.
 
 use crate::attributes::acl;
 use crate::attributes::xattrs::Xattrs;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes a snapshot of the files that a commit will replace, to detect changes by others. They may
-//! come between the plan and the exchange of names: while files are copied or, after an
-//! interruption, for days.
+//! Takes a snapshot of the files of the real tree that a commit will replace, to detect changes by
+//! others between the plan and the exchange of names. That time can be days after an interruption.
 //!
 //! # Rules
 //! R1. Files are compared by number, time of birth and time of change (`ctime`), a directory by its

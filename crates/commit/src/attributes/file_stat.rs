@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines what statx(2) tells of a file: its attributes, and the identity of its inode. Defines
-//! and compares the metadata that a commit gives to a file.
+//! Defines the attributes of a file and the identity of its inode, as statx(2) reports them, and
+//! the metadata that a commit gives to a file, and compares them.
 
 use crate::attributes::acl;
 use crate::attributes::xattrs::Xattrs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Takes a snapshot of the files of the real tree that a commit will replace, to detect changes by
-//! others between the plan and the exchange of names. That time can be days after an interruption.
+//! others between the plan and the exchange of names. After an interruption, days may lie between
+//! the two.
 //!
 //! # Rules
 //! R1. Files are compared by number, time of birth and time of change (`ctime`), a directory by its

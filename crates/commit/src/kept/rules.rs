@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stores the rules of `openpath run` (which paths are hidden, read-only, ...) with a view, so that
+//! Stores the rules of `openpath run`, such as hidden and read-only paths, with a view, so that
 //! each later command in it has them.
 //!
 //! # States

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes to the standard output and the standard error of this program.
+//! Writes text to the standard output of this program, in pieces if it is long, and warnings to its
+//! standard error.
 //!
 //! # Rules
 //! R1. A reader that closed its end has read enough: `EPIPE` is neither an error nor a panic.

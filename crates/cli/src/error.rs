@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the error with which a subcommand fails: a message about a failed step, or a failed
-//! write of its results.
+//! Defines the error with which a subcommand fails: the message of a failed step, or a failed write
+//! of its results.
 
 use std::fmt;
 use std::io;

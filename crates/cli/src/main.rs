@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses the command line of `openpath` and runs its subcommand; each has a file under `cmd`.
+//! Parses the command line of `openpath` and runs its subcommand, each from a module under `cmd`,
+//! or one of the internal processes of a run.
 //!
 //! Exit status: 0 success; 1 `doctor` or `commit` found a problem; 2 any other failure. `run` and
 //! `exec` end as their command does, and with 125 if it could not be started.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines how a subcommand ends if it does not fail, from which its exit status follows.
+//! Defines the results of a subcommand that did not fail (done, problem found, or an exit status of
+//! its own), which become the exit status of `openpath`.
 
 use std::process::ExitCode;
 

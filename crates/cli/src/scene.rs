@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds a tree in memory from its description in text.
+//! Builds a tree in memory, with its mounts, from a description in text, for `openpath explain`.
 //!
 //! # Format
 //! Each line is an entry: kind, path, then `key=value` words; `#` begins a comment. A space or a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath commit`: applies the changes that a command made in its copy-on-write view to the real
-//! tree, or undoes that. The view was kept on the disk.
+//! `openpath commit`: applies the changes of a view that was kept on the disk to the real tree,
+//! undoes the last commit, or finishes or rolls back an interrupted one. Prints the result as text
+//! or JSON.
 
 use crate::bars::Bars;
 use crate::cmd::diff::{Text, resolved_line};

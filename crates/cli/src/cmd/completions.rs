@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath completions`: prints a completion script, made from the definition of the command.
+//! `openpath completions`: prints a completion script for a shell, made from the definition of the
+//! command line.
 
 use crate::console;
 use crate::error::Error;

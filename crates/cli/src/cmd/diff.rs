@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath diff VIEW`: prints what a command changed in its view, as unified diffs.
+//! `openpath diff VIEW`: prints what a command changed in its view, as unified diffs, as one line
+//! for each change, or as JSON.
 //!
 //! The view was kept on the disk by `openpath run --name` or `--upper`. The diffs are to be read,
 //! not applied as a patch: `openpath commit` brings the changes to the real tree.

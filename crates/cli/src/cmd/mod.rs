@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Declares the subcommands of `openpath`, one module each.
+//! Declares the modules of the subcommands of `openpath`. `mount` also has `umount`, and `views`
+//! has `list` and `discard`.
 
 pub(crate) mod bench;
 pub(crate) mod commit;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath run`: runs a command on a copy-on-write view of the real tree.
+//! `openpath run`: runs a command on a copy-on-write view of the real tree, and prints what it
+//! changed. Starts the internal processes of a run as well.
 
 mod argv;
 mod config;

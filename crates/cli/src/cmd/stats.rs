@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath stats`: prints the requests to running mounts and views, and what they keep in memory.
+//! `openpath stats`: prints how many requests of each kind came to running mounts and views, and
+//! what they keep in memory, as text, as JSON or for Prometheus.
 //!
 //! Opens that the kernel answers from its own cache are not counted: they send no request.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives the new files of a replacement their privileges, right before its names are exchanged.
+//! Gives the new files of a replacement their privileges (set-user-ID and set-group-ID bits, file
+//! capabilities), right before the names of new and old file are exchanged.
 //!
 //! # Rules
 //! As in [`crate::copies::privileges`].

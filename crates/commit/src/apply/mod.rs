@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Applies the journal of a commit.
+//! Applies the journal of a commit: makes the new files, exchanges them with the old ones in the
+//! real tree, and moves backups and committed files into the commit's directory. A failure before
+//! the first exchange is rolled back.
 //!
 //! # Rules
 //! R1. All new files are made under hidden names first, and synced. A step that can fail for want

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks again, right before a change, that files are as the plan saw them.
+//! Checks that the files of the real tree that a commit is about to change are still as the plan
+//! saw them, and refuses to go on if one is not.
 //!
 //! # Rules
 //! R1. All files are checked before the first name is exchanged, and each name again before its own

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets the access control lists of files in a commit.
+//! Gives a file the POSIX access control lists among its committed attributes, names the attributes
+//! in which the real tree and an upper tree keep lists, and asks whether a file system supports
+//! them.
 //!
 //! # Rules
 //! R1. A file gets exactly its lists. A list inherited from its directory is removed.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the attributes and the identity of a file by statx(2).
+//! Defines the attributes of a file and the identity of its inode, as statx(2) reports them, and
+//! the metadata that a commit gives to a file, and compares them.
 
 use crate::attributes::acl;
 use crate::attributes::xattrs::Xattrs;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Describes the metadata of one file, as statx(2) and listxattr(2) report it and as records store
-//! it.
+//! it, and reads the clocks that its times are compared with.
 //!
-//! What an upper tree hides in attributes belongs into [`crate::scan`].
+//! What an upper tree hides in attributes belongs to [`crate::scan`].
 
 pub(crate) mod acl;
 pub(crate) mod clock;

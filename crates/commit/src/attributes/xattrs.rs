@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds the extended attributes of a file in little memory. A commit holds those of all its files
-//! at once, and a tree node of the standard library would take half a kilobyte for each.
+//! Reads the extended attributes of a file and holds them in one block of memory, sorted by name. A
+//! commit holds those of all its files at once, and a tree node of the standard library would take
+//! half a kilobyte for each.
 
 use crate::stored_bytes::{Bytes, Stored};
 use rustix::io::{Errno, Result};

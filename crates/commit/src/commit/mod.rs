@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commits a kept view: brings its changes to the real tree.
+//! Plans and carries out the commit of a kept view, which brings its changes to the real tree,
+//! finishes or rolls back a commit that was interrupted, and undoes the last one.
 //!
 //! # Order
 //! | module | does |

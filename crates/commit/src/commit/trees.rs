@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines what a commit reads: the tree that the view shows, and the real tree that it will
-//! change.
+//! Defines by which calls a commit reads its two trees: the tree that the view shows, and the real
+//! tree that it will change.
 //!
-//! [`ViewTrees`] is a trait, because this crate cannot open views; the crate that builds them
-//! implements it. It gives the list of changes, and the data of a file on either [`Side`].
+//! The trait [`ViewTrees`] gives the list of changes, and the data of a file on either [`Side`].
+//! The crate that builds views implements it, because this crate cannot open them.
 
 use crate::kept::{KeptView, ViewLock};
 use crate::report::change::Change;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes a stamp of a file that the commit made, to detect later changes by others whatever was
-//! interrupted in between.
+//! Takes the stamp of a file that a commit made (its size and metadata), and compares it later: a
+//! difference is a change by others, even if the commit was interrupted in between.
 //!
 //! # Rules
 //! R1. A stamp is taken by the descriptor of the new file, before the file gets its name. No

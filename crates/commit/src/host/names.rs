@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Splits and joins paths, and lists the names in a directory.
+//! Splits, joins and compares paths, and lists the names in a directory.
 
 use crate::host::descriptors::reopen_readable;
 use rustix::fd::BorrowedFd;

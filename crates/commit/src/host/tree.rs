@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens and changes files in a tree of the host, in which others may change things meanwhile.
+//! Looks up, lists, renames and removes files in a directory tree of the host by their paths, while
+//! other users may change names in it.
 //!
 //! # Rules
 //! R1. Every path is followed from the tree's root by openat2(2) without symbolic links and without

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds the directory of a view open: every file in it is opened relative to the descriptor.
+//! Holds the directory of a view open, and reads, replaces and lists its control files and
+//! subdirectories, all relative to the descriptor.
 //!
 //! # Rules
 //! R1. The descriptor is opened once, and its owner is checked, before anything in it is touched.

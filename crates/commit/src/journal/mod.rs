@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the journal of a commit: it has every step, and is on the disk before the first of them
-//! is done.
+//! Defines the journal of a commit, which has every step and is on the disk before the first of
+//! them is done, and the records of times by which changes of others are found.
 //!
 //! # Layout
 //! | in the view's directory | is |

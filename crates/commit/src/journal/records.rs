@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and writes the records of commits in a view's directory; `journal` describes them.
+//! Reads and writes the records of commits in a view's directory: journal, state, and the times of
+//! `known` and `taken`. `journal` describes them.
 //!
 //! # Rules
 //! R1. All of them are opened from the descriptor of the view's directory, read and replaced as its

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes a snapshot of the files that a commit will replace, to detect changes by others. They may
-//! come between the plan and the exchange of names: while files are copied or, after an
-//! interruption, for days.
+//! Takes a snapshot of the files of the real tree that a commit will replace, to detect changes by
+//! others between the plan and the exchange of names. After an interruption, days may lie between
+//! the two.
 //!
 //! # Rules
 //! R1. Files are compared by number, time of birth and time of change (`ctime`), a directory by its

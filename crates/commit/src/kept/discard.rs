@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Removes a view, so that no half of one is ever taken for a view.
+//! Removes a view in steps, so that no half of one is ever taken for a view, and finishes a discard
+//! that was interrupted.
 //!
 //! # States
 //! Whole -> discarding: `view.toml` is renamed into the directory `.openpath-discarded` beside it,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks directories that the user names as views, and that may hold files of the user's.
+//! Decides whether a directory that the user names is a view, and whether one may begin in it:
+//! other files in it are the user's, and a discard must not remove them.
 //!
 //! # Rules
 //! R1. A directory that the user names becomes a view only if it is empty. A discard would remove

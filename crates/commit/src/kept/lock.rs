@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the directory of a view, and takes its lock.
+//! Locks the directory of a view for one process, once its owner and permissions are checked, and
+//! names the process that has the lock if it is taken.
 //!
 //! # Rules
 //! R1. The directory belongs to the user of this process, root included: what another user keeps

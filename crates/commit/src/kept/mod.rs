@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds and makes the views that are kept: a directory each, with what the view's commands
-//! changed.
+//! Makes, finds, lists, locks and discards the views that are kept on the disk: a directory each,
+//! with what the view's commands changed.
 //!
 //! | name | is |
 //! |---|---|

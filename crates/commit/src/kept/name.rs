@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Resolves the names of views to the directories that they stand for.
+//! Resolves the name of a view to its directory, and opens or makes that directory.
 //!
 //! A plain name is a directory in `openpath/views` of the user's state directory
 //! (`$XDG_STATE_HOME`, or `~/.local/state`). A name with a slash is a directory itself.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stores the rules that are kept with a view, so that each command in it has them.
+//! Stores the rules of `openpath run`, such as hidden and read-only paths, with a view, so that
+//! each later command in it has them.
 //!
 //! # States
 //! None (no run had rules yet, or the view is older than this file), Kept.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens a directory that the user named, with its path followed once.
+//! Opens or makes a directory at a path that the user named, follows the path once, and refuses
+//! root a path that another user can redirect.
 //!
 //! # Rules
 //! R1. Symbolic links on the way are followed, and only here: what is opened at the end is held.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds out what the directory of a view holds, and says what helps if it is damaged.
+//! Finds out whether the directory of a view is empty, whole, being discarded or damaged, and says
+//! how the user gets rid of a damaged one.
 
 use super::{CHANGES, DISCARDED, INFO, INFO_MAX, ViewInfo, name};
 use crate::host::view_dir::ViewDir;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Resolves paths that the user names, with the symbolic links of the real tree followed once.
+//! Resolves the symbolic links in the directories of a path that the user names for a commit, in
+//! one walk, and refuses those that another user controls.
 //!
 //! # Rules
 //! R1. A link is followed if no other user controls it: the link belongs to root or to this user,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks before the first step of a commit that no step will fail for lack of permissions or
-//! space.
+//! Checks before the first step of a commit that no step will fail for lack of permissions, of
+//! space, or of support by the file system.
 
 use crate::attributes::acl;
 use crate::attributes::file_stat::{Attributes, FileStat};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Selects the entries of a view to commit.
+//! Selects the changes of a view that a commit takes, by the paths that the user names, and refuses
+//! a selection that would leave half of a rename or of a file's names.
 //!
 //! # Rules
 //! R1. A path selects all entries below it, and the new directories above it, but no other entries

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds many changes in little memory.
+//! Holds many changes of a view in little memory, and splits them into lists that fit a message.
 //!
 //! # Rules
 //! R1. A path is held by what it shares with the one before it and the rest. Of changes in the

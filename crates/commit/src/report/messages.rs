@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Formats paths for messages, and makes the errors that concern one path.
+//! Formats paths for messages, and builds the two refusals that concern one path: a call on it
+//! failed, or it was changed during the commit.
 
 use crate::report::path_bytes::PathBytes;
 use crate::report::printable::printable;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Defines what callers get to see: changes, refusals, progress, and paths as text.
 //!
-//! Nothing here reads a file. Messages for the user are built from these parts, by all modules.
+//! Nothing here reads or changes a file, but `refusal` looks in `PATH` for why a command cannot be
+//! executed. All modules build messages for the user from these parts.
 
 pub(crate) mod change;
 pub(crate) mod change_list;

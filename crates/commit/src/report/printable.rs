@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Escapes names for printing, so that invisible and control characters show.
+//! Escapes paths for printing, so that control characters and invisible ones show and a terminal
+//! does not obey them.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the error of views and commits: a kind to match on, and one sentence for the user.
+//! Defines the error that calls on views, runs and commits return: a kind to match on, its exit
+//! status, and one sentence for the user.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;

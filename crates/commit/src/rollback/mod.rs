@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rolls a commit back: the real tree and the view are as they were before.
+//! Rolls back an unfinished commit or undoes a finished one: the real tree and the view are then as
+//! they were before.
 //!
 //! # Rules
 //! R1. Changes since the commit, by others or in the view, are found before the first step

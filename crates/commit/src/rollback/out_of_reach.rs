@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds what a rollback cannot put back, and keeps its old content.
+//! Finds the changes that a rollback cannot put back, and keeps the old content of those files in
+//! the view's directory.
 //!
 //! # Rules
 //! R1. A change is out of reach if its directory is not the inode of the journal any more: others

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds what others or the view changed since a commit, so that an undo does not overwrite it.
+//! Finds what other users changed in the real tree, or commands in the view, since a commit was
+//! done, so that an undo does not overwrite it.
 
 use crate::attributes::file_stat::Time;
 use crate::host::names::join;

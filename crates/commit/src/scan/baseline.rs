@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds out when a view took each file from the real tree, which is its baseline. Later changes
-//! there are changes by others.
+//! Finds out when a view took each file from the real tree: changes to the file there after that
+//! time, its baseline, are changes by others.
 //!
 //! # Rules
 //! R1. A view took a file when its copy was born, and a deleted name when the whiteout last

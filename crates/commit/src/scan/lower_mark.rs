@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and compares the extended attribute `lower`, in which our overlay keeps the inode number
-//! and the birth time of the directory that was copied up.
+//! Reads, compares and makes the extended attribute `lower`, in which our overlay keeps the inode
+//! number and the birth time of the directory that was copied up.
 
 use crate::attributes::file_stat::{FileStat, Time};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the entries of an upper tree, with the files of the real tree at the same paths.
+//! Reads the entries of a view's upper tree, with the files of the real tree at the same paths.
 //!
 //! # Rules
 //! R1. A directory of the upper tree shows what is beneath it unless it is marked `opaque`; with

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records when a view took its files from the real tree (R1 of `baseline`).
+//! Records before each run when a view took its files from the real tree (R1 of `baseline`), and
+//! refuses an upper tree that the kernel's overlay would show otherwise.
 //!
 //! # Rules
 //! R1. The times are recorded before each run, which may replace files in the view.

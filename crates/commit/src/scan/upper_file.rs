@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads a file of an upper tree, with the attributes that the view shows.
+//! Reads one file of an upper tree, with the attributes that the view shows for it and the marks of
+//! the overlay.
 //!
 //! # Rules
 //! R1. An upper tree of an ordinary user keeps owner, mode and type in `user.openpath.attr`, as the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds a commit that is applied or rolled back, with all that it works on; see `apply` and
-//! `rollback`.
+//! Holds what `apply` and `rollback` work on (the real tree, the view's upper tree, the journal and
+//! the commit's directory), with the steps that both take.
 //!
 //! # Rules
 //! R1. Other users may rename files in the real tree meanwhile. A directory in which a name changes

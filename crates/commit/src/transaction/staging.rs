@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes new files completely under hidden names.
+//! Makes the new files of a commit completely under hidden names in the real tree, and removes what
+//! is under such a name if it is the commit's own.
 //!
 //! # Rules
 //! R1. All files for one name are made below one descriptor, in a directory that no other user can

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the rules of absent names, for the root of the view and for each mount in it.
+//! Makes the rules for hidden paths and for patterns of absent names: one set for the root of the
+//! view, and one for each mount in it.
 //!
 //! The rules of a mount begin at its own root. A pattern that begins at the root of the view is
 //! followed down to the mount, and the rest of the pattern becomes a rule of the mount.

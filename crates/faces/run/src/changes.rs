@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists what a command changed in its view, from the overlay's report, with the attributes of each
-//! file before and now.
+//! Lists what a command changed in its view, with the attributes of each file before and now, and
+//! finds a changed file in the view and in the real tree. The list comes from a comparison of the
+//! overlay with its lower tree.
 
 use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,

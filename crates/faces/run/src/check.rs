@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that the rules of a plan can all hold. A rule that cannot is an error, never ignored.
+//! Checks that the rules of a plan (for paths, patterns, mounts and limits) can all hold. A rule
+//! that cannot is an error, never ignored.
 //!
 //! # Rules
 //! R1. Of two rules the one for the inner path wins. Two rules that contradict each other at one

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts this program again with a hidden subcommand, and lends it capabilities.
+//! Starts this program again as a child with a hidden subcommand, lends capabilities to it, and
+//! waits for its end.
 //!
 //! # Rules
 //! R1. A program that an ordinary user executes has no capabilities, even in the user's own user

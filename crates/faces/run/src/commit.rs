@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the trait by which `openpath-commit` reads the two trees of a view.
+//! Implements `ViewTrees`, the trait by which `openpath-commit` reads a view and the real tree, for
+//! `Inspect`.
 
 use crate::inspect::Inspect;
 use openpath_commit::{

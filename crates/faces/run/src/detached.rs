@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes mounts that are attached nowhere, and attaches them: by descriptors alone, so that no path
-//! is looked up again.
+//! Makes mounts that are attached nowhere (a copy of a mount, or a tmpfs) and attaches them, by
+//! descriptors alone: no path is looked up again.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks whether `openpath run` is possible on this machine, by doing what it does.
+//! Checks whether `openpath run` is possible on this machine, by taking the steps of a run
+//! (namespaces, mounts, limits), and says what is missing.
 
 use crate::init::Init;
 use crate::limit::Limit;

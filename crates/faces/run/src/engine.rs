@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines what can serve a view: this program through FUSE, or the kernel's overlayfs.
+//! Defines what can serve a view (this program through FUSE, or the kernel's overlayfs), and parses
+//! its name.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists the mounts of the host that can be reached, from `/proc/self/mountinfo`.
+//! Reads from `/proc/self/mountinfo` which mounts of the host can be reached, with their flags.
 //!
 //! No file system is asked: a server that has gone, or that another user stopped, delays nothing.
 

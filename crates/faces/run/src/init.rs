@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the first process of a view's pid namespace.
+//! Implements the init, the first process of a view's pid namespace, and starts it on behalf of its
+//! parent.
 //!
 //! It mounts a `/proc` of the namespace, reaps orphans, and ends the remaining processes when the
 //! command is gone. Its own end kills all members of the namespace, whatever mounts they have made

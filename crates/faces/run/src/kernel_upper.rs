@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prepares and reads the upper tree of a view that the kernel's overlays serve, in the server.
+//! Prepares the upper tree of a view that the kernel's overlays serve, waits until they no longer
+//! use it, and opens it again to find the changes. This runs in the server.
 //!
 //! # States
 //! Prepared (the overlays use it, [`KernelUpper::prepare`]) -> unused

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines limits on the processes of a view, as options and files write them.
+//! Defines the limits on the processes of a view (memory, number of processes, share of the
+//! processors, run time), and parses and prints them as options and files write them.
 //!
 //! # Rules
 //! R1. A limit is one number. Of two limits on the same resource the smaller holds, wherever each

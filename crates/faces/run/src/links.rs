@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps symbolic links from redirecting rules.
+//! Opens the paths of rules without following symbolic links, and refuses a rule whose path has a
+//! link in the view.
 //!
 //! Paths of a plan have no links: they were resolved when the run began. A link on such a path was
 //! made afterwards, by a command of another run in the real tree, or by an earlier command of the

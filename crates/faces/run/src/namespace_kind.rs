@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names the kinds of namespaces that a view has, and opens those of a process.
+//! Names the kinds of namespaces that a view has, and opens those of this process.
 
 use openpath_commit::Refusal;
 use rustix::fd::OwnedFd;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the command's namespaces, and the view as their root.
+//! Makes the namespaces of the command, mounts in them what the plan passes or keeps from it, and
+//! makes the view their root.
 //!
 //! Root gets a mount namespace. Other users also get a user namespace around it that maps one user
 //! and one group to themselves. All other users are `nobody` there, and set-user-ID programs of

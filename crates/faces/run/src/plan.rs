@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Defines the plan of a command under `openpath run` (engine, rules, limits, layers of its view),
-//! and the messages between the processes that carry the plan out.
+//! and the messages by which the processes of a run carry it out.
 
 use crate::engine::Engine;
 use crate::limit::Limits;

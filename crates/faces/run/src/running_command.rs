@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts the command in a view and ends it, on the side of the front (the process that the user
-//! started).
+//! Starts the command in a view, with the processes around it, and ends what it leaves. This runs
+//! in the front, the process that the user started.
 //!
 //! # States
 //! The helper is started -> it has named its children -> the view is mounted and served -> the

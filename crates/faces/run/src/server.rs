@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the server, the process that holds the view of a command and serves it.
+//! Implements the server, the process that builds the view of a command, serves it, and reports its
+//! changes at the end.
 
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;

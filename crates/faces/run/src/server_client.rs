@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts the server process of a view and exchanges messages with it, on behalf of the front (the
-//! process that the user started).
+//! process that the user started). Defines what a run reports besides its outcome (`Reporting`).
 
 use crate::cgroup::Group;
 use crate::child::Child;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waits for a session to end, on a thread that exists before the command does.
+//! Waits for the FUSE session of a view to end, on a thread that exists before the command does.
 //!
 //! A limit on threads that is lowered later does not keep the view from ending.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines what of the host beyond files a command may share.
+//! Defines which resources of the host beyond files a command may share (`Share`), and which
+//! network it has (`Net`).
 //!
 //! By default a command has process and IPC namespaces and a `/dev/shm` of its own, reaches only
 //! the abstract sockets that it made, and uses no keys. Each [`Share`] gives up one of these.

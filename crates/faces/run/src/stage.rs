@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the process that becomes the command, after it has entered all of its namespaces.
+//! Implements the process that becomes the command once it has entered all its namespaces, and
+//! starts it on behalf of its parent.
 //!
 //! # States
 //! Started (in the view's user and pid namespaces) -> has entered the others, if any were sent ->

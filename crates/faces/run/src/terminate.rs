@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends processes: asks them to end, and kills those that have not ended after a while.
+//! Ends all processes of a set: asks them to end, and kills those that have not ended after a
+//! while.
 //!
 //! # States
 //! Asked (`SIGTERM`, and `SIGCONT` for a stopped one) -> killed after [`GRACE`], again at each look

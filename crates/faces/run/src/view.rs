@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds the view, which is the tree that the command sees.
+//! Builds, serves and releases the view, which is the tree that the command sees.
 //!
 //! # Shape
 //! At the bottom is the host's tree, read only. Above it an overlay takes the changes.

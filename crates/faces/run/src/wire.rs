@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends and receives messages between the processes of a view: frames over a pair of sockets, with
-//! descriptors.
+//! Sends and receives messages between the processes of a view, as frames over a pair of sockets,
+//! with descriptors beside them.
 //!
 //! A frame is its length (4 bytes, little endian) and a message as JSON. Descriptors go with the
 //! length. A process gets its end as standard input, the only descriptor that can be taken over by

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs many components on one runtime, each with a home of its own in one tree.
+//! Runs many components (100, or the given number) on one tokio runtime, all in one tree in memory,
+//! where each sees only a home directory of its own.
 //!
 //! `cargo run -p openpath-wasi --features component --example components_on_tokio -- 200`
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the nanoseconds of each preview1 function that programs call most, in a loop of the
-//! guest's own, beside a host function that does nothing.
+//! Measures how many nanoseconds an open, a failed open and a `filestat` of preview1 take, in a
+//! loop of the guest's own, beside a host function that does nothing.
 
 use openpath_abi::fcntl::{O_CREAT, O_WRONLY};
 use openpath_mem::{MemFs, MemOptions};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the clocks that a guest reads, as a trait that a host can implement.
+//! Defines the clocks that a guest reads, as a trait that a host can implement, and implements it
+//! with the system's clocks.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the error codes of preview1, and the code of each errno.
+//! Defines the error codes of preview1, and converts each errno to its code.
 //!
 //! # Rules
 //! R1. Every errno has a code. An errno that preview1 has no name for becomes [`Code::Io`]: the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines how a guest ends by itself or by its host: the exit code and the two errors.
+//! Defines the errors by which a guest ends by itself (`Exit`) or by its host (`Ended`), and gives
+//! its exit code.
 
 /// The guest called `proc_exit`: its function fails with this error, which is not a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

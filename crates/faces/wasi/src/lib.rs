@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs WASI guests in process: a wasmtime host with openpath as its file system.
+//! Runs WASI guests in this process: gives wasmtime the functions of preview1, and those of
+//! `wasi:filesystem` for components, with openpath as the file system.
 //!
 //! A guest's store holds a [`Guest`]: its task, with a namespace and limits of its own, and its
 //! descriptors. [`p1::add_to_linker`] gives it the functions of preview1.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and writes a guest's memory, and checks every address.
+//! Reads and writes a guest's memory, checks every address, and defines how a call fails: by an
+//! error code, or by a trap that ends the guest.
 //!
 //! # Rules
 //! R1. An address outside the memory, or not aligned for its record, ends the guest with a trap, as

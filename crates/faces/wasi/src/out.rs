@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts the errno of a path that leads out of its directory: the walk says `EXDEV`, and
-//! preview1 `EPERM`.
+//! Converts the errno of a path that leads out of its directory: the engine's walk fails with
+//! `EXDEV`, and guests of preview1 and components get `EPERM`.
 
 use openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
 use openpath_abi::{AtFlags, Errno};

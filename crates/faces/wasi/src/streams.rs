@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements standard input and output of a guest: bytes in memory, the host's streams, or a
-//! reader and writer.
+//! Implements the standard input, output and error of a guest: bytes in memory, the host's streams,
+//! or a reader and writer of the host.
 //!
 //! # Rules
 //! R1. The host's streams are its descriptors 0 to 2, without the buffers of this process: a read

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loads compiled code, which wasmtime cannot check.
+//! Loads a compiled module from its bytes: the crate's one `unsafe` call, because wasmtime cannot
+//! check them.
 
 use wasmtime::{Engine, Module};
 

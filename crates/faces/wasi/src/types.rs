@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the numbers and records of preview1, in their layout in a guest's memory.
+//! Defines the rights, flags and records of preview1 in their layout in a guest's memory, and
+//! converts attributes and times of the engine to them.
 
 use openpath_abi::{Stat, Timespec, dirent, mode};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Removes the names of hidden paths from the command line of this process.
+//! Overwrites the values of `--hide`, `--hide-try` and `--absent` in the command line of this
+//! process with asterisks, so that the command cannot read there what is hidden.
 //!
 //! # Kernel analogue
 //! `/proc/PID/cmdline` shows the memory between `arg_start` and `arg_end` of proc(5), which a

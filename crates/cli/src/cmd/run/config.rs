@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the configuration of `openpath run` from a TOML file and from options.
+//! Reads the configuration of `openpath run` from a TOML file and from options, makes its paths
+//! absolute, and makes the plan of the run from it.
 //!
 //! ```toml
 //! upper = "memory:2G"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explains a refusal that comes from rules kept with a view: the rules of the new command could
-//! hold alone, but not together with the kept ones.
+//! Explains why a run is refused if its own rules could hold alone, but not together with those
+//! that are kept with its view.
 
 use super::config::Config;
 use super::rules::REPLACE;

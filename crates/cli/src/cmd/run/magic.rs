@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the file of a command, and tells native programs from WebAssembly by its first bytes.
+//! Finds the file of a command, and tells by its first bytes whether it is a native program or
+//! WebAssembly.
 //!
 //! A name without a slash is looked up as a shell does, in the directories of `PATH`: files that
 //! may not be executed are skipped. WebAssembly need not be executable: if no executable file is

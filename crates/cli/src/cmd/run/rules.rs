@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the rules of a command: those that its options and its file give, and those that are kept
-//! with its view.
+//! Resolves and checks the rules of a command: those of its options and its configuration file, and
+//! those that are kept with its view.
 //!
 //! # Rules
 //! R1. A path that does not exist is an error, unless the option allows it: such a path is mostly a

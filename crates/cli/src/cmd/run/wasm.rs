@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a WebAssembly guest on the view, in this process.
+//! Runs a WebAssembly guest on the view, in this process, until it ends or a signal ends this
+//! process.
 //!
 //! # Map
 //! | module | what |

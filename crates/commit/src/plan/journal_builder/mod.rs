@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds the journal of a commit from the entries of a view.
+//! Builds the journal of a commit, which has all its steps, from the selected entries of a view's
+//! upper tree.
 //!
 //! # Rules
 //! R1. Directories that move wait under hidden names where no directory above them is removed,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds and installs seccomp filters: programs that judge some calls and allow all others.
+//! Builds, installs and (in tests) interprets seccomp filters: programs that judge some system
+//! calls and allow all others.
 //!
 //! # Rules
 //! R1. The kernel runs programs of several architectures, and a call has a number on each. Each

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Protects this program's own processes from the command, which often runs as the same user.
+//! Keeps the command, which often runs as the same user, from tracing this program's own processes
+//! or ending them by a resource limit. Raises their limit on descriptors.
 //!
 //! # Kernel analogue
 //! prctl(2) `PR_SET_DUMPABLE`: without privilege, no process can trace one that is not dumpable, or

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers requests to a running server, on a thread of its own.
+//! Answers the requests of other openpath commands to a running server: for its statistics, for its
+//! locks, and for the namespaces of its view. It has a socket and a thread for that.
 //!
 //! # States
 //! Started (clients can find it) -> stopped, by [`ControlServer::stop`] or drop: the socket is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and describes the file locks in a mount or a view, with their waiters, for `openpath
-//! locks`.
+//! Lists the file locks in a mount or a view, with their waiters, for `openpath locks`, and prints
+//! each as a line of `/proc/locks`.
 
 use openpath_fuse::Handle;
 use openpath_vfs::{LockInfo, LockOwner, Vfs};

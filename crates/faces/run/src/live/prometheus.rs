@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes statistics in the text format of Prometheus, version 0.0.4.
+//! Writes the statistics of servers in the text format of Prometheus, version 0.0.4.
 
 use super::server_stats::{ServerStats, Tenant};
 use std::fmt::Write as _;

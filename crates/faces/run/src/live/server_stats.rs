@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the statistics of a server, and defines their form and the label that identifies the
-//! server.
+//! Defines the statistics of a server and the label that identifies it, and reads the current
+//! figures.
 
 use super::VERSION;
 use openpath_fuse::Handle;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes and checks the directories with the sockets of servers: one for each user, closed to
-//! others.
+//! Makes and checks the directories with the sockets of servers (one for each user, closed to
+//! others), and makes, connects to and removes sockets in them.
 //!
 //! It is `openpath` in `$XDG_RUNTIME_DIR`; without that, in `/run/user/UID`, or in `/run` for root.
 //! If there is no such directory, it is `/tmp/openpath-UID`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Logs opens that were refused, and opens that went elsewhere than the program expects.
+//! Observes the requests to a view, and logs opens that were refused and opens that reach another
+//! file than the program expects.
 //!
 //! # How they come to be seen
 //! The kernel checks permissions and read-only mounts by itself, with a log as without, so the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes lines of the log to a file: a bounded queue, and a thread that writes.
+//! Queues lines of the log, up to a bound, and writes them to a file on a thread of its own.
 //!
 //! # Rules
 //! R1. A caller never waits: if the queue is full, the line is dropped and counted. The log says

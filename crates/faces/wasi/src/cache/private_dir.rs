@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens a directory that belongs to this user alone, and reads, writes and evicts its files.
+//! Opens a directory that must belong to this user alone, and reads, writes and evicts the files in
+//! it.
 //!
 //! The path is walked from the root, one directory at a time: each is opened and checked before a
 //! name in it is followed. In a sticky directory that others may write, such as `/tmp`, only a

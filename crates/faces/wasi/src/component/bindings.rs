@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates the traits of `wasi:filesystem`, with the resource types of this crate.
+//! Generates the Rust traits of `wasi:filesystem` from its interface files, with the resource types
+//! and the error of this crate.
 #![allow(
     missing_docs,
     reason = "generated from the interface, whose words they would repeat"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the system calls behind the functions of `wasi:filesystem`.
+//! Makes the system calls behind the functions of `wasi:filesystem`, on paths and on open files: in
+//! the guest's thread, or by a worker.
 //!
 //! # Rules
 //! R1. [`Beneath`] walks every path of a guest from the directory that it is relative to: a path

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts attributes and times between a guest and the engine.
+//! Converts attributes and times between a component guest and the engine, and makes the number by
+//! which a guest tells files apart.
 
 use super::bindings::wasi::filesystem::types::{
     Datetime, DescriptorStat, MetadataHashValue, NewTimestamp,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the resources behind a guest's handles: open files and listings.
+//! Defines the resources behind a component guest's handles: open files, and listings of
+//! directories.
 //!
 //! # States of an open file
 //! Open, held by a descriptor and any number of streams -> the last of them is dropped -> closed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements what the functions of `wasi:filesystem` share: handles, access checks and flags; and
-//! the preopened directories.
+//! Implements what the functions of `wasi:filesystem` share (handles, access checks, flags), and
+//! the list of preopened directories.
 //!
 //! # Rules
 //! R1. Errors in the arguments come first, as in wasmtime-wasi: the type of the handle, the access

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements an input stream that reads a file from an offset.
+//! Implements an input stream of a component guest, which reads a file from an offset.
 //!
 //! # States
 //! Idle -> reading -> data, returned in pieces -> idle. End of file -> closed. Error -> returned

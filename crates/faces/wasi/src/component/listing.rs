@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists directories: the functions of the resource `directory-entry-stream`.
+//! Implements the resource `directory-entry-stream` of `wasi:filesystem`, which lists a directory.
 //!
 //! # Rules
 //! R1. A directory is read on demand, [`PIECE`] bytes at a time, so that its size does not matter.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the functions of the resource `descriptor` of `wasi:filesystem`, by the system calls
-//! in `calls`.
+//! Implements the functions of the resource `descriptor` of `wasi:filesystem` by the system calls
+//! in `calls`: reads, writes, attributes, and paths beneath a directory.
 
 use super::FilesCtx;
 use super::bindings::wasi::filesystem::types::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements an output stream that writes a file.
+//! Implements an output stream of a component guest, which writes a file from an offset or appends
+//! to it.
 //!
 //! # States
 //! Ready -> writing, until the whole piece is written -> ready. Error -> returned once -> closed.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the calls for arguments and environment: `args_*`, `environ_*`.
+//! Implements the calls by which a guest of preview1 reads its arguments and environment: `args_*`,
+//! `environ_*`.
 
 use crate::errno::Code;
 use crate::guest::Guest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements reads and writes: `fd_read`, `fd_pread`, `fd_write`, `fd_pwrite`.
+//! Implements reads and writes of descriptors: `fd_read`, `fd_pread`, `fd_write`, `fd_pwrite`.
 //!
 //! # Rules
 //! R1. A read fills its buffers in order and ends at the first that is not filled; an error after

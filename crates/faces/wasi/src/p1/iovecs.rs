@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies the list of buffers of one read or write from the guest before any data is transferred.
+//! Copies the list of buffers of one read or write from the guest's memory, and checks it, before
+//! any data is transferred.
 //!
 //! # Kernel analogue
 //! `import_iovec`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the `path_*` functions of WASI preview1.
+//! Implements the `path_*` functions of preview1: opens, attributes, links, renames and removals by
+//! path.
 //!
 //! # Rules
 //! R1. A path stays beneath its descriptor. A path that leads out is [`Code::Perm`], at whatever

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements waits: `poll_oneoff`.
+//! Implements `poll_oneoff`, by which a guest of preview1 waits for clocks, files and streams.
 //!
 //! # Rules
 //! R1. Files are always ready, except for a FIFO, which is polled again and again, at most

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements exit and scheduling: `proc_*`, `sched_yield`.
+//! Implements `proc_exit`, which ends a guest of preview1, `proc_raise`, which always fails, and
+//! `sched_yield`.
 
 use crate::errno::Code;
 use crate::exit::Exit;

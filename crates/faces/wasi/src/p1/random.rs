@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements random bytes: `random_get`.
+//! Implements `random_get`, which fills a guest's buffer with random bytes.
 
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};

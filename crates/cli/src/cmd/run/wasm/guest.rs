@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles a WebAssembly guest, runs it, and reports how it ended.
+//! Compiles a WebAssembly guest, or takes it from the cache, runs it on a thread of its own, and
+//! reports how it ended.
 
 use super::limits::Limits;
 use super::{Args, GuestEvent, say};

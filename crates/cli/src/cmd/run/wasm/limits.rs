@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits the memory of a guest: the bytes of all its memories and tables together.
+//! Limits the memory of a WebAssembly guest: the bytes of all its memories and tables together.
 //!
 //! A granted growth that fails afterwards stays counted, because wasmtime also reports failures of
 //! growths that were not granted.

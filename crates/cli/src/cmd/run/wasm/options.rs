@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the options that only WebAssembly guests can have, such as `--fuel` and `--dir`.
+//! Defines the options of `openpath run` that only WebAssembly guests can have, such as `--fuel`
+//! and `--dir`.
 
 use openpath_run::{Refusal, spec};
 use std::ffi::OsString;

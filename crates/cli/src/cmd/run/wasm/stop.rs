@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waits for the signals that end a WebAssembly guest: those that people send, and that end a
-//! program which does not handle them.
+//! program which does not handle them. A second one kills this process.
 
 use super::GuestEvent;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};

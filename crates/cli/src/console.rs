@@ -69,7 +69,7 @@ impl Pieces {
     }
 }
 
-/// Writes a line to standard error, and ignores errors.
+/// Writes a line to standard error in one piece, and ignores errors.
 pub(crate) fn warn(line: &str) {
-    writeln!(io::stderr(), "{line}").ok();
+    io::stderr().write_all(format!("{line}\n").as_bytes()).ok();
 }

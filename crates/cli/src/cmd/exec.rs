@@ -4,7 +4,6 @@
 use crate::outcome::Outcome;
 use openpath_run::Refusal;
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// The exit statuses besides those of the command itself.
@@ -36,7 +35,7 @@ pub(crate) fn join(args: &Args) -> Outcome {
 
 fn end(done: Result<u8, Refusal>) -> Outcome {
     let code = done.unwrap_or_else(|refusal| {
-        writeln!(std::io::stderr(), "openpath: {refusal}").ok();
+        crate::console::warn(&format!("openpath: {refusal}"));
         refusal.exit_code()
     });
     Outcome::Status(ExitCode::from(code))

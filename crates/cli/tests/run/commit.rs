@@ -2,7 +2,7 @@
 //! Tests that `openpath commit` brings the changes of a view to the real tree and undoes that, and
 //! that it refuses conflicts; as root and as an ordinary user.
 
-use crate::place::{GROUP, Place, Who, err, out};
+use crate::place::{GROUP, OPENPATH, Place, Who, err, out};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
@@ -244,6 +244,32 @@ fn view_on_another_file_system_is_committed_and_undone() {
         assert_eq!(look(&place), before);
         std::fs::remove_dir_all(&shared).unwrap();
     }
+}
+
+/// Backups are copied back, since the view is on another file system.
+#[test]
+fn undo_that_cannot_write_a_file_names_it_as_the_tree_does() {
+    let Some(place) = Place::new("unwritable", Who::Caller) else {
+        return;
+    };
+    let shared = format!("/dev/shm/openpath-unwritable-{}", std::process::id());
+    std::fs::create_dir(&shared).unwrap();
+    std::os::unix::fs::symlink(&shared, place.dir.join("state")).unwrap();
+    place.plain("head -c 300000 /dev/zero > large");
+    let before = look(&place);
+    run(&place, "echo view > large");
+    assert!(verb(&place, "commit", &[]).status.success());
+    let done = place.plain(&format!(
+        "trap '' XFSZ; ulimit -f 128; XDG_STATE_HOME=$PWD/state exec {OPENPATH} commit view --undo"
+    ));
+    let told = err(&done);
+    assert!(
+        told.contains(&*place.dir.join("large").to_string_lossy()),
+        "{told}"
+    );
+    assert!(verb(&place, "commit", &["--continue"]).status.success());
+    assert_eq!(look(&place), before);
+    std::fs::remove_dir_all(&shared).unwrap();
 }
 
 #[test]

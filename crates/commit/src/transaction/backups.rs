@@ -46,6 +46,8 @@ impl Direction {
 struct Backup {
     /// The number of its replacement in the journal.
     number: usize,
+    /// The path of the replaced file, for messages.
+    path: Vec<u8>,
     from: Vec<u8>,
     to: Vec<u8>,
 }
@@ -83,7 +85,12 @@ impl Transaction<'_> {
                     Direction::Save => (hidden, kept),
                     Direction::Restore => (kept, hidden),
                 };
-                Backup { number, from, to }
+                Backup {
+                    number,
+                    path: replace.path.to_vec(),
+                    from,
+                    to,
+                }
             })
             .collect();
         let mut copied = Vec::new();
@@ -136,7 +143,7 @@ impl Transaction<'_> {
 
     /// Renames or copies a backup; returns whether a source is left.
     fn move_one(&mut self, direction: Direction, backup: &Backup) -> Result<bool, Refusal> {
-        let fail = |why| rename_failed(&backup.from, why);
+        let fail = |why| rename_failed(&backup.path, why);
         if direction == Direction::Restore {
             // No backup goes to another directory that has the path by now.
             let when = when_hidden(&self.journal.replacements[backup.number]);
@@ -153,11 +160,11 @@ impl Transaction<'_> {
             return Ok(from.stat(&backup.leftover()).map_err(fail)?.is_some());
         };
         if direction == Direction::Save && !self.is_replaced(&held, backup) {
-            return Err(changed_meanwhile(&backup.from));
+            return Err(changed_meanwhile(&backup.path));
         }
         if let Some(there) = to.hold(&backup.to).map_err(fail)? {
             if direction == Direction::Restore && !self.is_replaced(&there, backup) {
-                return Err(changed_meanwhile(&backup.to));
+                return Err(changed_meanwhile(&backup.path));
             }
             return Ok(true);
         }
@@ -176,7 +183,7 @@ impl Transaction<'_> {
         backup: &Backup,
         held: HeldFile,
     ) -> Result<(), Refusal> {
-        let fail = |why| rename_failed(&backup.from, why);
+        let fail = |why| rename_failed(&backup.path, why);
         let (_, to) = self.source_and_target(direction);
         let partial = backup.partial();
         let there = to.hold(&partial).map_err(fail)?;
@@ -200,7 +207,7 @@ impl Transaction<'_> {
         let (dir, name) = to.locate(&partial).map_err(fail)?;
         let observer = &mut *self.observer;
         let on_copied = &mut |bytes| observer.copied(bytes);
-        let made = copy_tree(held, (dir.as_fd(), name), &backup.from, on_copied)?;
+        let made = copy_tree(held, (dir.as_fd(), name), &backup.path, on_copied)?;
         if direction == Direction::Restore {
             self.journal.replacements[backup.number].copy = Some(Box::new(made));
         }
@@ -209,7 +216,7 @@ impl Transaction<'_> {
 
     /// Gives the topmost directory of a copy its metadata, which may open it to others (R3).
     fn open_partial(&self, direction: Direction, backup: &Backup) -> Result<(), Refusal> {
-        let fail = |why| rename_failed(&backup.from, why);
+        let fail = |why| rename_failed(&backup.path, why);
         let (from, to) = self.source_and_target(direction);
         let source = from.hold(&backup.from).map_err(fail)?;
         let partial = to.hold(&backup.partial()).map_err(fail)?;
@@ -220,7 +227,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         if direction == Direction::Restore && !self.is_replaced(&partial, backup) {
-            return Err(changed_meanwhile(&backup.partial()));
+            return Err(changed_meanwhile(&backup.path));
         }
         let attributes = source.attributes().map_err(fail)?;
         partial
@@ -230,14 +237,14 @@ impl Transaction<'_> {
 
     /// Gives a copy its own name.
     fn name_partial(&self, direction: Direction, backup: &Backup) -> Result<(), Refusal> {
-        let fail = |why| rename_failed(&backup.to, why);
+        let fail = |why| rename_failed(&backup.path, why);
         let (_, to) = self.source_and_target(direction);
         let Some(partial) = to.hold(&backup.partial()).map_err(fail)? else {
             // It got its name before an interruption.
             return Ok(());
         };
         if direction == Direction::Restore && !self.is_replaced(&partial, backup) {
-            return Err(changed_meanwhile(&backup.partial()));
+            return Err(changed_meanwhile(&backup.path));
         }
         let done = to.rename_held(&backup.partial(), (to, &backup.to), &partial);
         done.map_err(fail)
@@ -250,12 +257,12 @@ impl Transaction<'_> {
         backup: &Backup,
         (phase, done, of): (Phase, u64, u64),
     ) -> Result<(), Refusal> {
-        let fail = |why| rename_failed(&backup.from, why);
+        let fail = |why| rename_failed(&backup.path, why);
         let (from, _) = self.source_and_target(direction);
         let rest = backup.leftover();
         if let Some(held) = from.hold(&backup.from).map_err(fail)? {
             if direction == Direction::Save && !self.is_replaced(&held, backup) {
-                return Err(changed_meanwhile(&backup.from));
+                return Err(changed_meanwhile(&backup.path));
             }
             let done = from.rename_held(&backup.from, (from, &rest), &held);
             done.map_err(fail)?;

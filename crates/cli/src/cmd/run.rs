@@ -79,8 +79,8 @@ pub(crate) struct Args {
     upper: Option<String>,
     /// What serves the view. `fuse` is this program, which holds every rule and shows changes of
     /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: for root alone,
-    /// and without the rules that overlayfs cannot hold, which are refused. `auto` is the kernel's
-    /// where it can hold what is asked for, else this program.
+    /// and without the rules that overlayfs cannot hold, which are refused. `auto`, the default, is
+    /// the kernel's where it can hold what is asked for, else this program.
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
     /// Show at once what others change in the real tree while the command runs. The engine `fuse`
@@ -462,9 +462,9 @@ fn in_process(
     }
 }
 
-/// Writes a line to standard error, and ignores errors.
+/// Writes a message of this program to standard error, and ignores errors.
 fn say(what: impl std::fmt::Display) {
-    writeln!(std::io::stderr(), "openpath: {what}").ok();
+    crate::console::warn(&format!("openpath: {what}"));
 }
 
 /// Writes the messages and the summary of a run, and returns the exit status of the command.

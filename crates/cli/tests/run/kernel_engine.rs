@@ -636,6 +636,27 @@ fn mount_of_a_file_is_read_only() {
 
 /// L142
 #[test]
+fn auto_means_fuse_where_the_working_directory_would_be_read_only() {
+    let Some(place) = root_place("fuse-below") else {
+        return;
+    };
+    place.plain("mkdir own");
+    let line = "{ \"$OPENPATH\" mount mem own & } && \
+        until mountpoint -q own; do sleep 0.01; done; cd own && \
+        \"$OPENPATH\" run --dry-run -- true | grep '# auto'; \
+        \"$OPENPATH\" run -q -- sh -c 'echo x > new && cat new'; ls; cd .. && umount own && wait";
+    let output = apart(&place, line);
+    let own = place.dir.join("own");
+    let want = format!(
+        "# auto: fuse serves the view, because the working directory is in {} (fuse.openpath), \
+         which an overlay of the kernel's could show only read only\nx\n",
+        own.display()
+    );
+    assert_eq!(out(&output), want, "{}", err(&output));
+}
+
+/// L142
+#[test]
 fn mounts_that_lead_out_or_do_not_answer_are_not_shown() {
     let Some(place) = root_place("odd-mounts") else {
         return;

@@ -54,8 +54,7 @@ const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/
 /// The environment variable with the engine of root's runs, for a test of a whole suite with it.
 const ENGINE: &str = "OPENPATH_TEST_ENGINE";
 /// The options that another engine than `fuse` refuses.
-const NOT_KERNEL: [&str; 10] = [
-    "--engine",
+const NOT_KERNEL: [&str; 9] = [
     "--hide",
     "--hide-try",
     "--absent",
@@ -73,7 +72,7 @@ pub(crate) struct Place {
     who: Who,
     /// The directory to show as `tools`, if the user cannot enter it.
     tools: Option<PathBuf>,
-    /// Its runs are not those of [`ENGINE`].
+    /// Its runs have the engine fuse.
     needs_fuse: bool,
 }
 
@@ -165,11 +164,14 @@ impl Place {
             .map(|arg| arg.as_ref().to_owned())
             .collect();
         let by_name = |arg: &OsString| NOT_KERNEL.iter().any(|rule| arg == *rule);
-        if let Some(engine) = std::env::var_os(ENGINE)
+        let engine = match self.needs_fuse {
+            true => Some(OsString::from("fuse")),
+            false => std::env::var_os(ENGINE).filter(|_| !args.iter().any(by_name)),
+        };
+        if let Some(engine) = engine
             && args.first().is_some_and(|verb| verb == "run")
             && self.who != Who::Ordinary
-            && !self.needs_fuse
-            && !args.iter().any(by_name)
+            && !args.iter().any(|arg| arg == "--engine")
         {
             args.splice(1..1, [OsString::from("--engine"), engine]);
         }

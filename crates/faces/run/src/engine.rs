@@ -11,11 +11,11 @@ use std::str::FromStr;
 #[non_exhaustive]
 pub enum Engine {
     /// This program, through FUSE: every rule holds, and changes of the real tree are seen at once.
-    #[default]
     Fuse,
     /// The kernel's overlayfs: quicker, for root alone and without rules of names.
     Kernel,
     /// The kernel's overlayfs if it can hold what the plan asks for, else this program.
+    #[default]
     Auto,
 }
 

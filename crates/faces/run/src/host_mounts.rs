@@ -105,11 +105,16 @@ impl HostMounts {
         self.0.iter().map(|(path, mount)| (path.as_path(), mount))
     }
 
+    /// The mount that `path` is in, with its place.
+    pub(crate) fn mount_of(&self, path: &Path) -> Option<(&Path, &HostMount)> {
+        let mut above = path.ancestors();
+        let entry = above.find_map(|path| self.0.get_key_value(path));
+        entry.map(|(place, mount)| (place.as_path(), mount))
+    }
+
     /// The flags of the mount that `path` is in.
     pub(crate) fn flags_at(&self, path: &Path) -> u64 {
-        let mut above = path.ancestors();
-        let mount = above.find_map(|path| self.0.get(path));
-        mount.map_or(0, |mount| mount.flags)
+        self.mount_of(path).map_or(0, |(_, mount)| mount.flags)
     }
 }
 

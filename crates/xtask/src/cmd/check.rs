@@ -39,6 +39,10 @@ const MORE: &[Step] = &[
             ..Options::default()
         })
     }),
+    ("runs of root by fuse", || {
+        let mut test = cargo(&["test", "--package=openpath-cli", "--test=run", "--quiet"]);
+        pass_on(test.env("OPENPATH_TEST_ENGINE", "fuse"))
+    }),
     ("clippy with io-uring", || {
         let mut clippy = cargo(&["clippy", "--all-targets"]);
         pass_on(clippy.args(FEATURE).args(["--", "-Dwarnings"]))

@@ -103,7 +103,24 @@ impl Plan {
         // A commit refuses the view then.
         let unmounted = "the command could unmount what makes a path of --ro read only";
         let read_only = (!self.read_only.is_empty()).then(|| unmounted.to_owned());
-        why.or(log).or(read_only)
+        why.or(log)
+            .or(read_only)
+            .or_else(|| self.read_only_working_directory())
+    }
+
+    /// Why the command could not write where it starts: in a mount that no overlay covers.
+    fn read_only_working_directory(&self) -> Option<String> {
+        let cwd = std::env::current_dir().ok()?;
+        let mounts = HostMounts::read().ok()?;
+        let (place, mount) = mounts.mount_of(&cwd)?;
+        if is_of_host(self, &cwd) || shown(place, &mount.kind) == LayerShown::Overlay {
+            return None;
+        }
+        let (place, kind) = (place.display(), &mount.kind);
+        let why = "an overlay of the kernel's could show only read only";
+        Some(format!(
+            "the working directory is in {place} ({kind}), which {why}"
+        ))
     }
 
     /// Refuses rules that the kernel's overlay cannot hold.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Works in private mount namespaces, and puts pressure on memory.
+//! Changes mounts and the root in private mount namespaces, as one thread of the storm, and evicts
+//! and returns memory, as another.
 
 use std::time::Duration;
 

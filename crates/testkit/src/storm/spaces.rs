@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes mounts and the root in private mount namespaces, as one thread of the storm, and evicts
-//! and returns memory, as another.
+//! Has threads of the storm change mounts and the root in private mount namespaces, and another
+//! thread evict and return memory.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks rule `size`: 500 lines a file, 800 at most, tests apart; 100 columns.
+//! Checks rule `size`: without its tests a file has 500 lines or gets a warning, and 800 at most; a
+//! line has 100 columns at most.
 
 use super::{Report, Tree};
 

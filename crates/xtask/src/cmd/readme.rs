@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `cargo xtask readme`: the commands of the README that need the checkout, and with `--wasi`
+//! Runs `cargo xtask readme`: the commands of the README that need the checkout, or with `--wasi`
 //! those of WebAssembly guests.
 //!
 //! The first line of a block says where it runs: `sh` in a scratch directory, by the tests of the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines what the suite requires of a host: make a small tree, open in it, evict the cache.
+//! Defines [`Host`], by which the suite asks an implementation of openat2(2): make a small tree,
+//! open in it, evict the cache.
 //!
 //! # Rules
 //! * Paths are bytes, relative to the directory that [`Host::begin`] made, or absolute.

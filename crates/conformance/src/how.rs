@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the third argument of openat2(2), and parses its words in cases.
+//! Defines [`How`], the third argument of openat2(2), and parses it from the words of a case.
 
 /// `struct open_how`, as openat2(2) takes it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses cases.
+//! Parses the texts of cases: their steps, calls and right answers.
 //!
 //! A line is a step; words are separated by blanks, `#` begins a comment line. `case ID` begins a
 //! case, the lines `says ...` after it are what the man page or the kernel specifies. The other

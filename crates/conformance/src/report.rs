@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prints the results of a run of the suite, as text and as JSON.
+//! Holds the verdicts on the cases of a run (passed, skipped, failed), and formats them as text and
+//! as JSON.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs cases on a host.
+//! Runs cases on a host, step by step, and compares each answer of openat2(2) with the right ones
+//! of the case.
 //!
 //! # Rules
 //! * Each case has a directory of its own, and begins and ends with a host that acts as root.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists the cases that come with this crate.
+//! Lists the cases that come with this crate, parsed from the texts in `cases/`.
 
 use crate::case::Case;
 use crate::parse::parse;

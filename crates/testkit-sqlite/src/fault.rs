@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines faults in the locking of a connection, which tests plant one at a time.
+//! Defines the mistakes in the locking of an SQLite connection that tests plant one at a time: each
+//! leaves out some lock calls.
 
 use crate::lock_bytes::{FIRST_SLOT, RESERVED, SHARED};
 use openpath_abi::Flock;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs SQLite over openpath, because it uses file locks harder than any other test here.
+//! Runs SQLite over openpath, because SQLite uses file locks harder than any other test here.
 //!
 //! [`Databases`] is a tree in which SQLite keeps its files. [`Databases::open`] opens a connection
 //! that is to the tree what a process is to a kernel. It has a [`Task`] with a descriptor table of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the system calls of one connection: its task, names, locks, the clock and random bytes.
+//! Makes the system calls of one SQLite connection by its openpath task (open, delete, access and
+//! lock), and gives it a clock, sleep and random bytes.
 
 use crate::fault::Fault;
 use crate::wal_index::Indices;

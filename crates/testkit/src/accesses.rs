@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drops access times from a comparison where the host keeps them by its own rules (L29), and only
-//! if the comparison fails with them.
+//! Leaves access times out of a comparison of openpath over a directory of the host with the host
+//! kernel, where the host sets them by its own rules (L29). Times are left out only after the
+//! comparison failed with them.
 
 use crate::case::Trace;
 use crate::outcome::{Stamp, StatView};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a case (operations on an empty file system) on one side, and compares two runs.
+//! Defines a case (operations on an empty file system, and their text form), runs it on one side of
+//! the oracle (openpath or the host kernel), and compares two runs.
 //!
 //! # Rules
 //! * A case is a text with one operation per line; `#` starts a comment; a line `---` ends the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses golden facts: operations with the answer that Linux gave.
+//! Parses golden facts (operations with the answers that Linux gave), and checks a run against
+//! them.
 //!
 //! # Rules
 //! * `tree NAME`, operations, `end` names a set-up; `tree NAME BASE` extends another one.

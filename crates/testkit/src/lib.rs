@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Proves openpath by four means: comparison with the host kernel (the oracle), hostile guests,
-//! killed processes, and load.
+//! Tests openpath by four means: comparison with the host kernel (the oracle), hostile guests,
+//! killed processes, and load (storm, soak and stress).
 
 mod accesses;
 pub mod case;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes mount tables comparable: lines of `/proc/self/mountinfo` with the numbers renamed.
+//! Parses mount tables, lines of `/proc/self/mountinfo`, and makes them comparable: it replaces the
+//! numbers of mounts, peer groups and devices by names.
 //!
 //! # Rules
 //! * A table is sorted by path; of a stack on one path the lower mount comes first; then by what

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Represents the outcome of an operation in a form that two sides can be compared by.
+//! Represents the outcome of an operation in a form in which openpath's can be compared with the
+//! host kernel's.
 //!
 //! # Rules
 //! * Numbers that may differ between two correct file systems become relations: an inode number

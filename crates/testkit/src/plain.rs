@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a plain file system of the host under openpath: a tmpfs that is mounted nowhere.
+//! Makes a tmpfs of the host that is mounted nowhere, and an openpath tree over it, for cases that
+//! compare openpath over the host with the host itself.
 
 use std::sync::Arc;
 

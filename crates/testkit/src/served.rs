@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drops from a comparison what FUSE cannot carry when the kernel asks a server; each difference
-//! has its entry in `docs/LINUX.md`.
+//! Leaves out of a comparison of a FUSE mount of openpath with tmpfs what cannot be equal, because
+//! FUSE does not carry it or the kernel keeps its own value. Each such difference has its entry in
+//! `docs/LINUX.md`.
 
 use crate::case::{Case, Trace};
 use crate::host::fuse::Serve;

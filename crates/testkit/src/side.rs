@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a side of the oracle (openpath or the host kernel): it applies operations and takes
-//! snapshots of its tree.
+//! Defines the trait of a side of the oracle (openpath or the host kernel), which applies a case's
+//! operations and takes snapshots, and the limits of tasks and descriptors in a case.
 
 use crate::op::Op;
 use crate::outcome::Outcome;

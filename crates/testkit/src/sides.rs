@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a case on the two sides of the oracle, openpath and the host kernel, and compares the
-//! results.
+//! Runs a case on the two sides of the oracle, and finds the first difference. One side is the host
+//! kernel; the other is openpath (in memory, over the host, through FUSE, or as an overlay), or the
+//! host kernel once more.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

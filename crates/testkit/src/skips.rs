@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides what is not compared, and why: two lists of reasons, and the counts of each run.
+//! Decides which operations are skipped and which differences are allowed, each for a reason in one
+//! of two lists, and counts both.
 //!
 //! # Rules
 //! * A skip or an allowed divergence that is not in its list fails the run.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes a snapshot of a tree by five queries that every side can answer.
+//! Takes a snapshot of a tree and of the places of its tasks, by five queries that openpath and the
+//! host both answer.
 
 use std::collections::BTreeMap;
 

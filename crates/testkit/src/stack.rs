@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns a case into one over an overlay: the first tree of the case becomes the lower layer.
+//! Turns a case into one over an overlay, with the first tree of the case as the lower layer, and
+//! makes openpath's overlay for it.
 
 use openpath_abi::falloc::RWF_NOAPPEND;
 use openpath_abi::fcntl::O_TMPFILE;

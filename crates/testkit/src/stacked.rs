@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists differences of whole trees that an overlay is allowed: times that Linux's overlayfs moves,
-//! or fails to move, after one kind of call.
+//! Lists the differences between two whole trees that are allowed over an overlay: times that
+//! Linux's overlayfs moves, or fails to move, after one kind of call.
 //!
 //! A difference is allowed if both trees are equal once the one kind of time is left out.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts worker processes, collects their results, and notices when one dies or hangs.
+//! Starts the worker processes of a part of the oracle, collects their results, and finds and
+//! shrinks the case on which a worker dies or hangs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -6,7 +6,8 @@
 //!   safe for any argument values.
 //! * A wrapper passes the kernel exactly its arguments and returns exactly the result.
 //! * Numbers and structure layouts are those of x86-64 Linux.
-//! * The calls are sorted by what they act on into the modules beneath, which have no `unsafe`.
+//! * The modules beneath have no `unsafe`. Each holds the calls on one kind of object; `elf` builds
+//!   the programs that tests execute.
 
 use std::ffi::CString;
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds a snapshot of a whole tree, and compares two.
+//! Holds a snapshot of a case's whole tree and of its tasks, and lists the differences of two.
 //!
 //! # Rules
 //! * Taking a snapshot changes nothing that the next snapshot or operation could see: no link body

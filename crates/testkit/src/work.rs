@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a worker: a process of its own that runs its share of the cases on both sides.
+//! Runs a worker of the oracle: a process of its own that runs its share of the cases on both
+//! sides, and reports differences shrunk.
 //!
 //! # Rules
 //! * A worker gets its job as one line of JSON and answers in lines of JSON on its standard output.

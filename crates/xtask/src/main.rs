@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the checks and drivers of this repository: `cargo xtask <command>`.
+//! Parses `cargo xtask <command>` and runs the command: a check of this repository, or a program or
+//! test of another crate.
 
 #![forbid(unsafe_code)]
 

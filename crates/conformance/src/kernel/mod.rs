@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a host by the running Linux kernel, through system calls.
+//! Implements [`Host`] for the running Linux kernel, through system calls.
 //!
 //! # Rules
 //! * It needs root. The thread that makes a [`Kernel`] gets a mount namespace, a current directory

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a thread that exchanges two names until it is told to end, for cases that walk meanwhile.
+//! Runs a thread that exchanges two names until it is told to end, for cases that open these names
+//! meanwhile.
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;

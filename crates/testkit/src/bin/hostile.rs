@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the attacks of a hostile guest. Exit status 1 if a bound did not hold.
+//! Runs the attacks of a hostile guest, which tries to exhaust memory and limits. Exit status 1 if
+//! a bound did not hold.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares openpath with the running kernel (the oracle). Needs root.
+//! Compares openpath with the running kernel (the oracle) by golden facts, all short sequences,
+//! random cases, mounts and file locks. Needs root.
 //!
 //! Exit status 1 on a divergence, with the shrunk case on standard output; 77 without root.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs very many operations through rings and futures. Exit status 1 if anything was wrong.
+//! Runs very many operations through rings and futures. Exit status 1 if one was lost or completed
+//! twice, or if anything was left behind.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs threads that change one tree against threads that walk it, on one `Vfs`. Exit status 1 if
-//! anything was wrong.
+//! Runs threads that change one tree against threads that walk it, on one `Vfs`. Exit status 1 if a
+//! thread saw a wrong file or an unexpected error, or if anything leaked.
 
 use std::process::ExitCode;
 

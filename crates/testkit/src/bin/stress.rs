@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares a mount with a trusted directory of the host under load. Exit status 1 if anything was
-//! wrong.
+//! Lets many processes make the same calls on a mount and in a trusted directory of the host, and
+//! compares every answer. Exit status 1 if a fault was found.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inspects the host's tree and tasks for a snapshot.
+//! Inspects the tree of a case and the descriptors of its tasks on the host, for a snapshot.
 
 use openpath_abi::{Errno, Stat, fcntl as f, mode};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Manages the tasks of a case on the host, and inspects them from outside.
+//! Makes, ends and selects the tasks of a case on the host, and inspects their descriptors, mounts
+//! and working directories from outside.
 
 use openpath_abi::{Errno, fcntl as f};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks the hash table: an attacker that knows the first key chooses names that collide.
+//! Attacks the hash table of dentries with names that collide, chosen by an attacker that knows the
+//! first hash key: no chain exceeds the cap, the key changes, and lookups stay right.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives an attack its `Vfs` and its hostile guest, reports what it finds wrong, and measures
-//! memory.
+//! Gives an attack its `Vfs` and its hostile guest, records the bounds that did not hold, and
+//! measures memory.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks with directory trees that are deeper than the longest path.
+//! Attacks with directory trees that are deeper than the longest path. A small stack suffices for
+//! them, the guest's limit of cached names holds, and another guest's calls hardly wait.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks with mounts that multiply, and with namespaces.
+//! Attacks with mounts that double by binds of a tree into itself, and with copies of mount
+//! namespaces. The limits hold, a refused call leaves no mount, and afterwards none remains.
 
 use std::time::Instant;
 

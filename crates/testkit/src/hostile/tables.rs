@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks the limits of descriptors, open files, pipes and watches.
+//! Attacks the limits of descriptors, open files, pipes, and inotify instances, watches and events.
+//! The call beyond a limit fails with Linux's errno, and the memory is released afterwards.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR};
 use openpath_abi::{AtFlags, Errno};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds a tree's states before and after a commit, and checks that the present state is one of
-//! both.
+//! Holds a tree's states before and after a commit, and checks the state after a kill against them:
+//! each name is as in one of the two, and no name of both is gone.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Enumerates all sequences of one, two or three lock calls of two processes with two threads each
-//! on three files.
+//! Runs all sequences of one, two or three lock calls on openpath and on the kernel, and compares
+//! the answers. The calls are those of two processes with two threads each on three files.
 //!
 //! # Shape
 //! A call is one of [`ACTS`] on the descriptor of a file. It locks one of three ranges that meet,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares file locks with the running kernel, in very many scripts within one process.
+//! Compares file locks of openpath with those of the running kernel: very many scripts of lock
+//! calls run on both, within one process.
 //!
 //! A "process" of the kernel is a thread here that has called unshare(2) with `CLONE_FILES`: it has
 //! a descriptor table, and so a lock owner, of its own. It then spawns the other threads of that

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random scripts of four tasks, two of which share a table, over three files: locks of all
-//! kinds on ranges that meet, descriptors that are opened and closed, and odd arguments.
+//! Makes random scripts of lock calls, and compares openpath with the kernel by them. Four tasks,
+//! two of which share a table, lock ranges that meet, open and close descriptors of three files,
+//! and pass odd arguments.
 
 use super::both::{self, Both};
 use super::{HIDDEN, Layout, Look, Op, Script, Step, hidden};

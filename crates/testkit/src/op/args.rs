@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the arguments of operations: each is one word, and offers simpler values of itself.
+//! Defines the trait of an operation's arguments, and arguments that are paths, numbers, modes or
+//! times. Each is one word of the operation's line, and offers simpler values of itself.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts arguments to the values of calls, in the same way for every side.
+//! Converts an operation's arguments to what system calls take (contents, lengths, `struct
+//! open_how`, ids), in the same way for openpath and for the host.
 
 use super::Lens;
 

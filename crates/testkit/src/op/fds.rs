@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the arguments that name descriptors, and those of vectored and copying calls.
+//! Defines the arguments that name descriptors, and the lengths and offsets of vectored and copying
+//! calls.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes and parses byte strings as one word.
+//! Writes and parses byte strings, such as paths, as one word of an operation's line.
 //!
 //! # Rules
 //! * A graphic ASCII character stands for itself, except `\` and `"`; any other byte is `\xNN`.

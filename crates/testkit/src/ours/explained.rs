@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explains operations before they run, and checks that the explanation matches the outcome.
+//! Asks openpath to explain each operation before it runs, and checks that the explanation matches
+//! the outcome.
 //!
 //! # Rules
 //! * An error that a backend returns from a change or from its own open is not explained; the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inspects our trees and tasks for a snapshot.
+//! Inspects the tree of a case and its tasks (descriptors, mounts, working directories) on
+//! openpath, for a snapshot.
 
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_abi::{Errno, OFlags, Stat, dirent, fcntl as f, mode};

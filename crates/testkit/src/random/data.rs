@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates random operations on data.
+//! Generates random operations on files' data: reads, writes, seeks, truncations, allocations,
+//! copies and sync.
 
 use openpath_abi::fcntl as f;
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates random operations of all families.
+//! Generates the random operations of a case: it chooses a family by the case's preference. Opens,
+//! stat, attributes, directories, working directories, mounts and extended attributes are made
+//! here, the others in the modules beside.
 
 use openpath_abi::{fcntl as f, mount as m, statx as x};
 

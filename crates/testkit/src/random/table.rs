@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates random operations on descriptor tables, tasks and event queues.
+//! Generates random operations on descriptor tables, tasks and inotify queues.
 
 use openpath_abi::{fcntl as f, inotify as i};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs one asynchronous task of the soak (very many operations on rings and futures): random calls
-//! whose futures are polled, dropped and awaited.
+//! whose futures are polled, dropped and awaited. No wake-up may be lost.
 
 use super::Report;
 use super::wake_queue::{QueueWaker, WakeQueue};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs one ring of the soak (very many operations on rings and futures), from set-up to end.
+//! Runs one ring of the soak (very many operations on rings and futures), from set-up to end. No
+//! operation may be lost or complete twice, and a dropped ring leaves no descriptor open.
 
 use super::Report;
 use super::world::World;

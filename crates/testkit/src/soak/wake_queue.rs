@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queues the futures that workers have woken.
+//! Queues the numbers of the futures that workers have woken, for the thread that polls them.
 //!
-//! It uses the tree's own locks: the thread sanitizer would report those of the standard library,
-//! which is not built with it, as races.
+//! Its lock is one of `openpath_sync`: the thread sanitizer would report locks of the standard
+//! library, which is not built with it, as races.
 
 use openpath_sync::{Mutex, WaitError, WaitQueue, Waiter, lock_classes};
 use std::collections::VecDeque;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes the trees of the soak (very many operations on rings and futures): one in memory or in a
-//! directory of the host, and one with an unreliable backend.
+//! directory of the host, and one with an unreliable backend. At the end it checks that no file,
+//! mount or reference is left.
 
 use super::Report;
 use crate::scratch::Scratch;

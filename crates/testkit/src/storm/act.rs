@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes names, links, mounts and modes of the tree that other threads walk meanwhile.
+//! Changes names, links, mounts and modes of the tree that other threads walk meanwhile. Each call
+//! must succeed, or fail with an error that another thread's change explains.
 
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_RDWR, O_TMPFILE};
 use openpath_abi::{AtFlags, Errno, RenameFlags, UmountFlags, mount as m, rename as r};

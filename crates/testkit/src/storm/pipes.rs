@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Has a writer and a reader meet at a FIFO while its dentries are evicted and their waits are
-//! interrupted.
+//! interrupted. Each message must arrive whole.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY, O_WRONLY};
 use openpath_abi::{Errno, OFlags, mode};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Works in private mount namespaces, and puts pressure on memory.
+//! Has threads of the storm change mounts and the root in private mount namespaces, and another
+//! thread evict and return memory.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Walks, opens and inspects the tree that other threads change, and checks each file.
+//! Walks, opens and inspects the tree that other threads change, and checks that each opened file
+//! has the expected jail, family and inode.
 
 use openpath_abi::fcntl::{F_GETFL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY};
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the same random changes in two directories and compares them.
+//! Makes the same random changes in a folder of the mount and in a trusted one, and compares each
+//! answer and both trees.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

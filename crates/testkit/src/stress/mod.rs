@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares a mounted file system with a trusted one under load: many processes do the same to both
-//! and compare after every step.
+//! Compares a mounted file system with a trusted one under load: each of many processes makes the
+//! same calls on both, and compares every answer.
 //!
 //! # Rules
 //! R1. Every process has a folder of its own on both sides, where all answers must agree

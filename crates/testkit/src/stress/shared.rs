@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes one directory from all processes at once.
+//! Changes one folder of the mount from all processes at once. Each call must succeed, or fail with
+//! an error that another process's change explains.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

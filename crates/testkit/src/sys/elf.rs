@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds a program of a few instructions, for execution where no file system has one to load.
+//! Builds two programs of a few instructions, for tests where no file system has one to load: one
+//! waits, the other reports which of its descriptors are open.
 
 /// The load address.
 const BASE: u64 = 0x40_0000;

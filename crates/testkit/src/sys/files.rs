@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the host kernel's calls on descriptors and descriptor tables.
+//! Makes the host kernel's calls on open files and their limits: pipes, signal owners, ioctl, poll,
+//! vectored reads and writes, and copies.
 
 use openpath_abi::{Errno, StatFs};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the host kernel's calls that read attributes.
+//! Makes the host kernel's calls that read attributes of files and file systems (stat, statx,
+//! statfs).
 
 use openpath_abi::{Errno, Stat, StatFs, Timespec};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the results of the same batches of entries on two rings, and decides where they may
-//! differ.
+//! Compares the completions of the same entries on the kernel's ring and on openpath's, and decides
+//! which differences are deliberate.
 
 use super::{Act, Answer, Entry, Scene, Step, Trace, flag};
 use openpath_abi::Errno;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the ring with the kernel's `io_uring`: both get the same entries, and the results must
-//! compare.
+//! Compares openpath's ring with the kernel's `io_uring`: both get the same entries, and their
+//! completions must agree.
 //!
 //! A scene is a few submissions to a fresh ring over a fresh directory. Both sides begin with a
 //! FIFO `fifo`, open for reading and writing as descriptor 0, directories `k0` to `k3` with a file

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines scenes (batches of ring entries) with a name: shrunk findings of random scenes.
+//! Defines scenes (batches of ring entries) that have a name: each is shrunk from a finding of
+//! random scenes.
 
 use super::{Act, Entry, Scene, Step, flag};
 use openpath_abi::fcntl::{O_CLOEXEC, O_CREAT, O_PATH, O_RDWR, O_WRONLY};

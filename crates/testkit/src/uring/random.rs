@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes random scenes: the same seed gives the same scene.
+//! Makes random scenes (batches of ring entries); the same seed gives the same scene.
 //!
 //! # Rules
 //! R1. Each chain of one submission has a directory, a descriptor and a slot of its own. A chain

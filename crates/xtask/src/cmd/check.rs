@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `cargo xtask check`: everything that must pass before a commit, the fastest first.
+//! Runs `cargo xtask check`: everything that must pass before a commit, the fastest first, or with
+//! `--more` what takes long.
 
 use super::test::{Options, Slow};
 use super::{Done, cargo, pass_on};

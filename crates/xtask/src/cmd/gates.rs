@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs `cargo xtask gates`: builds the `openpath-bench` program, counts with it what cached calls
-//! cost, and compares the counts with their limits.
+//! cost, and compares the counts with their limits. With `--plant` it checks that each planted
+//! fault turns its gate red.
 
 use super::{Done, cargo, pass_on, root, target};
 use clap::Args;

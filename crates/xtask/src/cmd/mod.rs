@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Declares the commands, and calls other programs for them.
+//! Declares the commands of `cargo xtask`, and holds what they share: the root, folders for builds,
+//! calls of cargo, and the check of a part that is not built by default.
 
 pub(crate) mod check;
 pub(crate) mod gates;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `cargo xtask oracle`, `conformance`, `kills`, `loom` and `shuttle`: programs of other
-//! crates with the flags that they need.
+//! Runs `cargo xtask oracle`, `uring`, `hostile`, `hostile-wasi`, `conformance`, `kills`, `loom`
+//! and `shuttle`: programs and tests of other crates, with the flags that they need.
 
 use super::{Done, cargo, pass_on, target};
 use std::env;

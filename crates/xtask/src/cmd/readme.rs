@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `cargo xtask readme`: the commands of the README that need the checkout.
+//! Runs `cargo xtask readme`: the commands of the README that need the checkout, or with `--wasi`
+//! those of WebAssembly guests.
 //!
 //! The first line of a block says where it runs: `sh` in a scratch directory, by the tests of the
 //! command; `sh checkout` and `sh wasi` here; `sh test` by CI.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask test`: runs the test binaries of the workspace, as many at a time as there are
-//! processors, and prints little.
+//! Runs `cargo xtask test`: the test binaries of the workspace, as many at a time as there are
+//! processors, with little output.
 //!
 //! A passing binary prints nothing. Of a failing one at most [`PRINTED`] lines are printed: what
 //! the first failed tests said, without backtraces, and the end of the output. All of it is kept in

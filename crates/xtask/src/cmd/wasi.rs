@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `cargo xtask wasi`: checks the host of WebAssembly guests, which is not built by default,
-//! and its commands of the README.
+//! Runs `cargo xtask wasi`: checks the code for WebAssembly guests in three crates, which is not
+//! built by default, and runs the README's commands for it.
 
 use super::{Done, check_part};
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds real programs from what their projects publish, for WASI and for this machine, and runs
-//! both by the tests of the command.
+//! Runs `cargo xtask wasi-programs`: builds real programs from what their projects publish, for
+//! WASI and for this machine, and runs the tests that compare both.
 //!
 //! | program | from | built by |
 //! |---|---|---|

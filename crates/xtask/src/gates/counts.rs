@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the gates with figures from `openpath-bench counts`.
+//! Checks the gates `arena`, `allocations`, `instructions` and `locked`: compares figures of
+//! `openpath-bench counts` with zero, or with the budget of each row.
 
 use super::budget::{SLACK, Standing, judge};
 use super::list::List;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and writes a file of budgets: `name = value`, one per line, below comments that explain
-//! them.
+//! Reads and writes a list of budgets or exceptions: `name = value`, one per line, below comments
+//! that explain them.
 
 use std::fs;
 use std::io::{self, Error};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that cached calls make no shared writes, by counts and never by time.
+//! Checks, by counts and never by time, that cached calls make no shared writes and no allocations,
+//! and keep their budgets of instructions.
 //!
 //! | gate | requires | how |
 //! |---|---|---|
-//! | `arena` | no store to shared memory | it is read-only meanwhile |
+//! | `arena` | no store to shared memory | that memory is read-only meanwhile |
 //! | `lines` | no cache line written by one task and accessed by another | a trace of memory |
-//! | `allocations` | none | a counting allocator |
+//! | `allocations` | no heap allocation | a counting allocator |
 //! | `instructions` | at most 1 % more than the budget | callgrind |
 //! | `locked` | no locked instruction more than the budget | single steps |
 //!

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists the faults that must turn a gate red, and the text of its report.
+//! Lists the faults that must turn a gate red, each with the text in the gate's report that shows
+//! it.
 
 use super::Gate;
 

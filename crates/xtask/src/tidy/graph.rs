@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks rule `graph`: dependencies point down, external crates are on a list, all crates have one
-//! lint table.
+//! Checks rule `graph`: dependencies of crates point down, external crates are on a list, and all
+//! crates have one lint table.
 //!
-//! `abi <- sync <- vfs <- {mem, uring <- {host, fuse}, overlay <- commit, ring} <- run <- {testkit,
-//! bench, cli} <- xtask`; `conformance` is separate. Tests may depend on any library of the tree;
-//! shipped code may not.
+//! `abi <- sync <- vfs <- {mem, ring <- wasi, uring <- {host, fuse}, overlay <- commit}`. `run`,
+//! `testkit`, `testkit-sqlite` and `bench` use some of these, and `cli` also uses `run` and
+//! `testkit`. `conformance` and `xtask` use none. Tests may use more crates ([`FOR_TESTS`]) than
+//! shipped code.
 
 use super::{Report, Source, Tree};
 

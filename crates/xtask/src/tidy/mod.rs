@@ -10,7 +10,7 @@
 //! | `head` | the licence line first, then a `//!` head, in every file |
 //! | `size` | 500 lines a file, 800 at most, tests apart; 100 columns |
 //! | `unsafe` | `unsafe` in `sync` and in the `sys.rs` of some only; the others forbid it |
-//! | `ordering` | memory orderings in `sync` only |
+//! | `ordering` | memory orderings in `sync`, in test code, and in three crates of tools only |
 //! | `words` | no postponed work, no debugging aids, no printing from libraries |
 //! | `static` | no state outside a value in `vfs` |
 //! | `graph` | dependencies point down; external crates by list; one lint table |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks rules `unsafe` and `ordering`: unsafe code and memory orderings are only in the files
-//! that may have them.
+//! that may have them, and other crates forbid unsafe code.
 
 use super::lexer::has_word;
 use super::{Report, Tree};

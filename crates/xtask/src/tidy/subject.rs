@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks rule `subject`: a commit's subject is `area: verb ...`.
+//! Checks rule `subject`: a commit's subject is `area: verb ...`, in lower case, with 90 columns at
+//! most.
 
 /// `git log --oneline` cuts a longer one.
 const COLUMNS_MAX: usize = 90;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks rule `words`: no postponed work, no debugging aids, no printing from libraries.
+//! Checks rule `words`: no postponed work, no debugging aids, no printing from libraries, no
+//! example that is not compiled.
 
 use super::lexer::has_word;
 use super::{Report, Source, Tree};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Applies data operations on the host: reads, writes, positions, space.
+//! Applies a case's operations on open files on the host: reads, writes, seeks, copies, allocation,
+//! sync, advice, ioctl and poll.
 
 use openpath_abi::{Errno, fcntl as f, mode};
 

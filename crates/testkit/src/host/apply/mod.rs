@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Applies one operation on the host, by the system call that it names and nothing else.
+//! Applies an operation of a case on the host, by the one system call that the operation names.
 
 use openpath_abi::{Errno, fcntl as f, time};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Applies operations on descriptor tables and tasks on the host.
+//! Applies a case's operations on descriptors, pipes, inotify queues, tasks and programs on the
+//! host.
 
 use openpath_abi::{Errno, fcntl as f, mode};
 

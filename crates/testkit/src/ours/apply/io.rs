@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Applies data operations on openpath: reads, writes, positions, space.
+//! Applies a case's operations on open files on openpath: reads, writes, seeks, copies, allocation,
+//! sync, advice, ioctl and poll.
 
 use std::io::{IoSlice, IoSliceMut};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Applies one operation on openpath, by the method that it names and nothing else.
+//! Applies an operation of a case on openpath, by the one method that the operation names.
 
 use openpath_abi::{
     AtFlags, Errno, OFlags, OpenHow, RenameFlags, ResolveFlags, Statx, StatxMask, TimeSet,

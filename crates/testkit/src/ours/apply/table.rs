@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Applies operations on descriptor tables and tasks on openpath.
+//! Applies a case's operations on descriptors, pipes, inotify queues, tasks and programs on
+//! openpath.
 
 use openpath_abi::{Errno, OFlags, fcntl as f, mode};
 use openpath_vfs::{OwnerEx, Task};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds the suites of other projects as programs, once, in a directory of their own.
+//! Builds the suites of other projects as programs, once, in a directory of their own, and holds
+//! the configuration of pjdfstest.
 
 use crate::cmd::{cargo, target};
 use std::io;

@@ -2,8 +2,8 @@
 //! Implements locks, lock-free structures, type-stable memory and some raw system calls for
 //! openpath: every memory ordering and every raw pointer of the core is in this crate.
 //!
-//! The core and the backends write no `unsafe` and name no memory ordering; these are the modules
-//! that they call:
+//! The core and the backends write no `unsafe` and name no memory ordering. They and the faces
+//! call these modules:
 //!
 //! | module | main calls | what it is |
 //! |---|---|---|

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the modes of access(2) and its family.
+//! Defines the permissions that access(2) and its family are asked about: `F_OK`, `R_OK`, `W_OK`,
+//! `X_OK`.
 
 /// Does it exist?
 pub const F_OK: u32 = 0;

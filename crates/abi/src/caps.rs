@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the capabilities of capabilities(7): their numbers, and a set of them as one word.
+//! Defines the numbers of capabilities(7), the bit of each in a set of 64 bits, and the sets of all
+//! capabilities and of those that concern files.
 
 /// Change owner and group at will.
 pub const CAP_CHOWN: u32 = 0;

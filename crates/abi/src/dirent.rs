@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines `DT_*`, the type of a directory entry in getdents64(2), and computes the length of an
-//! entry.
+//! Defines the types of directory entries in getdents64(2) (`DT_*`), and computes how many bytes an
+//! entry with a name takes there.
 
 /// Not known.
 pub const DT_UNKNOWN: u8 = 0;

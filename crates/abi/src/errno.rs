@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines error numbers, in the values of x86-64 Linux.
+//! Defines the error numbers of x86-64 Linux (`Errno`), each with its name and a short text.
 //!
 //! # Rules
 //! * `Errno` is two bytes and has a niche, so `Result<(), Errno>` is two bytes as well.

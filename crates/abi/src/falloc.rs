@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines modes of fallocate(2), flags of preadv2(2), and advice of posix_fadvise(2).
+//! Defines the modes of fallocate(2), the flags of preadv2(2) and pwritev2(2), and the advice of
+//! posix_fadvise(2).
 
 /// The length stays as it is.
 pub const FALLOC_FL_KEEP_SIZE: u32 = 0x01;

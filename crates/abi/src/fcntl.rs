@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines flags of open(2), the `*at` calls, fcntl(2) and lseek(2).
+//! Defines the flags of open(2), openat2(2), the `*at` calls and close_range(2), the commands and
+//! seals of fcntl(2), and the origins of lseek(2).
 
 use crate::flags::flags;
 

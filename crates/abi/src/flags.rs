@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines sets of flags: one type for each kind, over the number that a system call takes.
+//! Defines the macro `flags!`, which makes a type for a set of flags over the integer that a system
+//! call takes.
 //!
 //! # Rules
 //! R1. A set keeps unknown bits: the call that takes it refuses or ignores them, as Linux does.

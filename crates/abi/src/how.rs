@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines `struct open_how`, the argument of openat2(2).
+//! Defines `struct open_how`, the argument of openat2(2), and converts it to bytes and back.
 
 use crate::fcntl::OFlags;
 use crate::mode::Mode;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines event masks and flags of inotify(7).
+//! Defines the events of inotify(7), and the flags of inotify_add_watch(2) and inotify_init1(2).
 
 /// Was read.
 pub const IN_ACCESS: u32 = 0x1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines numbers and layouts of the Linux system calls that open and walk paths: constants, sets
-//! of flags with a type each, and structs.
+//! Defines the constants, the types of flags and the structs of Linux's file system calls: paths,
+//! attributes, data, locks, mounts and events.
 //!
 //! Values are those of x86-64 Linux, as the system calls take and return them. Where a C library
-//! differs (`O_LARGEFILE`), this is the kernel's value. Nothing here allocates, calls or decides;
-//! `tests/libc.rs` checks every constant against the `libc` crate.
+//! differs (`O_LARGEFILE`), this is the kernel's value. Nothing here allocates or makes a system
+//! call. `tests/libc.rs` checks the constants against the `libc` crate.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines limits of the system-call interface.
+//! Defines limits of Linux's system calls, such as the lengths of paths and names, the symbolic
+//! links in a path, and the groups of a task.
 
 /// Bytes of a path with its NUL.
 pub const PATH_MAX: usize = 4096;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines numbers and structs of file locks: fcntl(2) `F_SETLK` and its family,
-//! F_OFD_SETLK(2const), flock(2).
+//! Defines the commands, types and structs of file locks, leases and delegations: fcntl(2)
+//! `F_SETLK` and its family, F_OFD_SETLK(2const), `F_SETLEASE`, `F_SETDELEG`, and flock(2).
 
 /// Gets a lock that conflicts with the given one of a process.
 pub const F_GETLK: u32 = 5;

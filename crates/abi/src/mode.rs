@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines file types and permission bits of inode(7).
+//! Defines the type `Mode`, the file types and permission bits of inode(7), and functions that read
+//! the type and the permissions from a mode.
 
 use crate::dirent;
 

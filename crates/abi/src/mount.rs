@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines flags of mount(2), umount2(2), the newer calls about mounts, and statfs(2).
+//! Defines flags of mount(2), umount2(2), open_tree(2), fsmount(2), move_mount(2) and
+//! mount_setattr(2), and the mount flags and file system types in the result of statfs(2).
 
 use crate::fcntl::AtFlags;
 use crate::flags::flags;

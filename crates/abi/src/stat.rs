@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the results of stat(2) and statfs(2), and device numbers.
+//! Defines the structs that stat(2) and statfs(2) fill in, and packs and splits device numbers.
 
 use crate::time::Timespec;
 

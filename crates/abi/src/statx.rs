@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines masks of fields and the result of statx(2).
+//! Defines the fields that statx(2) can be asked for (`StatxMask`), the file attributes that it
+//! reports, and the struct of its result.
 
 use crate::flags::flags;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines times, and the requests of utimensat(2).
+//! Defines `Timespec`, a time in seconds and nanoseconds, and `TimeSet`, what utimensat(2) does
+//! with one of a file's times.
 
 /// Seconds and nanoseconds since the epoch (`struct timespec`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

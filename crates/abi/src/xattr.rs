@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines flags, limits and name spaces of extended attributes. xattr(7).
+//! Defines the flags of setxattr(2), and the limits, name prefixes and special names of extended
+//! attributes (xattr(7)).
 
 use crate::flags::flags;
 

@@ -2,7 +2,7 @@
 //! Hosts many guests on a tokio runtime: cached opens are answered in the guest's own task, and
 //! only calls that would wait go to openpath's workers, not to tokio's.
 //!
-//! `request run --release -p openpath-ring --example tokio_host`
+//! `cargo run --release -p openpath-ring --example tokio_host`
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_WRONLY};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps direct descriptors: files in slots of a ring, which are not descriptors of the task.
+//! Keeps the table of a ring's direct descriptors: files in slots of the ring, which are not
+//! descriptors of the task.
 //!
 //! # Kernel analogue
 //! The fixed file table of `io_uring`: `io_fixed_fd_install`, `IORING_FILE_INDEX_ALLOC`.

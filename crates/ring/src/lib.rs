@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens files without ever waiting: submission and completion queues, a worker pool and futures
-//! over the Linux open path.
+//! Makes calls of a `Task` without waiting for them, through submission and completion queues or as
+//! futures, with a worker pool for the calls that would wait.
 //!
 //! A host that must not block uses a [`Ring`]. Cached calls are answered in place, by the same
 //! lock-free walk as a plain call; only calls that would wait go to a worker of a [`Pool`]. A host

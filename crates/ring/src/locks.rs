@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests locks of files, and wakes the owner of a request that waits.
+//! Requests locks of files for rings and futures, and tells the owner of a ring when a lock that it
+//! waits for is free.
 //!
 //! # Rules
 //! R1. A request that waits takes no worker and no thread, but a place in the queue of the lock.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the options of a ring.
+//! Defines the options of a ring or an [`crate::AsyncTask`]: the sizes of its tables, its share of
+//! the workers, and whether it attempts calls inline.
 
 use openpath_abi::Errno;
 

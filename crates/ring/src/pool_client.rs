@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the side of a ring or an [`crate::AsyncTask`] that uses a pool: its lane, proxy tasks
-//! and completion mailbox.
+//! Connects a ring or an [`crate::AsyncTask`] to its pool: sends its jobs, recalls and interrupts
+//! them, and keeps its lane, proxy tasks and completion mailbox.
 //!
 //! # Rules
 //! R1. A job runs in a proxy task, with the state of the owner's task and the files of its

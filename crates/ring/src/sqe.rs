@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines submission queue entries.
+//! Defines submission queue entries: the operations that a ring takes, a constructor for each, and
+//! the flags of an entry.
 //!
 //! # Kernel analogue
 //! `struct io_uring_sqe`; each constructor names its opcode.

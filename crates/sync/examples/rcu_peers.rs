@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares [`openpath_sync::rcu`] with `crossbeam-epoch` and `seize`, for ADR 29.
+//! Measures read sections, retired objects and the effect of a stalled reader in
+//! [`openpath_sync::rcu`], `crossbeam-epoch` and `seize`, for ADR 29.
 //!
 //! `cargo run --release -p openpath-sync --example rcu_peers`
 //!

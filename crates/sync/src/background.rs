@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moves the calling thread to the scheduling class that runs only on idle CPUs.
+//! Moves the calling thread to `SCHED_IDLE`, the scheduling class that runs only on idle CPUs.
 
 /// Lets the calling thread run only on CPUs that are otherwise idle, from now on; returns whether
 /// the system agreed. Linux: sched(7) `SCHED_IDLE`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a biased lock: a pair of values behind handles, one readable by all handles, one
-//! behind a lock that costs nothing while there is only one handle.
+//! Implements a biased lock, whose handles share a pair of values: one is read without a lock, the
+//! other is behind a lock that costs nothing while there is only one handle.
 //!
 //! # Kernel analogue
 //! `struct files_struct` with its `count` and `file_lock`: `fdget` takes no reference if `count` is

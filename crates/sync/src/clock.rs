@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the system's wall clock, as the kernel stamps files with it.
+//! Reads the coarse wall clock (`CLOCK_REALTIME_COARSE`), from which the kernel takes the times of
+//! files.
 
 use openpath_abi::Timespec;
 

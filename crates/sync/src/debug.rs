@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements `Debug` for types with locks, pointers or counters inside: it prints their names, and
-//! what one load gives.
+//! Implements `Debug` for types with locks, pointers or counters inside: it prints the type's name,
+//! and for a life word its present value.
 //!
 //! # Rules
 //! R1. No impl takes a lock, waits, or reads more than one word of shared memory.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Injects faults: a thread of a test panics at a chosen point. Only with `--cfg shuttle`.
+//! Injects faults into tests under `--cfg shuttle`: the armed thread panics at an atomic operation
+//! or a wait for a lock that the test chose.
 //!
 //! Before every atomic operation and every wait for a lock a thread of a test may be made to panic,
 //! as a bug in any step of a call or in a backend would. A test counts the points that a call

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asks the system's allocator to give unused memory back.
+//! Makes the C library's allocator give unused memory back to the system: malloc_trim(3).
 
 /// Makes the allocator give memory that it holds unused back to the system.
 ///

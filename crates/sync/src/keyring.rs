@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a new session keyring for the calling thread, its successors after execve(2) and its
+//! Makes a new session keyring for the calling thread, the programs that it executes and its
 //! children.
 
 use std::io;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Puts the calling thread, its successors after execve(2) and its children into a Landlock domain.
+//! Finds out the kernel's Landlock version, and puts the calling thread, the programs that it
+//! executes and its children into a Landlock domain, which can forbid signals and abstract sockets
+//! to the outside.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd, OwnedFd};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements synchronisation and unsafe memory for openpath: every atomic ordering and every raw
-//! pointer of the core lives here.
+//! Implements locks, lock-free structures, type-stable memory and some raw system calls for
+//! openpath: every memory ordering and every raw pointer of the core is in this crate.
 //!
-//! Users of this crate write no `unsafe` and name no memory ordering; they call these modules:
+//! The core and the backends write no `unsafe` and name no memory ordering. They and the faces
+//! call these modules:
 //!
 //! | module | main calls | what it is |
 //! |---|---|---|
@@ -13,6 +14,7 @@
 //! | [`pages`](Pages) | `page` | a pool of pages that return to the system |
 //! | [`region`](Region) | `at` | an array that never moves |
 //! | [`bounded_counter`](BoundedCounter) | `take`, `give` | a sharded counter with an upper bound |
+//! | [`once`](WriteOnce) | `set`, `get` | a value that is set at most once |
 //! | [`shards`](Shards) | `mine`, `all` | a value for each group of threads |
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
@@ -24,6 +26,10 @@
 //! | `seccomp` | [`install_seccomp_filter`] | a system-call filter, given by a pointer |
 //! | `keyring` | [`join_new_session_keyring`] | a session keyring, made by a raw system call |
 //! | `landlock` | [`enter_landlock_domain`] | a Landlock domain, made by a raw descriptor |
+//! | `background` | [`run_in_background`] | the scheduling class for idle CPUs |
+//! | `clock` | [`coarse_wall_clock`] | the system's time |
+//! | `random` | [`random_bytes`] | random bytes from the system |
+//! | `heap` | [`trim_heap`] | unused memory, given back to the system |
 
 #![deny(missing_debug_implementations)]
 

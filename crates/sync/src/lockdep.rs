@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the lock order in debug builds; `lockdep_disabled.rs` replaces it in release builds.
+//! Checks in debug builds that threads take locks in the declared order, and that no thread sleeps
+//! in a wait queue with a lock held, or in a read section. Release builds have
+//! `lockdep_disabled.rs` instead.
 //!
 //! # Kernel analogue
 //! lockdep, but the ranks of classes give the order, which is not learnt. So an inversion is found

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replaces the lock order checker in builds without debug assertions: it records and checks
-//! nothing.
+//! Replaces `lockdep`, the checker of lock order, in builds without debug assertions: it records
+//! and checks nothing.
 
 use core::marker::PhantomData;
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chooses the primitives that this crate is built on: those of the system, of loom or of shuttle.
+//! Chooses the atomics, locks, statics and thread-locals that this crate is built on: those of the
+//! system, of loom or of shuttle.
 //!
 //! With `--cfg loom` every atomic, cell, lock and thread-local of this crate is loom's, so that its
 //! tests can run a protocol through every interleaving. With `--cfg shuttle` they are scheduling
-//! points of shuttle's, so that code above this crate can run under a scheduler that chooses. No
-//! other module asks which build this is, with three exceptions: [`crate::asymmetric_fence`] (loom
-//! has no `membarrier`), the region (loom's atomics are not zeroes) and the raw lock (neither has
-//! one of a byte).
+//! points of shuttle's, so that code above this crate can run under a scheduler that chooses. Other
+//! modules ask which build this is for sizes, which are small under a model, and for what loom or
+//! shuttle lacks: `membarrier`, zeroed atomics, pages of the system, a lock of one byte, an owned
+//! read guard.
 //!
 //! # Rules
 //! R1. Loom's constructors are not `const`: a static is declared with `global!`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gets random bytes from the system: getrandom(2).
+//! Fills a buffer with random bytes from the system: getrandom(2).
 
 use openpath_abi::Errno;
 

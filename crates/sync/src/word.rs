@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements shared words with verbs instead of memory orderings.
+//! Implements words that threads share, with a method for each use instead of memory orderings.
 //!
 //! | verb | ordering | use |
 //! |---|---|---|

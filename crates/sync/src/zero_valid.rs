@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Marks types that may live in zeroed memory.
+//! Defines the trait of types for which zeroed memory is a valid value, and a macro that declares
+//! such structs.
 //!
 //! A [`crate::Region`] reserves address space, which the system fills with zero pages on first
 //! touch. So an item is never constructed and never dropped: all zeroes must already be a valid

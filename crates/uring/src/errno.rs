@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts the host's errors to the error numbers of openpath.
+//! Converts errors of `rustix` to the error numbers of openpath.
 
 use openpath_abi::Errno;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads, writes and syncs files by the host kernel's `io_uring`: any thread starts an operation
-//! and continues without waiting.
+//! Uses the `io_uring` of the host's kernel to read, write and sync files, and to receive the
+//! requests of a FUSE mount: any thread starts an operation on a file and continues without
+//! waiting.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines operations and their permits, and what the ring's thread shares with the threads that
-//! start operations.
+//! Defines an operation on a file, the permit that it needs, and the state that the ring's thread
+//! shares with the threads that start operations.
 
 use openpath_sync::{Message, MessageList, Word};
 use openpath_vfs::{IoCompletion, IoRequest};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and stores access control lists: the host's where ownership is passed through, else beside
-//! the owner.
+//! Reads and stores access control lists of files: the host's own lists where ownership is passed
+//! through, else extended attributes beside the stored owner.
 //!
 //! # Layout
 //! With [`Ownership::Xattr`] the attributes `user.openpath.acl_access` and

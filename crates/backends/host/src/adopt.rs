@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes inodes of files of the host, one inode for each file.
+//! Gives a file of the host its inode: the known one, refreshed, or a new one, so that each file
+//! has one inode.
 
 use crate::node::{Alias, Node, NodeOps};
 use crate::sys::HostStat;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Has the kernel read and write data in its own ring, by a handle that is already held.
+//! Starts reads, writes and syncs of data in the kernel's `io_uring`, by a handle of the host that
+//! the inode already has.
 //!
 //! # Rules
 //! R1. Nothing is opened here, because that may wait. Without a handle the ordinary call is made,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes attributes on the host.
+//! Changes length, owner, mode and times of a file on the host, and reads the target of a symbolic
+//! link.
 //!
 //! # Times
 //! The host's clock sets the times of changes. Where nobody else changes the files, a read moves

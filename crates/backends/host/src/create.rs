@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes files: with a name, as another name, and without one.
+//! Creates files on the host, with a name or without one, and links a file under another name.
 //!
 //! # Rules
 //! R1. A file is made with the requested mode and then looked at. What the host changed (its umask,

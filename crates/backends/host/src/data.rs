@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and writes the data of regular files, with an offset, by a descriptor of the host that all
-//! open files of an inode share.
+//! Reads, writes, copies, allocates, syncs and seals the data of regular files, by descriptors of
+//! the host that all open files of an inode share.
 //!
 //! A caller that wants pages in place (`InodeOps::with_pages`) gets a buffer: a mapping would end
 //! the process if another program truncated the file. A copy within the tree is left to the host,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Describes mount flags of the host that a server of the tree enforces, and the mounts that may be
-//! entered because of it.
+//! Records which mount flags of the host a server of the tree enforces, and decides which mounts of
+//! the host may be entered because of it.
 //!
 //! A server that shows a tree to callers (a face) shows the mounts of the host in it through one
 //! mount, which has flags of its own. `nosuid`, `nodev` and `noexec` of a mount of the host hold

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits opens that wait for leases of other processes.
+//! Limits how many opens wait at a time for leases of other processes, in all trees that share the
+//! limit.
 //!
 //! Such an open waits in the thread that serves the call, for up to `lease-break-time` (45 s). A
 //! program with few threads would otherwise stand still once another user holds as many leases.

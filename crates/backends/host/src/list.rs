@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists a directory, by the host's positions.
+//! Lists a directory of the host, with the host's order and positions.
 //!
 //! # Rules
 //! R1. All opens of a directory share one handle. It is moved to the caller's position before each

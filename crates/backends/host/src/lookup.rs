@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks names up in a directory.
+//! Looks names up in a directory of the host, checks whether a mount that is found there may be
+//! entered, and notices that the directory was removed.
 //!
 //! # Rules
 //! R1. A name is one component: neither empty, nor `.` or `..`, nor with a slash. The core checks

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds the backend's side of one inode: its identity on the host, the names it was found under,
-//! and its handles.
+//! Holds what the backend keeps for one inode: its identity on the host, the names it was found
+//! under, and its handles.
 //!
 //! # Fields
 //! | field | what | under |

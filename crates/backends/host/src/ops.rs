@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the operations of an inode as the core calls them.
+//! Implements the core's `InodeOps` for a file of the host: most calls go to a method of `Node` in
+//! another module.
 
 use crate::node::{Node, NodeOps};
 use crate::tree::AtimeSource;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts owners of files: as the host stores them, and as a guest sees them.
+//! Converts owner, mode and device number of a file between what the host stores and what a guest
+//! sees.
 //!
 //! # Layout
 //! With [`Ownership::Xattr`] the attribute [`ATTRIBUTE`] of a regular file or directory holds mode,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits the descriptors of the host that a tree holds: a bounded number, evicted by a clock.
+//! Limits how many descriptors of the host a tree holds: when there are too many, the clock
+//! algorithm chooses one to evict.
 //!
 //! # States
 //! A handle is made, admitted, used and evicted. Eviction takes it from its inode; the last call

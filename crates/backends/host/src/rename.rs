@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames files by one call of the host.
+//! Renames, replaces or exchanges files by one call of the host, and then updates their inodes and
+//! aliases.
 
 use crate::node::Node;
 use crate::options::Ownership;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets access control lists, on the host or in attributes of the tree's own.
+//! Sets the access control list of a file, on the host or in an attribute that the tree keeps
+//! there.
 
 use crate::acl::{AclTarget, WAIT, acl_of_mode, store_acl};
 use crate::node::Node;

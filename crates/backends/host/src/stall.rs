@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a host that hangs below one directory for as long as a test wants, and tests what
-//! must continue meanwhile.
+//! Gives tests a gate at which the host's calls below one directory hang until it opens, and a
+//! directory of files to use it on.
 //!
 //! # Rules
 //! R1. A call that looks at, opens, reads or renames a file below the directory waits at its gate;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a tree of a directory of the host, and implements the operations of the whole tree.
+//! Makes a tree of a directory of the host ([`HostFs`]), and implements the calls on the whole
+//! tree: statfs(2), sync(2), trimming.
 
 use crate::acl::AclTarget;
 use crate::node::Node;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the host's calls in this crate's types: errors, file identity, attributes, and opening
-//! paths that cannot leave the directory.
+//! Wraps calls of the host in this crate's types: looks at a file or its mount, opens paths that
+//! cannot leave their directory, and converts errors.
 
 use openpath_abi::stat::makedev;
 use openpath_abi::{Errno, Timespec, mode};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a budget: amounts of a limited quantity are taken from it and given back.
+//! Implements a budget: a quantity with a limit, such as blocks, of which amounts are taken and
+//! given back.
 
 use openpath_abi::Errno;
 use openpath_sync::BoundedCounter;

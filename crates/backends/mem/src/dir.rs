@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the calls on a directory: making, linking, removing and listing names.
+//! Implements the calls on a directory: creating, linking, removing and listing names.
 
 use crate::entries::{BATCH, Entries};
 use crate::make::{Naming, make_inode};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the calls on a regular file: reading, writing, setting its length, allocating,
-//! seeking.
+//! Implements the calls on a regular file (reading, writing, allocating, seeking, sealing), and
+//! changes of the attributes of any file, its length among them.
 //!
 //! # Kernel analogue
 //! `shmem_file_read_iter`, `shmem_file_write_iter`, `shmem_setattr`, `shmem_fallocate`,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes inodes: charges them to the limits of the tree and the tenant, and assigns their numbers.
+//! Makes a new inode of any type: charges it to the limits of the tree and the tenant, and assigns
+//! its number, content and first attributes.
 
 use crate::data::{Data, SECTORS};
 use crate::entries::{DIR_SIZE, Entries};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds the backend's part of one inode: its content, its attributes and its charge.
+//! Holds what the backend keeps for one inode: its content, its extended attributes and its charge.
 //!
 //! # States
 //! [`crate::make`] makes it with its room charged and its number assigned. It is dropped, and all

@@ -2,8 +2,9 @@
 //! Implements seals: changes that a file refuses to every caller.
 //!
 //! # Kernel analogue
-//! `F_ADD_SEALS` and `F_GET_SEALS` of memfd_create(2); a file that open(2) makes is sealed against
-//! seals. There is no mmap(2) here, so `F_SEAL_WRITE` is never `EBUSY`.
+//! `F_ADD_SEALS` and `F_GET_SEALS` of memfd_create(2). A new file is sealed against seals, unless
+//! [`crate::MemOptions::sealable`] is set. There is no mmap(2) here, so `F_SEAL_WRITE` is never
+//! `EBUSY`.
 
 use crate::page_map::PAGE_64;
 use openpath_abi::Errno;

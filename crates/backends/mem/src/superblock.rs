@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a tree in memory, and answers statfs(2).
+//! Makes a tree in memory ([`MemFs`]), and implements the calls on the whole tree: statfs(2) and
+//! trimming.
 
 use crate::make::{Naming, make_inode};
 use crate::options::MemOptions;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes inodes of lookup results, one inode for each file.
+//! Gives each result of a lookup through the layers its inode: the known one, or a new one, so that
+//! each file has one inode.
 
 use crate::fs::Fs;
 use crate::merged_lookup::MergedLookup;

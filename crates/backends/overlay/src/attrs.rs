@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records which lower directory was copied up, and which attributes it had, for what compares the
-//! upper tree with the lower ones later.
+//! Records with each copied-up directory which lower directory was copied and with which
+//! attributes, and finds out later whether the attributes of either have changed.
 //!
 //! # Fields
 //! The mark `attrs` has two digests: of the copy, and of the directory that was copied. They differ

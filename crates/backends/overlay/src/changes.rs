@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the changes that the upper tree holds.
+//! Finds what an overlay changed, by comparing its upper tree with the lower trees: new, deleted,
+//! modified and renamed files.
 //!
 //! # Rules
 //! R1. A file is modified if its data differs from the lower file's, in length or content. An equal

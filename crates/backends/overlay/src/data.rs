@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the calls on data and attributes: each goes to the layer inode, after copy-up if it
-//! changes that.
+//! Implements the calls on data, attributes, extended attributes and access control lists: each
+//! goes to the layer inode, after copy-up if it changes that.
 
 use crate::copy_up::ALL;
 use crate::layer::{set_attr, with_lock};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists directories.
+//! Lists directories: the names of all layers of a merged directory, each once and without
+//! whiteouts, or the entries of the only layer.
 //!
 //! # Positions
 //! A directory that is merged, or may become so, is listed in the order of a hash of its names: the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks a name up through the layers.
+//! Looks a name up through the layers, and finds which layer inodes it stands for.
 //!
 //! # Rules
 //! R1. The first layer that has the name determines its type. For a directory the search continues

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes, links and removes names.
+//! Creates, links and removes files in the upper tree, and replaces or leaves whiteouts where a
+//! lower tree has the name.
 //!
 //! # Kernel analogue
 //! `ovl_create_or_link`, `ovl_do_remove`.

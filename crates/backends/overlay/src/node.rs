@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holds the overlay's side of one inode: its layer inodes.
+//! Holds what the overlay keeps for one inode: its layer inodes.
 //!
 //! # States
 //! Lower -> upper, once, at the first change (copy-up). The lower inodes of a directory stay

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the operations of an inode as the core calls them.
+//! Implements the core's `InodeOps` for a file of an overlay: most calls go to a method of `Node`
+//! in another module.
 
 use crate::node::NodeOps;
 use openpath_abi::{Errno, OFlags, Timespec, XattrFlags};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the options of an overlay.
+//! Defines the options of an overlay: its layers, where it keeps its marks, and what it records,
+//! syncs and allows.
 
 use crate::progress::CopyUpObserver;
 use openpath_vfs::{Clock, SuperBlock, SystemClock};

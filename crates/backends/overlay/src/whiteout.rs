@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles whiteouts of this overlay, and guests' devices 0:0, which are ordinary files.
+//! Tells the overlay's whiteouts from a guest's devices 0:0, which are ordinary files, by the mode
+//! with which the upper tree stores them.
 //!
 //! An overlay mounted inside this one uses character devices 0:0 for its own whiteouts. They must
 //! be visible here, and are stored in the upper tree with the sticky bit set. No whiteout has that

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts FUSE at a directory, which makes the descriptor that a server serves.
+//! Mounts FUSE at a directory, which makes the descriptor of `/dev/fuse` that a server serves, and
+//! unmounts it.
 //!
 //! The superuser may mount, and any user in a user namespace and a mount namespace of their own.
 //! The user ids of requests are those of the user namespace in which this was called.

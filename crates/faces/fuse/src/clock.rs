@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a clock in one order with the timestamps of the kernel.
+//! Implements a clock whose readings are in one order with the timestamps that the kernel makes.
 //!
 //! # Kernel analogue
 //! The kernel takes timestamps from its coarse clock. After the times of a file were read, the next

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles requests about the data of files, and about extended attributes.
+//! Handles requests about the data and the extended attributes of files, and `STATFS`, as calls of
+//! a task.
 //!
 //! With [`Opens::Never`] a file is opened for the duration of a request: the kernel has checked the
 //! access, and the node keeps the file.

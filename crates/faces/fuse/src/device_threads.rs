@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the threads that read requests from the device and reply to them, until the mount is gone.
+//! Runs the threads that read requests from `/dev/fuse` and reply to them, until the mount is gone.
 //!
 //! Where requests come by rings ([`crate::rings`]), these threads get what the kernel wants no
 //! reply to: forgets and interrupts.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notes interrupts that came before the request they are for had begun: read(2) gives both to
-//! whichever threads are free.
+//! Remembers an interrupt that is read before its request has begun, for that request to find:
+//! read(2) gives the two to whichever threads are free.
 //!
 //! # Rules
 //! R1. An interrupt is noted before the requests in flight are searched, and a request takes its

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queues invalidation events, which are changes of a tree that did not come through the mount, for
-//! the thread that tells the kernel ([`crate::invalidation`]).
+//! the thread that tells the kernel ([`crate::invalidation`]). It also says whether the kernel may
+//! cache a reply.
 //!
 //! # Rules
 //! R1. The sender is never blocked: an event that finds the queue full is replaced by

@@ -2,7 +2,8 @@
 //! Implements the file system behind a mount: nodes over the tree at a task's root, and the
 //! requests about names and attributes.
 //!
-//! `data` has the requests about the data of files, `listing` those about directories.
+//! `data` has the requests about data and extended attributes, `listing` those that list
+//! directories.
 //!
 //! # Rules
 //! R1. A lookup resolves one name in an open directory and follows no symbolic link: the kernel

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Invalidates what the kernel has cached: after changes that did not come through the mount, and
-//! when it holds more nodes than it may.
+//! Invalidates what the kernel has cached after changes that did not come through the mount, and
+//! asks the kernel to give nodes back when it holds nearly as many as it may.
 //!
 //! # Rules
 //! R1. A tree that reports a change is not blocked: the event is queued, and a thread of its own

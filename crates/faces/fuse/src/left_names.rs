@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Remembers names that files left a short while ago, with the groups, access control lists and
-//! modes of those files, and what a new file had before it got theirs.
+//! Remembers the latest names that files left, with the group, access control list and mode of each
+//! of those files, for a new file that gets the name.
 
 use openpath_vfs::Acl;
 use std::collections::VecDeque;

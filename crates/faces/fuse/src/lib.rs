@@ -27,6 +27,7 @@
 //! | `single_user` | a user namespace with one user |
 //! | `replaced`, `left_names` | group and list of a replaced file, in such a namespace |
 //! | `worker`, `in_flight`, `early_interrupts` | the tasks of threads, and interrupts |
+//! | `options`, `stats` | what a mount can be told, and what it counts |
 //! | `tuning` | a switch for measurements |
 //!
 //! # Rules

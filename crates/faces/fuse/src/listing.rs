@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles requests about the entries of directories.
+//! Handles `READDIR` and `READDIRPLUS`, which list the entries of a directory.
 //!
 //! A directory is opened for the duration of a request, even with [`crate::Opens::Each`]: a
 //! position in a listing means the same whenever the directory is opened, whatever is created and

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles one request, from its bytes to its reply, whichever way it came.
+//! Answers one request of the kernel, from its bytes to its reply, whether it came from `/dev/fuse`
+//! or by a ring.
 //!
 //! # Rules
 //! R1. A malformed request is counted and logged, and the thread goes on. If its header can be

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the options of a FUSE mount.
+//! Defines the options of a FUSE mount: how long the kernel's caches are valid, how many threads,
+//! nodes and waiting locks there may be, and which users it serves.
 
 use std::time::Duration;
 

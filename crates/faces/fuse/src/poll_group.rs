@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides which threads of a server poll the device for requests: as few as keep up.
+//! Decides which threads of a server poll `/dev/fuse` for requests: as few as keep up.
 //!
 //! A client has one request answered at a time, and a second thread that is woken for it only takes
 //! the CPU from both. So one thread polls, and the next one is the standby: it checks now and then

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives files that replace others the group and access control list of those, where the user sees
-//! neither ([`OnlyUser`]).
+//! Gives a file that replaces another one that file's group and access control list, in a mount
+//! whose user sees neither ([`OnlyUser`]).
 //!
 //! A program that replaces a file gives the new one group and list of the old one. Here it cannot
 //! see them, so the server does it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the threads that get requests by the kernel's rings, and reply by them.
+//! Runs the threads that get requests by the kernel's `io_uring` queues (rings), and reply by them.
 //!
 //! # States
 //! Each thread has made its ring -> the kernel is told that rings are used -> each has the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides whether requests come by the kernel's rings, and which threads serve which CPU.
+//! Decides whether requests come by the kernel's `io_uring` queues (rings), and which threads serve
+//! which CPU.
 //!
 //! # Kernel analogue
 //! FUSE over `io_uring` (Linux 6.14, with `fuse.enable_uring`): each CPU has a queue, and wakes a

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads a switch for measuring the server without keeping a CPU awake and pinning threads.
+//! Reads the environment variable with which a measurement runs the server without keeping a CPU
+//! awake and without pinning threads.
 //!
 //! `OPENPATH_FUSE_TUNING`, read when a session starts: with `cpu=none` no thread keeps a CPU awake
 //! ([`crate::keep_awake`]), and so none is pinned ([`crate::affinity`]).

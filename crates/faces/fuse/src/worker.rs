@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the task of a thread that handles requests. All of them share one descriptor table.
+//! Defines a worker: the task in which a thread handles requests, and the request that it handles.
+//! All workers share one descriptor table.
 //!
 //! # Rules
 //! R1. Each thread has its own task, so that none waits for one.

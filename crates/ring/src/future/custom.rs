@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs functions of the caller on a worker.
+//! Implements `work`: a worker runs a function of the caller, with files of the task, and a future
+//! returns its result.
 
 use super::ops::AsyncOp;
 use super::{AsyncTask, Call, Local};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the calls of an [`crate::AsyncTask`] that workers have and are not done with.
+//! Keeps the calls that an [`crate::AsyncTask`] sent to workers, each with its waker, until the
+//! result is collected or the future is dropped.
 
 use crate::job::SharedWaker;
 use crate::op::Outcome;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks files by futures. One that waits takes no worker and no slot, but a position in the queue
-//! of the lock.
+//! Implements the locking calls of fcntl(2) and flock(2) as futures. A future that waits takes no
+//! worker and no slot, but a place in the queue of the lock.
 
 use super::{AsyncTask, Local};
 use crate::locks::LockRequest;

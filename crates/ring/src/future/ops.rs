@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the calls behind futures: inline with borrowed arguments, or by a worker with copies.
+//! Defines how each call of a future is attempted inline, with borrowed arguments, how a worker
+//! makes it, with copies, and what its caller gets.
 
 use crate::attempt::{self, Attempted};
 use crate::op::{Destination, Done, File, Op, OpenCall, Outcome, Output, PathArg};

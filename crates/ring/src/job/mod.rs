@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a job: a call on its way to a worker and back.
+//! Defines a job, which takes a call to a worker and brings its result back, and the proxy task in
+//! which the worker makes the call.
 
 mod mailbox;
 

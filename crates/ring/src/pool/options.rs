@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the options of a worker pool.
+//! Defines the options of a worker pool: how many threads it has and gives to one ring, and when
+//! they end.
 
 use std::time::Duration;
 

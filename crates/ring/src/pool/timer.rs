@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the timer thread of a pool, which notifies owners that wait elsewhere when a time-out
-//! expires.
+//! Runs the timer thread of a pool: when a time-out expires, it notifies the owner of the ring,
+//! which may be waiting in an event loop.
 //!
 //! A ring expires its time-outs while its owner is in it. An owner that waits in an event loop is
 //! notified by the pool. The thread is started with the first timer, and ends when there are none

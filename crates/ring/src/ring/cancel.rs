@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cancels operations.
+//! Cancels operations of a ring: those with a `user_data`, those on a file, or all.
 //!
 //! # Kernel analogue
 //! `io_async_cancel`, `io_try_cancel`.

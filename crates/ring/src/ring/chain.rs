@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the order of operations: chains and drains.
+//! Begins the operations of a ring in the order that chains and drains demand, and cancels the rest
+//! of a chain when a member fails.
 //!
 //! # Kernel analogue
 //! `io_submit_sqe` with `ctx->submit_state.link`, `io_disarm_next`, `io_fail_links`;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Issues and completes operations.
+//! Issues operations of a ring, inline or to a worker, and posts their completions.
 //!
 //! # Kernel analogue
 //! `io_issue_sqe`, `io_queue_iowq`, `io_req_complete_post`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles the operations of a ring that lock a file.
+//! Implements the operations of a ring that lock a file: requests the lock, waits in its queue, and
+//! leaves the queue when the operation is cancelled.
 
 use super::Ring;
 use super::request::Stage;

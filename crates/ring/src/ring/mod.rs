@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the ring: it takes calls of a task in batches, and does not wait for them.
+//! Implements the ring: it takes calls of a task in batches, does not wait for them, and returns a
+//! completion for each.
 //!
 //! # Kernel analogue
 //! `io_uring` with `IORING_SETUP_SINGLE_ISSUER`, `IORING_SETUP_DEFER_TASKRUN` and

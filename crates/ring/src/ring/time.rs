@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles time-outs, alone and linked to an operation that they cancel.
+//! Implements the time-outs of a ring: alone, or linked to an operation that they cancel when they
+//! expire.
 //!
 //! # Kernel analogue
 //! `io_timeout`, `io_timeout_remove`, `io_link_timeout`, `io_flush_timeouts`.

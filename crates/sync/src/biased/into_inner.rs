@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends a pair of values behind a biased lock: the last handle returns both.
+//! Implements [`Biased::into_inner`], which drops a handle of a biased lock, and returns both
+//! values of the pair if it was the last one.
 
 use super::{Biased, Pair};
 use crate::lock::LockClass;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the lock of a shared pair: one read-modify-write to acquire, plain stores to release.
+//! Implements the latch that a biased lock with several handles takes: one read-modify-write to
+//! acquire, plain stores to release.
 //!
 //! # Kernel analogue
 //! A queued spin lock, which unlocks by a store as well; here a waiter yields its CPU.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests biased locks with real threads: sharing, waiting, panics, and the last handle.
+//! Tests with real threads that a biased lock excludes its handles from each other, that a panic
+//! unlocks it, that a second lock under a guard panics, and that the last handle drops both values.
 
 use super::*;
 use crate::lock_classes;

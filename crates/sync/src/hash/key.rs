@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements the keyed hash of the tables: two folded multiplies.
+//! Implements the keyed hash that chooses an entry's bucket in a hash table: two folded multiplies.
 //!
 //! # Strength
 //! Both factors of the first multiply hide a secret word. Without the key nobody can compute a hash

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements one locked chain of the hash table, or two, and the changes to them.
+//! Locks one chain of the hash table, or two at once; searches, inserts into and removes from a
+//! locked chain.
 
 use super::key::HashKey;
 use super::shape::Shape;

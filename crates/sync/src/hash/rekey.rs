@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes the key of the hash table when a chain grows beyond what chance explains.
+//! Relieves a crowded chain of the hash table: splits buckets if there are too few, else changes
+//! the table's key in steps.
 //!
 //! # Rules
 //! R1. A change of key is not free for an attacker to provoke. The first request begins one at

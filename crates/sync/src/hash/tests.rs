@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the hash table through growth and changes of key, and under names chosen to collide.
+//! Tests that the hash table finds every entry through growth, removal and changes of key, also
+//! with several threads, and that its chains stay short under names chosen to collide.
 
 use super::*;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements an owned read guard: a lock that stays held for reading after the call that took it,
-//! and that any thread may release. For operations of the host's kernel on what the lock protects.
+//! Implements an owned read guard, which keeps a lock held for reading after the call that took it,
+//! until any thread drops the guard. Operations of the host's kernel use what the lock protects
+//! meanwhile.
 //!
 //! # Kernel analogue
 //! `inode_dio_begin`, `inode_dio_end`; `down_read` with `up_read_non_owner`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements a one-word mutex around no value, for items of a [`crate::Region`]: all zero is free.
+//! Implements a mutex of one byte around no value, for items of a [`crate::Region`]: zero is free.
 
 use super::LockClass;
 use crate::lockdep::{self, Ask, Held};

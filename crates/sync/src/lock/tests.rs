@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the order checker of locks, and that a panic poisons no lock.
+//! Tests that a debug build panics at a lock taken against the order and at no other, that pairs of
+//! locks do not deadlock, and that a panic poisons no lock.
 
 use super::*;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a pool of pages: reuse, and the return of dropped pages to the system.
+//! Tests that a pool of pages zeroes a reused page, returns dropped pages to the system beside used
+//! ones, keeps a few for the next owner, serves several threads, and stays until its last page is
+//! dropped.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives the primitives of loom the names that this crate uses for all primitives.
+//! Gives loom's atomics, statics and thread-locals the names that this crate uses in every build.
 
 use crate::zero_valid::ZeroValid;
 use core::ptr::NonNull;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives the primitives of shuttle the names that this crate uses for all primitives: before every
-//! atomic operation and every lock the scheduler may switch threads or inject a fault.
+//! Gives shuttle's primitives the names that this crate uses in every build: before each atomic
+//! operation and each wait for a lock the scheduler may switch threads or inject a fault.
 //!
 //! Shuttle runs one thread at a time and has no weak memory: every operation gets the strongest
 //! order. Its own atomics are not zero-valid, so these are the system's, each operation after a

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives the locks of loom or shuttle the interface of parking_lot: without poisoning.
+//! Gives the mutex, reader-writer lock and condition variable of loom or shuttle the interface of
+//! parking_lot: without poisoning.
 
 use super::may_fail;
 #[cfg(loom)]

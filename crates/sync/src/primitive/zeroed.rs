@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Allocates and frees zeroed memory.
+//! Allocates and frees zeroed memory for arrays; a small array shares no cache lines with others.
 
 use crate::zero_valid::ZeroValid;
 use core::ptr::NonNull;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps retired memory between its unlinking and its drop: bags, tickets, limits.
+//! Collects retired values in bags, drops a bag once no read section can see its values, and makes
+//! threads that retire wait when too much is retired.
 //!
 //! A fence is expensive, so values are collected in bags and one fence serves a bag. Bags are
 //! sharded by thread. The protocol is in the head of [`crate::rcu`].

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Detects stalls: it names readers that stay in one section, without a clock on the readers' side.
+//! Finds readers that stay in one read section for long: it scans their slots twice, and the
+//! readers need no clock.
 //!
 //! A scan advances the epoch, so a section that begins later carries another number. A slot with
 //! the same number in two scans is therefore still in the section that the first scan saw.

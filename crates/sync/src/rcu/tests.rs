@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests read sections, grace periods and limits of RCU with real threads.
+//! Tests with real threads that RCU drops each retired value once, after every section that could
+//! see it, that a thread which retires too much waits, and that stalled readers are named.
 
 use super::*;
 use crate::asymmetric_fence::Fence;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a slab item: a struct of shared words with a life word and a payload slot in front.
+//! Defines what an item of a slab is: a struct of shared words, with a life word and a slot for a
+//! shared payload in front.
 
 use crate::life::Life;
 use crate::primitive::{AtomicPtr, Ordering};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Implements pins, which keep a mount and a dentry from being reclaimed, and the words of a task
-//! in which it announces them instead of counting references.
+//! Implements pins: a task stores a mount and a dentry in a word of its own, and neither is
+//! reclaimed while they are there. No reference is counted.
 
 use super::files::{FileItem, NoFile};
 use super::item::Item;

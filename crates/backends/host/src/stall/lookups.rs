@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a call that hangs below one directory of the host delays no call elsewhere.
+//! Tests that lookups, opens and creations that hang below one directory of the host delay no
+//! cached open there, and no call elsewhere.
 
 use super::{Gate, QUICK_FILES, TestDir, opens};
 use crate::options::{HostOptions, Policy};

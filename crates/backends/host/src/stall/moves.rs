@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that reads and renames that hang on the host delay no cached open, of any tenant.
+//! Tests that a read or a rename that hangs on the host delays no cached open, of any tenant, and
+//! no call in another directory.
 
 use super::lookups::{ROUNDS, check_quick_dir, open_cached, world};
 use super::{Gate, TestDir, opens};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests changes by others under [`Policy::Notify`]: not seen before their event is processed, and
-//! seen afterwards, even if the host lost events. The gate stops the thread of the watches at its
-//! first look.
+//! Tests that under [`Policy::Notify`] a change by another program is not seen before its event is
+//! processed, and is seen afterwards, even if the host lost events. The gate stops the thread of
+//! the watches at its first look.
 
 use super::{Gate, QUICK_FILES, TestDir, opens};
 use crate::options::{HostOptions, Policy};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles FUSE requests about the data of files and directories.
+//! Dispatches FUSE requests about the data of files, listings of directories and locks: each
+//! becomes a call of the file system, and its result a reply.
 
 use super::{Dispatcher, RequestContext, fd_of, handle_of, node_attr, reply_open};
 use crate::data::WriteKind;

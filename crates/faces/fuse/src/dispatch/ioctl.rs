@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles `IOCTL`: the flags of a file or directory. Every other request is `ENOTTY`.
+//! Dispatches `IOCTL`, which gets and sets the flags of a file or directory. Every other request of
+//! ioctl(2) is `ENOTTY`.
 //!
 //! The kernel sends these requests for lsattr(1), chattr(1), and an overlay of its own above the
 //! mount. It has checked the owner and `CAP_LINUX_IMMUTABLE` before.

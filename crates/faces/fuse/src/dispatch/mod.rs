@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dispatches requests to calls of the file system, and turns their results into replies.
 //!
-//! This module only converts arguments and results. `names` has the requests about names and
-//! attributes, `data` those about the data of files and directories.
+//! This module only converts arguments and results. `names` has the requests about names,
+//! attributes and extended attributes, `data` those about data, listings and locks, `ioctl` those
+//! about the flags of a file.
 
 mod data;
 mod ioctl;

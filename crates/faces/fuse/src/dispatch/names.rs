@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles FUSE requests about names and attributes.
+//! Dispatches FUSE requests about names, attributes and extended attributes, and `STATFS`: each
+//! becomes a call of the file system, and its result a reply.
 
 use super::{Dispatcher, RequestContext, fd_of, handle_of, node_attr, reply_entry};
 use crate::fs::{AttrChange, Entry};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests which lock owners the server remembers, and until when: locks that are left after the last
-//! close of a file show it.
+//! Tests that the server remembers the owner of a lock as long as it has a lock or a request, and
+//! then forgets it: locks that are left after the last close of a file show it.
 
 use super::{Answered, Locks};
 use crate::wire::request::{Lock, LockCommand};

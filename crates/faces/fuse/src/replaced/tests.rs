@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests which group, access control list and permission bits a new file gets from the file that it
-//! replaces.
+//! Tests that a file gets the group and access control list of the file that it replaces only if
+//! nobody gets more access by it, and that chmod(2) or another name takes both back.
 
 use super::*;
 use crate::nodes::ROOT;

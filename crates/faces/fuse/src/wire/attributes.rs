@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes attributes into replies (`fuse_attr`, `fuse_statx`), and says how long they are valid.
+//! Writes attributes, entries of names and the figures of statfs(2) into replies, and says how long
+//! the kernel may cache attributes and names.
 
 use super::ReplyBuilder;
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME};

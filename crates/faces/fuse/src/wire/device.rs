@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads requests from the device, and writes replies to it.
+//! Reads requests from `/dev/fuse`, waits for them, and writes replies.
 //!
 //! Several threads read it. Each request goes to one of them, and each write is one message.
 //!

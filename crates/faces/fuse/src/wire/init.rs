@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Negotiates with the kernel when a mount begins (`FUSE_INIT`).
+//! Negotiates the version, the flags and the limits of the protocol with the kernel when a mount
+//! begins (`FUSE_INIT`).
 
 use super::device::Received;
 use super::fields::{Fields, Malformed};

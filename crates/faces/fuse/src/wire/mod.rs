@@ -16,7 +16,7 @@
 //! | `entries` | the directory entries of a listing, as a reply has them |
 //! | `init` | the negotiation when a mount begins |
 //! | `notify` | notifications to the kernel |
-//! | `device` | the device that all of it goes through |
+//! | `device` | `/dev/fuse`, from which requests are read and to which replies are written |
 //! | `entry` | a request and its reply in one entry of an `io_uring` ring |
 //!
 //! # Rules

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends notifications to the kernel (`fuse_notify_code`).
+//! Sends notifications to the kernel (`fuse_notify_code`): to drop or expire a name, to invalidate
+//! or extend a file, and to give nodes back.
 //!
 //! # Rules
 //! R1. To invalidate a name the kernel takes the lock of its directory, which a caller that waits

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the numbers of the FUSE protocol that are used here (`linux/fuse.h`).
+//! Defines the numbers of the FUSE protocol that are used here (`linux/fuse.h`): versions, opcodes
+//! and flags.
 
 /// The version of the protocol.
 pub(crate) const MAJOR: u32 = 7;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests biased locks with real threads: sharing, waiting, panics, and the last handle.
+//! Tests with real threads that handles of a biased lock exclude each other, that every waiter gets
+//! the lock, that a panic leaves it unlocked, and that the last handle drops both values.
 
 use super::*;
 use crate::lock_classes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the hash table through growth and changes of key, and under names chosen to collide.
+//! Tests that the hash table finds every entry and no removed one through growth and changes of the
+//! key, and that names chosen to collide neither make long chains nor many changes of the key.
 
 use super::*;
 

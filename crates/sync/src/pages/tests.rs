@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a pool of pages: reuse, and the return of dropped pages to the system.
+//! Tests that a pool of pages zeroes a page before its reuse, and returns dropped pages to the
+//! system while others are in use.
 
 use super::*;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests read sections, grace periods and limits of RCU with real threads.
+//! Tests RCU with real threads: a retired value outlives the read sections that saw it and is
+//! dropped after them, and a retirement beyond the limits waits and reports pressure.
 
 use super::*;
 use crate::asymmetric_fence::Fence;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a reply says if the descriptor that the server opened for itself fails to close.
+//! Tests that a file is created, or that the first error is returned, although the descriptor that
+//! the server opened for itself fails to close.
 
 use super::FuseFs;
 use crate::nodes::ROOT;

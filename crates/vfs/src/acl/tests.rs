@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests access control lists: how the value of the extended attribute is read, and which
-//! permissions a list gives.
+//! Tests that the value of the extended attribute of an access control list is read as the kernel
+//! reads it, that the right entry and the mask decide a permission, and that mode and list follow
+//! each other.
 
 use super::*;
 use crate::cred::Cred;

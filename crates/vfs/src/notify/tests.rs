@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests inotify groups, watches and queues without a task: limits, and races between threads.
+//! Tests inotify groups, watches and queues without a task: events are merged and read as in Linux,
+//! limits hold for each user, and threads that race lose no last event of a watch.
 
 use super::group::{Instance, NotifyGroup};
 use crate::Limits;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the bitmap of claimed descriptors against a set of numbers, at the sizes where its layout
-//! changes, and counts the words that a search reads.
+//! Tests that the bitmap of claimed descriptors agrees with a set of numbers, at the sizes where
+//! its layout changes, and that a search for a free descriptor reads at most a few words.
 
 use super::{FdMap, WORD, Words};
 use openpath_abi::Errno;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests every constant against the `libc` crate, and constants that `libc` lacks against their
-//! documented values.
+//! Tests that every constant equals that of the `libc` crate or, where `libc` lacks it, its
+//! documented value. Tests also how error numbers are converted, the layout of `OpenHow`, and that
+//! sets of flags keep unknown bits.
 
 use openpath_abi::errno::MAX_ERRNO;
 use openpath_abi::{

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the exit statuses, the help and the manual pages of `openpath`.
+//! Tests that `openpath` ends with the documented exit statuses, that its help and its manual pages
+//! describe each verb, that bash completes the verbs, and that `openpath bench` runs
+//! `openpath-bench`.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

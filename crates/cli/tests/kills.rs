@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that killing processes of `openpath run`, `commit` and `discard` at random moments loses
-//! no change and leaves no process; `cargo xtask kills` kills more of them.
+//! no change, leaves no process, and leaves a commit done or undone; `cargo xtask kills` kills more
+//! of them.
 
 use openpath_testkit::kills::{self, Plan, Report};
 use std::time::Duration;

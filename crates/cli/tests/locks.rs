@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what `openpath locks` prints if a server refuses to list its file locks, does not know the
-//! request, or has ended.
+//! Tests that `openpath locks` names a server that refuses to list its file locks or does not know
+//! the request, and prints no locks for a server that has ended.
 
 use serde_json::json;
 use std::fs;

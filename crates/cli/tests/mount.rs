@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `openpath mount` and `openpath umount`: by root and by an ordinary user in new namespaces,
-//! as a daemon, and after the server was killed.
+//! Tests that `openpath mount` serves a tree, by root and by an ordinary user in new namespaces, in
+//! the foreground and as a daemon, until `openpath umount`. A killed server leaves no caller
+//! waiting, and `stats` and `locks` show the requests and file locks of a mount.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests openpath by the suite over directories of a host, a fresh ext4, with each caching policy.
+//! Tests that openpath over a directory of the host (a fresh ext4) passes the suite under each
+//! policy for changes by others, with exactly the listed differences.
 
 #![cfg(feature = "kernel")]
 

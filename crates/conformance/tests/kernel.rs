@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the suite on the running kernel, which must pass. It fails without root.
+//! Tests that the running kernel passes the suite on ext4 and on tmpfs. Fails without root.
 
 #![cfg(feature = "kernel")]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests openpath by the suite over the memory backend, with and without complete directories
-//! (those of which all names are cached).
+//! Tests that openpath over the memory backend passes the suite, with and without complete
+//! directories (those of which all names are cached), and that the suite finds planted faults.
 
 mod openpath;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests reads, writes and syncs that the backend does by itself (`AsyncIo`): no worker waits for
-//! them, and the order of a ring holds.
+//! Tests that reads, writes and syncs that a backend makes by itself (`AsyncIo`) need no worker
+//! while they are under way, keep the order of the ring, and leave nothing when the ring or a
+//! future is dropped.
 
 #[path = "common/backend_io.rs"]
 mod backend_io;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a ring limits, which of its calls never wait, and that a dropped ring leaves nothing
-//! behind.
+//! Tests that a ring refuses entries beyond its bounds, that blocked calls delay no cached call and
+//! leave workers to other rings, and that a dropped ring leaves nothing behind.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests futures: they are ready at once if cached and woken otherwise, and leave nothing behind
-//! when dropped.
+//! Tests that futures of calls are ready at once if their path is cached, are woken otherwise with
+//! the same results, and leave nothing behind when dropped.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests file locks through rings and futures: a request that waits is in the queue of the lock,
-//! and takes no worker.
+//! Tests that a request for a file lock through a ring or a future waits in the queue of the lock
+//! and not in a worker, completes once, and can be cancelled.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that every operation of a ring returns what the call returns, inline and by a worker.
+//! Tests that every operation of a ring returns what the call of the task returns, whether it is
+//! made inline or by a worker.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests chains, drains, cancels and time-outs: the results are those of a 6.18 kernel for the same
-//! entries.
+//! Tests that chains, drains, cancels, time-outs, slots and multishot reads of a ring give the
+//! results of a 6.18 kernel's `io_uring` for the same entries.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests pins and reclaim with real threads, and cases that are too large for a model.
+//! Tests with real threads that no pinned payload is dropped. Tests also what is too large for a
+//! model: an index that wraps, and blocks that a set of pins takes and returns.
 #![cfg(not(loom))]
 
 use openpath_sync::{Item, PINS_PER_BLOCK, PinSet, Sample, Store, Word, slab_item};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the locks at each step of a transaction: the locked bytes, the conflicts, and what
-//! releases them.
+//! Tests that SQLite over openpath's locks holds, at each step of a transaction, the byte locks
+//! that its protocol names, and that closes and dropped connections release them.
 
 mod common;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that the explanation of every open, stat and access of the golden facts and of random
-//! cases, made before it runs, gives the same errno. `oracle --flip explain` does so beside the
-//! host, which also shows that an explanation leaves nothing behind.
+//! Tests that an explanation of a call that is made before the call predicts its errno, for every
+//! open, stat and access of the golden facts and of random cases. `oracle --flip explain` does so
+//! beside the host, which also shows that an explanation leaves nothing behind.
 
 use openpath_testkit::case::{self, Case, Snapshots};
 use openpath_testkit::ours::{EXPLAIN, Ours, SWITCHES, World};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that every limit holds against the attacks of a hostile guest, scaled down.
+//! Tests that every limit holds against the attacks of a hostile guest, with fewer names than
+//! `cargo xtask hostile` uses.
 
 use openpath_testkit::hostile::{self, Plan};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests some sequences of file lock calls against the running kernel; `cargo xtask oracle --part
-//! locks` compares all.
+//! Tests that some sequences of file lock calls, random calls and circles of waits give the running
+//! kernel's answers on openpath; `cargo xtask oracle --part locks` compares more.
 
 use openpath_testkit::locks::{circles, every, part, random};
 use std::process::Command;

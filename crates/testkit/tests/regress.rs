@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the cases of `cases/regress` and `cases/overlay`: each runs on the host kernel and on
-//! openpath, in a process of its own.
+//! Tests that openpath gives the host kernel's answers in each case of `cases/regress`, and differs
+//! in those of `cases/overlay` only as documented. Each case runs in a process of its own.
 //!
 //! The tests need root; without it they print so and do nothing.
 

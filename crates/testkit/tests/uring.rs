@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests openpath's ring against the kernel's on some batches of entries; `cargo xtask uring`
-//! compares very many.
+//! Tests that openpath's ring completes some batches of entries as the kernel's `io_uring` does,
+//! with one documented difference; `cargo xtask uring` compares very many.
 
 use openpath_testkit::uring::{Back, available, check, check_within, named, scene, soft};
 use std::time::Duration;

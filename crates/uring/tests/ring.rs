@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests data operations by the kernel's ring: their results, when they complete, and in which
-//! thread. A read of an empty pipe is an operation that does not end.
+//! Tests that data operations by the kernel's ring return their results and buffers to their own
+//! callers, also late, after the ring was dropped or beside a callback that panics. A read of an
+//! empty pipe is an operation that does not end.
 
 use openpath_abi::Errno;
 use openpath_uring::KernelRing;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests FIFOs and pipes against the rules of Linux 6.18: calls that do not wait, and the interrupt
-//! of those that do. `io/fifo_host.rs` compares waiting calls with the running kernel.
+//! Tests that calls on FIFOs and pipes that need not wait answer as Linux 6.18 does, and that every
+//! wait can be interrupted. `io/fifo_host.rs` compares waiting calls with the running kernel.
 
 #[path = "support/world.rs"]
 mod world;

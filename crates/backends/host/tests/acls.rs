@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that access control lists of the host's files are read when they are first needed, and
-//! obeyed.
+//! Tests that the access control list of a host's file is read by the first check that needs it and
+//! is obeyed, also after others change it. A list that cannot be read denies all but the owner.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that appends go to the end of the host's file, even if others moved the end, under each
-//! policy for changes by others.
+//! Tests that an append goes to the end of the host's file, even if other programs moved that end,
+//! under each policy for changes by others, and that concurrent appends lose nothing.
 
 mod common;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a ring gives the same answers over a directory of the host with the kernel's ring and
-//! without it, and leaves the same files. With the feature, and where the kernel gives a ring,
-//! reads need no worker.
+//! Tests that a ring over a directory of the host gives the same answers and leaves the same files
+//! with the kernel's `io_uring` as without it. With the feature `io-uring`, and where the kernel
+//! gives a ring, reads and syncs need no worker.
 
 mod common;
 

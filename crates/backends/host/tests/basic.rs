@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests names, data and attributes of a tree over a directory of the host: what openpath changes
-//! arrives on the host.
+//! Tests that changes of names, data and attributes through a tree over a directory of the host
+//! reach the host and show at once. Tests also that a cached open makes no call of the host, and
+//! that more files than handles can be open.
 
 mod common;
 

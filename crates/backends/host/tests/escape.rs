@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that no guest leaves its directory, by a short run of the storm of the example `escape` on
-//! each tree.
+//! Tests that no guest leaves its directory of the host: runs the random attacks of the example
+//! `escape` for a moment under each policy and each way to resolve paths.
 
 #[path = "../examples/escape.rs"]
 mod storm;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests where a tree over a directory of the host behaves unlike a Linux file system: inode and
-//! device numbers, locks, leases, access times, files that others move, and owners. Tests also
-//! which mounts of the host the tree crosses, and that links do not lead out of it.
+//! Tests the deliberate differences of a tree over a directory of the host from a Linux file
+//! system: device numbers, locks, leases, access times, files that others move, and owners. Tests
+//! also which mounts of the host the tree crosses, and that links do not lead out of it.
 
 mod common;
 

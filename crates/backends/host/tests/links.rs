@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a file with several names stays usable under those that are left, after its handles
-//! (descriptors of the host) were evicted.
+//! Tests that a file of the host that loses one of its names, by this tree or by others, stays
+//! usable by its other names, even after its handles (open descriptors of the host) were evicted.
 
 mod common;
 

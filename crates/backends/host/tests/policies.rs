@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests when a tree shows changes by other programs: under each policy as that policy says.
+//! Tests that a tree over a directory of the host shows changes by other programs when its policy
+//! says so, and tells its subscribers. Tests also changed owners (squashed or stored), a removed
+//! root, and errors of the host.
 
 mod common;
 

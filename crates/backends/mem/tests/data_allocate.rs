@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what fallocate(2) allocates and punches. Each answer is that of tmpfs on Linux 6.18.
+//! Tests that fallocate(2) on a tree in memory allocates, charges and punches pages, and refuses
+//! other modes, as tmpfs on Linux 6.18 does.
 
 mod bytes;
 mod common;

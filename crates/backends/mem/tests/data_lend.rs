@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests pages lent in place, the blocks of files, and calls that do nothing in memory. Answers to
-//! fsync(2) and ioctl(2) are those of tmpfs on Linux 6.18.
+//! Tests that a regular file in memory lends its pages in order and without a copy, and that sparse
+//! files take blocks only for data. Tests also that fsync(2) and ioctl(2) answer as tmpfs on Linux
+//! 6.18 does.
 
 mod bytes;
 mod common;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests random calls on one file against a simple model of tmpfs: a byte vector, and the state of
-//! each page. The model follows answers of tmpfs on Linux 6.18.
+//! Tests that random calls on one file in memory leave what a simple model of tmpfs holds: a byte
+//! vector, and the state of each page. The model follows answers of tmpfs on Linux 6.18.
 
 mod bytes;
 mod common;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests seals. Each answer is that of a file of memfd_create(2) with `MFD_ALLOW_SEALING` on Linux
-//! 6.18; in the first test, of a file of tmpfs.
+//! Tests that seals of a file in memory can be added until sealed, and refuse writes, growth,
+//! shrinking and execution. Each answer is that of a file of memfd_create(2) with
+//! `MFD_ALLOW_SEALING` on Linux 6.18; in the first test, of a file of tmpfs.
 
 mod bytes;
 mod common;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the data of regular files against tmpfs.
+//! Tests that writes, truncations, seeks and attributes of regular files in memory, up to the
+//! largest size and in a full tree, give what tmpfs gives, and that each read sees a concurrent
+//! write whole.
 
 mod common;
 

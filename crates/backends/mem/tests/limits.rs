@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the limits of a tree, and its counters against statfs(2) of tmpfs.
+//! Tests that a tree in memory keeps its limits on blocks, inodes and bytes, gives back what
+//! removed files took, and reports its counters as statfs(2) of tmpfs does.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the listing of directories: order, positions, changes during a listing.
+//! Tests that the listing of a directory in memory begins with the newest name, goes on at any
+//! position, and has each name that stays once, even if others change meanwhile.
 
 mod common;
 

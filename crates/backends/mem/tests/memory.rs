@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that deleted data returns to the system, by the resident memory of this process.
+//! Tests that the memory of deleted files and names returns to the system, by the resident memory
+//! of this process.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
 use openpath_abi::mode;

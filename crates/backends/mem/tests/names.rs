@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests making and removing names against tmpfs: attributes, times, links, sizes.
+//! Tests that making, linking and removing names in memory changes attributes, times, link counts
+//! and sizes as on tmpfs, and that each type of file refuses the calls of other types.
 
 mod common;
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the charges of tenants: the payer, the amount, the order of refusals, and the refunds.
+//! Tests that a tree in memory charges data, names and attributes to the tenant that made the file,
+//! refuses what exceeds the tree's limit or the tenant's, in this order, and gives every charge
+//! back.
 
 use openpath_abi::falloc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_RDWR, O_TMPFILE};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests renames against tmpfs: moved names, link counts, sizes and times.
+//! Tests that renames in memory, with each flag, move names and change link counts, sizes and times
+//! as on tmpfs, and that a request that does not match the tree changes nothing.
 
 mod common;
 

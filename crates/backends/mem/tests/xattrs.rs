@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests extended attributes against tmpfs, and their charges.
+//! Tests that extended attributes in memory are set, listed and removed as on tmpfs, and take room
+//! from the tree's limit of inodes.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the list of changes that the upper tree of an overlay holds (`OverlayFs::changes`).
+//! Tests that `OverlayFs::changes` reports each change that the upper tree of an overlay holds
+//! once, with the number of names that it deletes, and no unchanged file.
 
 mod common;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a file is copied up completely before its first change, and stays the same file for
-//! those that have it open.
+//! Tests that an overlay copies a file up completely before its first change, keeps it the same
+//! file for tasks that have it open, and leaves nothing of a failed or cancelled copy-up. Tests
+//! also that observers see the progress of each copy-up.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the flags of files (lsattr, chattr) through an overlay.
+//! Tests that file flags (lsattr, chattr) that are set through an overlay go to a copy in the upper
+//! tree and never to a lower tree, and that setting them needs the owner or a capability.
 //!
 //! Divergence: L96
 

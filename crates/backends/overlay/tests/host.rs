@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests an overlay whose layers are directories of the host, which other programs change
-//! meanwhile.
+//! Tests that an overlay over directories of the host shows what other programs change in a lower
+//! tree, opens cached files without a call of the host, and takes changes in an ordinary user's
+//! upper directory.
 
 mod common;
 

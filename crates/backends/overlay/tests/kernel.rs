@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that our overlay and the kernel's show what the other one left in the upper directory. The
-//! layers are directories of the host; needs root.
+//! Tests that openpath's overlay and the kernel's overlayfs each show the files and attributes that
+//! the other one left in the upper directory. The layers are directories of the host; needs root.
 
 mod common;
 

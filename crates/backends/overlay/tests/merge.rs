@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that an overlay shows several trees as one, and that removed names stay removed.
+//! Tests that an overlay shows several trees as one, that removed names stay removed, that a
+//! listing keeps its position under changes, and that an overlay without an upper tree is
+//! read-only.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests renames of files of the lower trees: nothing shows twice, and directories keep their
-//! content.
+//! Tests that renames of lower files and directories through an overlay show no file twice, keep
+//! the content of directories, and look the same in a new overlay of the same trees.
 
 mod common;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests character devices 0:0 that guests make, by mknod(2) and `RENAME_WHITEOUT`: they are files,
-//! and hide nothing here. So an overlay can be mounted inside an overlay.
+//! Tests that in an overlay with the option `null_devices` the character devices 0:0 that guests
+//! make, by mknod(2) or `RENAME_WHITEOUT`, are files like others. So guests can mount an overlay
+//! inside it.
 
 mod common;
 

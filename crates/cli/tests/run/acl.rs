@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that access control lists of the real tree hold under `openpath run`: they deny and grant
-//! the same, and new files inherit the default list of their directory.
+//! the same as without it, and new files inherit the default list of their directory.
 //!
 //! # Judgement
 //! R1. A line prints the same in a run as without one, and both are as expected: a file system

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests access control lists of committed files: each file ends with the lists that the view
-//! shows, whatever default list its directory has.
+//! Tests that each committed file ends with the access control lists that the view shows, whatever
+//! default list its directory has, and that only changed lists count as changes.
 //!
 //! # Judgement
 //! R1. The expected lists are those of another directory, where the same line ran without a view.

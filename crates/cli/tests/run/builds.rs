@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that builds and installs of real projects by an ordinary user give the same under
-//! `openpath run` as without it.
+//! Tests that builds and installs of real projects by an ordinary user (pip, cargo, make) print the
+//! same and leave the same files under `openpath run` as without it.
 
 use crate::place::{Place, Who, out};
 use crate::programs::{have, same_at};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that `run`, `diff` and `commit --dry-run` list everything that a command changed and
-//! nothing else, for each kind of change.
+//! nothing else, for each kind of change, and that `diff` holds one changed file in memory at a
+//! time.
 
 use crate::place::{Place, err, out};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that `openpath commit` brings the changes of a view to the real tree and undoes that, and
-//! that it refuses conflicts; as root and as an ordinary user.
+//! Tests that `openpath commit` brings the changes of a view to the real tree, undoes them on
+//! request, refuses conflicts, and can go on or back after a kill; as root and as an ordinary user.
 
 use crate::place::{GROUP, OPENPATH, Place, Who, err, out};
 use rustix::process::{Pid, Signal, kill_process};

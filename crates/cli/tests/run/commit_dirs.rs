@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the attributes of directories in a commit: it changes only those that the view changed.
-//! All others stay as other users set them, whatever else changes in the directory.
+//! Tests that a commit changes only those attributes of a directory that the view changed. All
+//! others stay as other users set them, and attributes that both set are a conflict.
 
 use crate::acl::{ACCESS, GROUP_OBJ, MASK, NAMED_USER, OTHER, USER_OBJ, give};
 use crate::place::{Place, err, out};

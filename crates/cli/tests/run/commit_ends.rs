@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests how a commit ends and what it prints, after interruptions and after changes to the same
-//! paths by other users.
+//! Tests that a commit or an undo, after interruptions and after changes to the same paths by other
+//! users, ends with the right status, says what was done, and names a command that helps.
 
 use crate::place::{Place, Who, err, out};
 use serde_json::Value;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests how options of the configuration file and of the command line are combined, and which
-//! combinations are refused.
+//! Tests that rules of the command line add to those of the configuration file, and that options
+//! which exclude each other are refused wherever they stand. Refusals name an unknown kind of
+//! `--upper`, a path that is not UTF-8, and a command that is not found.
 
 use crate::place::{Place, Who, err, out};
 use std::ffi::OsStr;

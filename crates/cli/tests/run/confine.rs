@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a command must not use although it could reach it: the caller's terminal, the server
-//! processes of the view, and descriptors that the caller left open.
+//! Tests that a command cannot inject input into the caller's terminal, trace the server processes
+//! of its view, or use descriptors that the caller left open, unless an option passes them.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, Who, err, out};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a program in a view never reaches hidden, absent or read-only paths, whatever it
-//! tries.
+//! Tests that a program in a view never reads hidden or absent paths and never changes read-only
+//! paths, whatever calls, mounts, namespaces and races it tries.
 //!
 //! # Judgement
 //! R1. Guarded files contain `TREASURE`, which must never be printed. Read-only files are read

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a command meets if the directory for its changes is full, or if the tree below its
-//! view disappears.
+//! Tests that a full directory for changes or a lower tree that disappears fails single calls of a
+//! command, and neither hangs a process nor harms other files.
 
 use crate::place::{Place, err, out};
 use std::process::{Command, Output};

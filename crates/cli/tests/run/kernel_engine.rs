@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `--engine kernel`, as root: the kernel's overlayfs serves the view then. Changes,
+//! Tests, as root, views that the kernel's overlayfs serves (`--engine kernel`): their changes,
 //! conflicts and commits are the same as with openpath's own engine, and what overlayfs cannot do
 //! is refused.
 

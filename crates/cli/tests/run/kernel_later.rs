@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that later commands in a view forget no change by others. What the view never showed is
-//! neither overwritten nor removed by a commit, with either engine.
+//! Tests, with either engine, that a commit after several commands in one view still finds what
+//! others changed between them, and neither overwrites nor removes what the view never showed.
 
 use crate::kernel_engine::{Started, root_place};
 use crate::place::{Place, err, out};

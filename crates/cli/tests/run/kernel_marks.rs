@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the overlay attributes (redirects, opaque marks) in the upper trees of root's views, and
-//! directories that are renamed in a view that the kernel serves.
+//! Tests that commands neither see nor forge the overlay attributes (redirects, opaque marks) of
+//! root's views, and that directories renamed in a view of the kernel's overlayfs are shown,
+//! committed and undone.
 
 use crate::kernel_engine::{Started, apart, commit, kernel, root_place};
 use crate::place::{Place, err, out, until};

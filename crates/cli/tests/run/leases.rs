@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests how a view opens files on which a process outside it holds a lease (fcntl(2),
-//! `F_SETLEASE`).
+//! Tests that an open in a view of a file on which an outside process holds a lease (fcntl(2),
+//! `F_SETLEASE`) waits for the holder, ends with its caller, and holds up no other call in the
+//! view.
 
 use crate::place::{Place, err, out};
 use std::io::{BufRead as _, BufReader};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests where a command behaves differently under `openpath run`: the entries of LINUX.md from L65
-//! on.
+//! Tests that a command under `openpath run` meets the differences L65 to L67 and L122 to L124 of
+//! docs/LINUX.md: set-user-ID programs, owners of files, sockets, unreadable files, network
+//! devices, and changed files as on tmpfs.
 
 use crate::place::{GROUP, Place, Who, err, out};
 use std::os::unix::fs::{PermissionsExt, chown};

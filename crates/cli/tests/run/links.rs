@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests changes to files of the real tree that have several hard links: only the name that was
-//! used changes, in the view and in the commit.
+//! Tests that a change to a file of the real tree with several hard links reaches only the name
+//! that was used, in the view and in the commit.
 
 use crate::place::{Place, err, out};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `openpath exec`, `list`, `stats` and `locks` on running views: only the view's user and
-//! root can find, query and enter it.
+//! Tests that `openpath list`, `stats`, `locks` and `exec` work on a running view for its user and
+//! for root and for nobody else, and that every process in a view ends with its first command.
 
 use crate::place::{OPENPATH, PATIENCE, Place, Who, err, out, until};
 use serde_json::Value;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `openpath run`, as root and as an ordinary user.
+//! Tests `openpath run` and the verbs on its views, as root and as an ordinary user: what commands
+//! see, change and cannot reach, and how their changes are listed, kept, committed and undone.
 
 mod acl;
 mod acl_commit;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a commit and its undo hold little memory for each file.
+//! Tests that a commit and its undo of thousands of files hold at most a few kilobytes of memory
+//! for each file.
 
 use crate::place::{Place, Who, err};
 use std::process::Stdio;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that `--upper memory:SIZE` limits the size of all that the command makes, and so the
-//! memory of the server.
+//! memory of the server, and that removed files give their space back.
 
 use crate::place::{Place, Who, err, out};
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests which directories `--name` and `--upper` accept as views, and what `openpath list` shows
-//! of a view.
+//! Tests that `--name` and `--upper` accept a new or empty directory or a view and refuse any other
+//! directory untouched, and that `openpath list` shows the running or last command of a view.
 
 use crate::place::{Place, err, out};
 use std::fs;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `openpath run` as a command of `openpath run`, up to three deep.
+//! Tests that `openpath run` works as a command of `openpath run`, up to three deep: it leaves no
+//! process, and its changes are kept and committed within the outer view.
 
 use crate::place::{OPENPATH, Place, err, out};
 

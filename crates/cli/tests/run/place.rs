@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives each test a scratch directory, in which root or an ordinary user runs the command.
+//! Gives each test of `openpath run` a scratch directory ([`Place`]), in which root or an ordinary
+//! user runs lines with and without a view, and a wait for a condition ([`until`]).
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a command under `openpath run` behaves as the same process without: status, signals,
-//! streams and working directory.
+//! Tests that a command under `openpath run` behaves as the same process without it (status,
+//! signals, streams, working directory), and that no process of a run is left or hangs after its
+//! end.
 
 use crate::place::{OPENPATH, Place, Who, err, out, until};
 use std::fs::Permissions;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a command under `openpath run` reaches outside its view.
+//! Tests that a command under `openpath run` reaches outside its view exactly what the table in
+//! `docs/guide/agents.md` lists.
 //!
 //! Each row of [`ROWS`], as of the table in `docs/guide/agents.md`, names a probe, such as to
 //! signal a process outside, and an option. The probe runs three times: with default options, with

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests `openpath exec` by root in another user's view: only root's standard streams reach the
-//! command.
+//! Tests that `openpath exec` by root in another user's view passes only root's standard streams to
+//! the command: no session keyring, environment variable or other open file.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, Who, err, out};

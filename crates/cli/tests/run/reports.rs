@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the report that `openpath run --report` writes into a directory that the command can
-//! change, and what the summary says.
+//! Tests that `openpath run --report` writes only to the file that it opened before the command,
+//! whatever the command puts in its place, and that the summary is complete and names options that
+//! change real files.
 
 use crate::live::Running;
 use crate::place::{Place, Who, err, out, until};

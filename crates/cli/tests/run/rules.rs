@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the rules of a view (`--hide`, `--absent`, `--ro` and others): which hold, which are
-//! refused, and which are kept for later commands.
+//! Tests that the rules of a view (`--hide`, `--absent`, `--ro` and others) hold for each command
+//! in it, that contradictory ones are refused, and that kept rules are loosened only on request.
 
 use crate::place::{Place, err, out};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a command under `run` in a terminal, which a shell interrupts, stops and continues.
+//! Tests that a command under `openpath run` in a terminal is interrupted, stopped, continued and
+//! hung up as without a run.
 
 use crate::place::{OPENPATH, PATIENCE, Place, err};
 use crate::process::{long, number_of};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that times of files in a view follow the order of the changes, whether the server stamps
-//! them, the kernel that keeps writes back, or another file system. If the kernel stamps no file of
-//! the view, a file elsewhere that it stamps within a tick after one of the view may be older.
+//! Tests that a later change in a view never has an earlier time, whether the server, the kernel
+//! that keeps writes back, or another file system sets it. Only where the kernel sets no time of
+//! the view's files, a file outside the view may seem older within a tick.
 
 use crate::place::{Place, err, out};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what a command under `openpath run` sees and changes, which changes are kept, and what is
-//! reported.
+//! Tests that a command under `openpath run` sees the real tree with its own changes and the trees
+//! that options mount. The real tree stays as it is outside `--rw`, and all changes are listed and
+//! kept where an option says.
 
 use crate::place::{Place, Who, err, out, until};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the directories in which views are kept: those of other users, prepared ones, damaged
-//! ones, and how they are removed.
+//! Tests that directories of kept views are private, that forged or damaged ones and those of other
+//! users are refused or listed with a remedy, and that an interrupted discard is finished later.
 
 use crate::place::{Place, Who, err, out};
 use std::fs;

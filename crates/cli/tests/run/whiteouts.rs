@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests an overlayfs that a command mounts inside its view, and that its whiteouts (character
-//! devices 0:0) are files of the view like others.
+//! Tests that an overlayfs that a command mounts inside its view works, and that its whiteouts
+//! (character devices 0:0) are files of the view that are kept and committed like others.
 
 use crate::place::{Place, Who, err, out};
 

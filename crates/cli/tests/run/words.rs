@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that `openpath run` refuses rules that would not do what the user intends, and what the
-//! messages say.
+//! Tests that `openpath run` refuses rules and options that would not do what the user intends, in
+//! one sentence that names the option and the remedy.
 
 use crate::live::Running;
 use crate::place::{Place, err, out};

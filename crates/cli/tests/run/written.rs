@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that data written in a view arrives complete, whether at once or by writeback, and that
-//! lost data is reported.
+//! Tests that data written in a view arrives complete, with `--write-back` and without it, and that
+//! the close or the summary reports lost data.
 
 use crate::place::{Place, err, out};
 use std::fs::File;

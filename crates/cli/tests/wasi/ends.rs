@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests how WebAssembly guests end under `openpath run`, and why a guest is refused.
+//! Tests that a WebAssembly guest under `openpath run` ends with its own status, or by a trap, a
+//! limit or a signal, with its changes listed, and that a refused guest is told why.
 
 use crate::place::{Place, err, out};
 use rustix::process::Signal;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives a test a scratch directory of root or of an ordinary user. A test writes WebAssembly
-//! guests into it, and starts `openpath run` there as its user.
+//! Gives tests of WebAssembly guests a scratch directory of root or of an ordinary user, into which
+//! they write guests and in which they start `openpath run` as its user.
 
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;

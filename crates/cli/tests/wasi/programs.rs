@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests real programs as guests: their output and their files are the same as those of the native
-//! programs.
+//! Tests that real programs (gofmt, esbuild, SQLite) as WebAssembly guests print the same and leave
+//! the same files as natively.
 //!
 //! `cargo xtask wasi-programs` builds the programs and passes their directory
 //! (`OPENPATH_WASI_PROGRAMS`). Without it only gofmt is tested, if Go is installed.

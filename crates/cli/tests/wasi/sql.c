@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A shell that is short: runs the statements of standard input on a database, and prints the rows.
+// Runs the SQL statements of standard input on one database, and prints the rows, for tests.
 
 #include "sqlite3.h"
 #include <stdio.h>

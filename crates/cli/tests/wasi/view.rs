@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what WebAssembly guests see and change under `openpath run`: the same as a native program,
-//! but without a mount.
+//! Tests that WebAssembly guests under `openpath run` see and change the same as a native program
+//! in the same view, without a mount, except that file systems of the kernel are out of reach.
 
 use crate::place::{Place, err, out};
 use std::path::Path;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests how views that are kept on the disk are made, found, locked and discarded, also those that
-//! are damaged or belong to other users.
+//! Tests that kept views are made private, found, locked and discarded, that damaged ones and those
+//! of other users are refused, and that a discard interrupted at any step leaves a whole view or
+//! can be finished.
 
 use super::discard::discard_steps;
 use super::{INFO, KeptView, discard, lock_view};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests openpath as a host of the suite, over any backend.
+//! Gives tests openpath over any backend as a host of the suite, on request with a planted fault,
+//! and runs the suite on it with a list of expected differences.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

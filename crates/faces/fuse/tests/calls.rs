@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests calls of the host on a tree in memory that is mounted by FUSE.
+//! Tests that calls of the host on a tree in memory that is mounted by FUSE give the expected
+//! results, with and without opens at the server and the writeback cache. Cached calls do not reach
+//! the server.
 
 mod test_mount;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests file flags, as lsattr(1) and chattr(1) use them, on a mounted tree against a tmpfs of the
-//! host.
+//! Tests that file flags, as lsattr(1) and chattr(1) use them, are shown, set and enforced on a
+//! mounted tree as on a tmpfs of the host.
 
 mod test_mount;
 

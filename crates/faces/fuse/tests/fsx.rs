@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests random reads, writes, truncations, holes and copies of one file on a mount against a
-//! model.
+//! Tests that random reads, writes, truncations, holes and copies of one file on a mount give and
+//! leave the data of a model in memory.
 
 mod test_mount;
 

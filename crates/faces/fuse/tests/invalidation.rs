@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that changes by others in a directory of the host are seen through a mount of it a moment
-//! later.
+//! Tests that a mount of a directory of the host shows changes of names, data and sizes by others a
+//! moment later, even if the kernel caches without a time limit.
 
 mod test_mount;
 

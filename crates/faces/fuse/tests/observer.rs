@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that an observer of a mount learns of every open, every name that may not be cached, and
-//! every refused call.
+//! every refused call, with the results.
 
 mod test_mount;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a mount whose requests come by rings of `io_uring`. They are the same requests, so all
-//! other tests of mounts run by rings as well if `OPENPATH_RINGS` is in the environment.
+//! Tests that every request of a mount can come by rings of `io_uring`, that a slow request delays
+//! no other, and that interrupts and the server's death end waiting calls. If `OPENPATH_RINGS` is
+//! in the environment, all other tests of mounts use rings too.
 
 mod test_mount;
 

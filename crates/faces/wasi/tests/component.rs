@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a component on the files of a guest: reads, writes, streams and listings, by a whole
-//! program and call by call.
+//! Tests that a component reads, writes and lists the files of its guest, by a whole program and
+//! call by call, and that no path leads out of its directory. Cached calls are ready at once, and a
+//! worker makes the others.
 #![cfg(feature = "component")]
 
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_WRONLY};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests calls of a component that are dropped before they begin, while a worker makes them, and
-//! when they are done: none leaves a descriptor or an open file behind.
+//! Tests that calls of a component that are dropped before they begin, while a worker makes them,
+//! or when they are done leave no descriptor or open file behind, and lose no entry of a listing.
 #![cfg(feature = "component")]
 
 use openpath_abi::fcntl::{O_CREAT, O_WRONLY};

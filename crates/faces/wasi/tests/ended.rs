@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that the host can end a guest between calls, in a wait, and in a loop without calls.
+//! Tests that the host can end a guest between calls and in a wait, and that only its fuel ends a
+//! loop without calls.
 
 use openpath_mem::{MemFs, MemOptions};
 use openpath_wasi::{Ended, Guest, OpenpathWasi, p1};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests one guest from its start to its end: arguments, environment, streams, and a file created,
-//! written, read back and listed.
+//! Tests that one guest gets its arguments, environment and streams, creates, writes, reads and
+//! lists a file, and ends with its status.
 
 use openpath_mem::{MemFs, MemOptions};
 use openpath_wasi::{Guest, Input, OpenpathWasi, Output, exit_code, p1};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests behaviour of preview1 that openpath alone decides: rights, cookies, waits, limits and bad
-//! addresses.
+//! Tests behaviour of preview1 that openpath alone decides: rights only become fewer, bad addresses
+//! change nothing, listings lose no name, waits and descriptors have limits, and no path leads out.
 
 mod sides;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests reads and writes: their buffers, their waits, and the flags of descriptors.
+//! Tests that reads and writes of preview1 fill the listed buffers, wait only where no data is
+//! there, can be interrupted, and that flags of descriptors are kept.
 
 mod sides;
 

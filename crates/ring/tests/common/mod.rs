@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a tree in memory, and a slow one beside it with names that block until a gate is
-//! opened. With `OPENPATH_RING_TREE=host` the first is a directory of the host.
+//! Gives tests of rings a tree in memory, a slow tree beside it with names that block until a gate
+//! is opened, and short forms to submit entries and wait for them. With `OPENPATH_RING_TREE=host`
+//! the first tree is a directory of the host.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

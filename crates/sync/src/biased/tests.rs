@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests with real threads that a biased lock excludes its handles from each other, that a panic
-//! unlocks it, that a second lock under a guard panics, and that the last handle drops both values.
+//! Tests with real threads that handles of a biased lock exclude each other, that every waiter gets
+//! the lock, that a panic leaves it unlocked, and that the last handle drops both values.
 
 use super::*;
 use crate::lock_classes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that the hash table finds every entry through growth, removal and changes of key, also
-//! with several threads, and that its chains stay short under names chosen to collide.
+//! Tests that the hash table finds every entry and no removed one through growth and changes of the
+//! key, and that names chosen to collide neither make long chains nor many changes of the key.
 
 use super::*;
 

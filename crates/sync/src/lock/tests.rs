@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a debug build panics at a lock taken against the order and at no other, that pairs of
-//! locks do not deadlock, and that a panic poisons no lock.
+//! Tests that the order checker panics at each inversion of lock classes and at nothing else, that
+//! a pair of locks cannot deadlock, and that a panic poisons no lock.
 
 use super::*;
 use std::sync::Arc;

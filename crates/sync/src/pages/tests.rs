@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a pool of pages zeroes a reused page, returns dropped pages to the system beside used
-//! ones, keeps a few for the next owner, serves several threads, and stays until its last page is
-//! dropped.
+//! Tests that a pool of pages zeroes a page before its reuse, and returns dropped pages to the
+//! system while others are in use.
 
 use super::*;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests with real threads that RCU drops each retired value once, after every section that could
-//! see it, that a thread which retires too much waits, and that stalled readers are named.
+//! Tests RCU with real threads: a retired value outlives the read sections that saw it and is
+//! dropped after them, and a retirement beyond the limits waits and reports pressure.
 
 use super::*;
 use crate::asymmetric_fence::Fence;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of the biased lock: sharing, contention, sleep, and return to a single
-//! handle.
+//! Tests that in all interleavings the handles of a biased lock exclude each other, no waiter
+//! misses its wake-up, and a single handle that is left can lock and drop the pair again.
 
 use crate::{Canary, fault_with, model};
 use loom::thread;

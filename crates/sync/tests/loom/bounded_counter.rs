@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of takes and gives of the bounded counter, and of both with the opening
-//! and closing of stocks. A model has one stock for all threads; a batch is 2, and a stock opens
-//! while 8 are left.
+//! Tests that in all interleavings of takes, gives, and the opening and closing of stocks, the
+//! bounded counter keeps its bound and refuses no amount that is left. A model has one stock for
+//! all threads; a batch is 2, and a stock opens while 8 are left.
 
 use crate::model;
 use loom::thread;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of calls on open files: a file is looked up while it ends, one thread's
-//! file becomes shared, and the last of several puts ends it. A descriptor is looked up while its
-//! table changes. Where one thread writes or opens a file while another denies writing or takes a
-//! lease, one of the two sees the other.
+//! Tests all interleavings of calls on open files: no lookup returns an ended file, the last of
+//! several puts ends a file once, and a lookup beside a change of the table finds a complete file.
+//! Where one thread writes or opens a file while another denies writing or takes a lease, one of
+//! the two sees the other.
 
 use crate::store::{Dentry, Mount};
 use crate::{Canary, fault_is_found, model};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of mounts that are frozen together and pins on one of them.
+//! Tests that in all interleavings a set of mounts is frozen completely or not at all, that no pin
+//! is taken on a frozen mount, and that mounts become live again unless they are freed.
 
 use crate::store::{Dentry, Mount};
 use crate::{Canary, fault_is_found, model};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of unlocked searches of the hash table with insertion, removal,
-//! splitting, reuse and a change of key; and the proof of a miss.
+//! Tests that in all interleavings an entry is found or leads to a search under the lock, and is
+//! never proved absent. Unlocked searches meet insertions, removals, splits, reuse of entries, and
+//! changes of the key.
 
 use crate::model;
 use loom::sync::Arc;

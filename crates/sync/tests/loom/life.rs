@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of sequence-checked reads and changes, and of changes with each other.
+//! Tests that in all interleavings a sequence-checked read sees one state, and that changes exclude
+//! each other.
 
 use crate::{Canary, model};
 use loom::sync::Arc;

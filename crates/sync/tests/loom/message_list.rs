@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of posts to a message list and takes from it, and of posts with an owner
-//! that falls asleep.
+//! Tests that in all interleavings each message posted to a list is taken once and complete, and
+//! that a post wakes an owner that falls asleep.
 
 use crate::{Canary, fault_with, model};
 use loom::sync::{Condvar, Mutex};

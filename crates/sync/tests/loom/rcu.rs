@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of RCU read sections with retirement and grace periods.
+//! Tests that in all interleavings no memory is freed while an RCU read section sees it, and that a
+//! grace period outlasts every section that ran at its start.
 
 use crate::{Canary, fault_is_found, model};
 use loom::sync::Arc;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests an array of words ([`Slots`]) that grows while other threads read it. Built for loom, its
-//! first segment has two words instead of 64, so that few stores make it grow.
+//! Tests that in all interleavings an array of words ([`Slots`]) that grows loses no stored word,
+//! and that readers see old words or new ones. Built for loom, its first segment has two words
+//! instead of 64, so that few stores make it grow.
 
 use crate::{Canary, model};
 use loom::sync::Arc;

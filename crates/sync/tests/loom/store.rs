@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of pins with reclaim.
+//! Tests that in all interleavings of pins with reclaim no pinned item is freed, each item is freed
+//! once, and a slot that is reused is not pinned by mistake.
 
 use crate::{Canary, fault_is_found, model, model_with};
 use loom::thread;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests all interleavings of waits with wake-ups, and of both with interrupts.
+//! Tests that in all interleavings of waits with wake-ups and interrupts no wake-up is lost, and an
+//! interrupt ends a wait or stays pending.
 
 use crate::{fault_with, model};
 use loom::thread;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests databases in a tree in memory, and connections as processes of their own.
+//! Gives tests SQLite databases in a tree in memory, with a planted fault if requested, and
+//! connections to them, each of a task with its own process number.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests one database that many connections write and read at once, in each journal mode. The test
-//! fails if an update is lost, if a reader sees half of a transaction, if a connection makes no
-//! progress for a minute (`STALL`), or if a lock is left. Each fault that is planted in the locks
-//! must make it fail.
+//! Tests that many connections that write and read one database at once, in each journal mode, lose
+//! no update, see no half of a transaction, stop for no minute (`STALL`), and leave no lock. Each
+//! fault that is planted in the locks must make the test fail.
 //!
 //! # Invariants of the database
 //! * `account`: amounts that move between rows. Their sum stays the same.

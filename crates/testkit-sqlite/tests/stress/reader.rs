@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a reader of the stress test: everything it reads in one transaction must be consistent.
+//! Runs a reader of the stress test, which reads the tables in one transaction after another and
+//! fails on values that are not consistent.
 
 use crate::schema::{integrity, sum};
 use crate::{Done, Random, Run, Stop};

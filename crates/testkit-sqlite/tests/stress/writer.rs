@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a writer of the stress test: it reads the tables, and writes what follows from them.
+//! Runs a writer of the stress test: each transaction reads the tables and writes what keeps their
+//! invariants, then commits, or breaks an invariant and rolls back.
 
 use crate::schema::{ACCOUNTS, BLOBS};
 use crate::{Done, Random, Run, Stop};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that an access control list is read and written as the kernel's extended attribute, that
-//! only a list in order with the needed entries is valid, and which entry decides on an access. The
-//! list must also follow a change of mode, and a new file must inherit it.
+//! Tests that the value of the extended attribute of an access control list is read as the kernel
+//! reads it, that the right entry and the mask decide a permission, and that mode and list follow
+//! each other.
 
 use super::*;
 use crate::cred::Cred;

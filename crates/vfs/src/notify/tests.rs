@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests inotify groups, watches and queues without a task: a queue merges equal events and
-//! overflows once, limits hold for each user, and a reader waits for events. However threads race,
-//! a watch must end with one `IN_IGNORED`, and a group that goes must leave nothing on the inode.
+//! Tests inotify groups, watches and queues without a task: events are merged and read as in Linux,
+//! limits hold for each user, and threads that race lose no last event of a watch.
 
 use super::group::{Instance, NotifyGroup};
 use crate::Limits;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that the handle of a tenant shares no cache line with other data. Limits and counts of
-//! tenants are tested with a backend (`tests/tenants`).
+//! Tests that the handle of a tenant shares no cache line with other data; other tests of tenants
+//! use a backend and are in `crates/vfs/tests/tenants`.
 
 use super::Handle;
 

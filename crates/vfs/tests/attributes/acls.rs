@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests access control lists in memory: the space that they take, how explanations name them, and
-//! that walks over cached paths obey a changed list.
+//! Tests that access control lists in memory take space and free it, that explanations name the
+//! entry that decided, and that walks over cached paths obey a changed list.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK};

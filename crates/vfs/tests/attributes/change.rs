@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests chmod and chown, and files that cannot change, against the rules of Linux 6.18 on a tmpfs.
+//! Tests that chmod and chown answer as Linux 6.18 does on a tmpfs, that immutable and read-only
+//! files refuse changes, and that cached paths obey a changed mode.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK, X_OK};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests attributes of files: stat, owners and modes, times, extended attributes, access control
-//! lists.
+//! Tests calls on attributes of files (stat, owners and modes, times, extended attributes, access
+//! control lists), mostly against the rules of Linux 6.18 on a tmpfs.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests stat, statx and access against the rules of Linux 6.18 on a tmpfs.
+//! Tests that stat, statx and access report attributes and check arguments as Linux 6.18 does on a
+//! tmpfs.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK, X_OK};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests utimensat and truncate against the rules of Linux 6.18 on a tmpfs.
+//! Tests that utimensat and truncate check their arguments and change times as Linux 6.18 does on a
+//! tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;

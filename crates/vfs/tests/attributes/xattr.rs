@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests extended attributes against the permissions of Linux 6.18 on a tmpfs.
+//! Tests that calls on extended attributes check permissions, name spaces and file capabilities as
+//! Linux 6.18 does on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;

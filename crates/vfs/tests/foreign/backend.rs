@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a backend that they change behind the core's back. It counts requests, and on
-//! request holds a lookup or answers that it would wait.
+//! Gives tests a backend whose names and files they change without the core's knowledge. It counts
+//! lookups and requests for attributes, and on request holds a call at a gate or answers that it
+//! would wait.
 
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};
 use openpath_vfs::{

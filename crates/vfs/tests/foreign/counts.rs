@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests reads and writes on a backend that reports more bytes than requested, or no space: the
-//! error of the call, and how often the backend is asked.
+//! Tests that a read or write fails if the backend reports more bytes than requested or an
+//! impossible end of file, and that the core does not repeat a request to a full backend.
 
 use openpath_abi::fcntl::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::{Errno, OFlags, StatFs, Timespec, mode};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a backend that manages file locks itself: it gets each request, and is notified when the
-//! owner of a lock ends.
+//! Tests that a backend that manages file locks itself gets each request and is notified when the
+//! owner of a lock ends, and that the core keeps no lock beside it.
 
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, LOCK_EX, LOCK_NB};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests backends whose trees are changed by others too: what the core asks them, and when.
+//! Tests what the core asks backends and when: those whose trees are changed by others too, those
+//! that keep file locks, and those that report wrong counts of bytes.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a directory that others moved is one directory, though its old and its new name are
-//! both cached.
+//! Tests that a directory that others moved is one directory for renames, although its old and its
+//! new name are both cached.
 
 use super::backend::{Scene, scene};
 use openpath_abi::Errno;

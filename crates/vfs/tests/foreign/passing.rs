@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests a walk that is the last user of a removed name: when the inotify event of the name's end
-//! is sent.
+//! Tests that the inotify event of a removed name's end is sent when the slot of its dentry is
+//! reused, if a walk was its last user. Linux sends it at the end of the walk.
 
 use super::backend::{At, scene};
 use openpath_abi::inotify::{IN_DELETE_SELF, IN_DONT_FOLLOW, IN_IGNORED, IN_NONBLOCK};

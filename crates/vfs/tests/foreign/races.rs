@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests invalidations of a name while the backend looks it up, revalidates or changes it.
+//! Tests that a name that is invalidated while the backend looks it up, revalidates or changes it
+//! is looked up again at its next use.
 
 use super::backend::{At, Scene, scene};
 use openpath_abi::Errno;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that calls which must not wait ask only the backends that answer at once.
+//! Tests that calls which must not wait ask only the backends that answer at once, and otherwise
+//! fail without a change of the cache.
 
 use super::backend::{At, Scene, scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_PATH, O_RDONLY};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests reads, writes, seeks and listings against the rules of Linux 6.18 on a tmpfs.
+//! Tests that reads, writes, seeks and listings of directories answer as Linux 6.18 does on a
+//! tmpfs.
 
 use crate::world::*;
 use openpath_abi::caps::*;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests descriptors: their numbers, tables that tasks share, and the effects of a close.
+//! Tests that the lowest free descriptor comes next, that forks copy tables and tasks share them as
+//! in Linux, that a limit bounds them, and that writers and programs exclude each other.
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{

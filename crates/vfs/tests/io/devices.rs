@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests devices: the built-in ones against the running kernel's, and drivers that the host
-//! registers.
+//! Tests that the built-in devices answer as the running kernel's, that random bytes come from the
+//! host's entropy, and that drivers which the host registers have positions and errors of their
+//! own.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests waits at a FIFO against the running kernel: which threads wait, which call wakes which,
-//! and with what data.
+//! Tests that waits at a FIFO go as in the running kernel: which threads wait, which call wakes
+//! which, and with what data.
 //!
 //! A script is random calls of a few actors, each a thread with one descriptor. Each step records
 //! the waiting actors and the results of calls that have returned. A thread counts as waiting when

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests leases against the running kernel: random scripts of processes that take leases and open
-//! files. Each step must agree in its answer, the calls that wait or go on, the signals and the
-//! leases that are held.
+//! Tests that leases act as in the running kernel, by random scripts of processes that take leases
+//! and open files. Each step must agree in its answer, the calls that wait or go on, the signals
+//! and the leases that are held.
 //!
 //! `OPENPATH_LOCKS_SCRIPTS` sets the number of scripts of the slow test, 40 by default.
 

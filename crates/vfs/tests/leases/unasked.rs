@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests what the running kernel cannot be asked about leases: the end of the break time,
-//! delegations, notices, and opens that must not wait.
+//! Tests rules of leases that the running kernel cannot be asked about: a lease is broken when its
+//! time is up, changes of names and attributes break delegations, and an open that must not wait
+//! breaks a lease and fails.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that every kind of close ends file locks, that locks count against their tenant, and that
-//! they are limited.
+//! Tests that every kind of close ends file locks before it returns, that locks count against the
+//! limit of their tenant, and that one file can have very many.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests file locks against the running kernel: random scripts of processes that lock files. Each
-//! step must agree in its answer and in the locks that every process sees.
+//! Tests that file locks act as in the running kernel, by random scripts of processes that lock
+//! files. Each step must agree in its answer and in the locks that every process sees.
 //!
 //! `OPENPATH_LOCKS_SCRIPTS` sets the number of scripts of each slow test, 40 by default.
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests lock requests that wait without a thread, and locks whose owners a front end such as the
-//! FUSE server names ([`LockFace`](openpath_vfs::LockFace)).
+//! Tests that a lock request that waits without a thread is granted, dropped or ended without a
+//! lost lock or wake-up. Tests also locks whose owners a front end such as the FUSE server names
+//! ([`LockFace`](openpath_vfs::LockFace)).
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

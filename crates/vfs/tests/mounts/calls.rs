@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests mount, bind, remount and umount as a task calls them, and the effect of each mount flag.
-//! The expected answers are those of Linux 6.18.
+//! Tests that mount, bind, remount and umount, as a task calls them, and each mount flag answer and
+//! act as in Linux 6.18.
 
 use crate::tasks::{NOBODY, Short, root, says, tree, user, vfs};
 use openpath_abi::fcntl::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests mount namespaces, propagation, mount trees that belong to a file, and pivot_root, as tasks
-//! call them. The expected answers are those of Linux 6.18.
+//! Tests that mount namespaces, propagation, mount trees that belong to a file, and pivot_root, as
+//! tasks call them, answer and act as in Linux 6.18.
 
 use crate::tasks::{self, NOBODY, Short, root, says, tree, user, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, AT_RECURSIVE, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};

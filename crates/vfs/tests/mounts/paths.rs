@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests cached paths through mounts: each is walked until it is cached, then something on its way
-//! changes, and it is walked again. A cached path must not outlive what it led through.
+//! Tests that a cached path through mounts does not outlive what it led through: each is walked
+//! until it is cached, then something on its way changes, and it is walked again.
 
 use crate::tasks::{root, tree, user, vfs};
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR};

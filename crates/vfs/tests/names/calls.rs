@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests mkdir, mknod, symlink, link, unlink, rmdir and rename as a task calls them: which error
-//! comes first, and what the tree has afterwards. The expected answers are those of Linux 6.18 on a
-//! tmpfs.
+//! Tests that mkdir, mknod, symlink, link, unlink, rmdir and rename, as a task calls them, return
+//! the error that comes first on Linux 6.18 with a tmpfs, and leave the same tree.
 
 use crate::tasks::{BAD, NOBODY, Short, root, says, tree, user, vfs};
 use openpath_abi::fcntl::{

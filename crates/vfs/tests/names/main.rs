@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests creating, removing and renaming names, alone and concurrently, and the dentry cache.
+//! Tests calls that create, remove, rename and look up names, alone and beside other threads, and
+//! the dentry cache with complete directories and colliding names.
 
 #![forbid(unsafe_code)]
 

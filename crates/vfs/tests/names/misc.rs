@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests readlink, statfs, sync, getcwd, chdir and chroot against the rules of Linux 6.18 on a
-//! tmpfs.
+//! Tests that readlink, statfs, sync, getcwd, chdir and chroot answer as Linux 6.18 does on a
+//! tmpfs, and that open files have their current path.
 
 use crate::world::*;
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests the recorded cases of `conformance/notify/*.case`: parses them, and replays their
-//! calls on a tree like the one of the recorded answers.
+//! Parses the recorded inotify cases of `conformance/notify/*.case`, makes their calls on a tree
+//! like that of the recorded answers, and gives the events as text.
 
 use crate::tasks::{self, Short};
 use openpath_abi::fcntl::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests inotify: compares events with the kernel's, and checks those of concurrent changes.
+//! Tests that openpath sends the inotify events that the kernel was recorded to send, and that
+//! concurrent changes lose, double or mix no event.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests inotify events of files that other threads change meanwhile.
+//! Tests that threads which change files at the same time leave inotify events in a possible order:
+//! create and delete alternate, both events of a move share a cookie, and every watch ends once.
 
 use crate::tasks::{self, Short, root, tree, vfs};
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests path calls that must stay beneath their starting directory.
+//! Tests that no path call which must stay beneath its starting directory leads out of it, and that
+//! calls which stay answer like unconfined ones.
 
 use openpath_abi::fcntl::{
     AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY,

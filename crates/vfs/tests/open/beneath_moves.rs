@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests path calls that must stay beneath their starting directory, while others move directories.
+//! Tests that path calls which must stay beneath their starting directory never leave it while
+//! others move directories, and that unrelated moves do not fail them.
 //!
 //! A tree is mounted on the way. Its lookups have another thread move directories before they
 //! answer, so that each walk meets the same moves.

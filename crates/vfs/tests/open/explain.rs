@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests explanations of calls: which check they name, which steps they list, and that they change
-//! nothing.
+//! Tests that an explanation of a call names the check that failed, lists each step of the walk,
+//! and changes nothing.
 
 use crate::world::*;
 use openpath_abi::access::W_OK;

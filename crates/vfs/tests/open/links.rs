@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests symbolic links against the rules of Linux 6.18: how many are followed, how long they may
-//! be, and where they are not followed.
+//! Tests that symbolic links are followed as in Linux 6.18: at most forty of them, with long
+//! bodies, and not where a walk must not follow them. Tests also the order of errors, and a walk up
+//! from outside a chroot.
 
 use crate::world::*;
 use openpath_abi::mode;

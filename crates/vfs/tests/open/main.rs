@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests opens: openat2(2), the table of flags, links, scoped walks, calls that must not wait, and
-//! explanations.
+//! Tests opens of files: openat2(2) and open(2) with each flag, symbolic links, walks that must
+//! stay beneath a directory, calls that must not wait, and explanations of calls.
 
 #![forbid(unsafe_code)]
 

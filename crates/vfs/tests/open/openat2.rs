@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests openat2(2) against the rules of Linux 6.18: the size and fields of its argument, and the
-//! answers of each `RESOLVE_*`.
+//! Tests that openat2(2) checks the size and fields of its argument, and answers with each
+//! `RESOLVE_*` flag, as Linux 6.18 does.
 
 use crate::world::*;
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests opening a descriptor again, and its extended attributes. The expected answers are those of
-//! Linux 6.18 for `/proc/self/fd/N` and the `*at` calls on a tmpfs.
+//! Tests that a descriptor is opened again with current permissions, and that an `O_PATH`
+//! descriptor has extended attributes. The expected answers are those of Linux 6.18 for
+//! `/proc/self/fd/N` and the `*at` calls on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests open(2) with every kind of last component and every flag against Linux 6.18 on a tmpfs.
-//! `table.txt` has that kernel's answers.
+//! Tests that open(2) with every kind of last component and every flag answers as Linux 6.18 does
+//! on a tmpfs. `table.txt` has that kernel's answers.
 
 use crate::world::*;
 use openpath_abi::fcntl::*;

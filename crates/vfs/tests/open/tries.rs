@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests calls that fail instead of waiting, and proxy tasks, with which a worker thread makes
-//! calls for another task.
+//! Tests that calls that must not wait answer from the cache or fail, and that proxy tasks, with
+//! which a worker thread makes calls for another task, act as that task.
 
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_FDCWD, F_GETFL, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY,

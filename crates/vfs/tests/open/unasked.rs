@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests opens that the host kernel cannot be asked about: magic links, and flags of later kernels.
+//! Tests opens that the host kernel cannot be asked about: magic links lead to their target unless
+//! refused, and a flag of Linux 7.2 requires a regular file.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR};
 use openpath_abi::resolve::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests histories of calls by several threads, and searches for an order of steps that
-//! explains one.
+//! Records histories of calls on descriptor tables by several threads, and searches for an order of
+//! their steps that explains a history.
 //!
 //! A call takes its steps between its start and its end, each at one moment. A history is right if
 //! some order of all steps gives every answer and the final table. No call's first step may come

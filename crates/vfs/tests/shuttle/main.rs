@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the whole core under a scheduler that chooses the interleaving: threads of a guest that
-//! share a table, names that change under walks, and rings with their workers.
+//! Tests the whole core under a scheduler that chooses the interleaving: tasks that share a table,
+//! names, mounts, locks, leases and FIFOs, and rings with their workers.
 //!
 //! `cargo xtask shuttle`. Every test runs its scenario many times, first with random switches, then
 //! by probabilistic concurrency testing (PCT). One run of PCT with `k` points and `n` threads finds

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a sequential model of descriptor tables: each call as the steps that Linux takes
-//! under the table's lock.
+//! Defines a sequential model of descriptor tables: each call as the steps that Linux takes under
+//! the table's lock, with the possible results of each step.
 
 use openpath_abi::Errno;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests walks beside changes of names and mounts and beside eviction of dentries, under a
-//! scheduler that chooses the interleaving.
+//! scheduler that chooses the interleaving: an existing name is always found, and nothing is left
+//! at the end.
 
 use crate::backend::build;
 use crate::{explore, join, spawn};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests chosen races on descriptors and open files, under a scheduler that chooses the
-//! interleaving.
+//! interleaving: a file is released once, after its last user, and calls that exclude each other
+//! do.
 
 use crate::backend::{World, build, name, number_at};
 use crate::{explore, explore_often, join, spawn};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests schedulers that count threads and choices, to state how likely a number of runs
-//! misses a bug.
+//! Gives tests schedulers that count threads and choices, and bounds of the chance that a number of
+//! runs misses a bug.
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use std::sync::Arc;

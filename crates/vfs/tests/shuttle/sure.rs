@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests walks beside one change at a time, small enough to state the chance of a missed bug:
-//! `OPENPATH_SHUTTLE_MISS=1e-6 OPENPATH_SHUTTLE_DEPTH=2 cargo xtask shuttle sure --nocapture`.
+//! Tests that a walk beside one rename, unmount, eviction or reuse of a slot finds the right file,
+//! in scenarios so small that the chance of a missed bug can be stated: `OPENPATH_SHUTTLE_MISS=1e-6
+//! OPENPATH_SHUTTLE_DEPTH=2 cargo xtask shuttle sure --nocapture`.
 //!
 //! With `n` threads and `k` points, a bug of depth `d` is missed by `r` runs with a chance of at
 //! most (1 - 1 / (n k^(d-1)))^r. Two threads with 400 to 950 points need some 12,000 to 26,000 runs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests of calls a tree with a clock that ticks, tasks of several users, and results as
-//! words.
+//! Gives tests of calls a tree in memory with a clock that ticks, tasks of root and of other users,
+//! short forms of calls, and a check of a call's answer, mode, owner and changed times.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

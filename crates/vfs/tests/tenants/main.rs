@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests tenants (groups of tasks with common limits): which tenant a task has, and its limits on
-//! caches.
+//! Tests tenants (groups of tasks with common limits): which tenant tasks and files have, and that
+//! the dentry cache stays within each tenant's limits.
 
 #![forbid(unsafe_code)]
 

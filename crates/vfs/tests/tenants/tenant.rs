@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that children of a task inherit its tenant, and that its files are charged to that tenant.
+//! Tests that children of a task inherit its tenant, and that files that the task creates are
+//! charged to that tenant.
 
 use openpath_abi::fcntl::O_CREAT;
 use openpath_mem::{MemFs, MemOptions};

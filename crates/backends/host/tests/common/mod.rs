@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a scratch directory of the host, and a `Vfs` over it.
+//! Gives tests a scratch directory of the host, a tree and a `Vfs` over it with given options,
+//! short forms to read and write a file, and the lists of policies for changes by others.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests short calls on a file's data, and a file's extents as text.
+//! Gives tests of file data in memory short forms of fallocate(2) and copy_file_range(2), a file's
+//! size and blocks, and its data and holes as a letter for each page.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a clock that ticks, and short calls of the backend's operations.
+//! Gives tests of the memory backend a tree in which the test sets the time of each call, and short
+//! forms of the backend's operations on directories and files, without a `Vfs`.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a stack of trees in memory, filled by tasks of their own, and an overlay of them.
+//! Gives tests a stack of trees in memory that tasks of their own fill, an overlay of the stack,
+//! and functions that read names, inodes and content of the overlay or of one tree.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

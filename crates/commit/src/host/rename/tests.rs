@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests renames on file systems without the flags of renameat2(2), and of names that another
-//! process swaps meanwhile.
+//! Tests that a rename on a file system without the flags of renameat2(2) replaces nothing, and
+//! that a name which another process swaps right before a rename goes back.
 
 use super::{checked, exchange, noreplace, seam};
 use crate::host::held_file::HeldFile;

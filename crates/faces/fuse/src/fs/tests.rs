@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a file is created, or refused with the right error, even if the descriptor of it that
+//! Tests that a file is created, or that the first error is returned, although the descriptor that
 //! the server opened for itself fails to close.
 
 use super::FuseFs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that the server remembers the owner of a lock as long as it has a lock or a request, and
-//! then forgets it: locks that are left after the last close of a file show it.
+//! Tests that the server remembers a lock owner while it holds locks or waits for one, and forgets
+//! it afterwards. What locks are left after the last close of a file shows it.
 
 use super::{Answered, Locks};
 use crate::wire::request::{Lock, LockCommand};

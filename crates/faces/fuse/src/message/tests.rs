@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that messages which no kernel would send do no harm: random ones get well-formed replies,
-//! and wrong lengths are refused before any effect.
+//! Tests that the server answers random messages, which no kernel would send, without harm, and
+//! refuses messages of a wrong length before any effect.
 
 use super::answer_message;
 use crate::dispatch::Dispatcher;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a file gets the group and access control list of the file that it replaces only if
-//! nobody gets more access by it, and that chmod(2) or another name takes both back.
+//! Tests that a new file in place of another gets that file's group, access control list and mode
+//! only where this grants nothing more, and loses them by a wider chmod(2) or another name.
 
 use super::*;
 use crate::nodes::ROOT;

@@ -1,4 +1,5 @@
-# A process that does to files what it is told, a line each, and says what came of it.
+# Opens, locks and closes files of a directory by commands on standard input, one a line, and prints
+# the answer to each.
 import errno, fcntl, os, signal, struct, sys
 
 TYPES = {"r": fcntl.F_RDLCK, "w": fcntl.F_WRLCK, "u": fcntl.F_UNLCK}

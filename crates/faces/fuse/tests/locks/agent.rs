@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests processes that lock files on command.
+//! Gives tests of file locks Python processes ([`Agent`]) that open and lock files of a directory
+//! on command, and tells whether a command waits in its call.
 
 use libc::{SYS_fcntl, SYS_flock};
 use std::fs;

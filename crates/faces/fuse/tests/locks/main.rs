@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests file locks of processes on a mount whose server keeps the locks itself. Each test runs on
-//! the mount and on the host's file system beside it, with the same results.
+//! Tests that file locks of processes on a mount whose server keeps the locks itself give the same
+//! results as on the host's file system beside it. Two tests show where the kernel acts otherwise
+//! on a mount.
 
 mod agent;
 mod shared;

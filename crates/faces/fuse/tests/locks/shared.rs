@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests locks in one tree by several mounts and by tasks beside them, and very many requests that
-//! wait for one.
+//! Tests that mounts of one tree and tasks beside them see each other's file locks, and that
+//! requests that wait for a lock are granted in order, are bounded, and delay no other request.
 
 use super::agent::{Agent, HANG_TIMEOUT};
 use super::test_mount::TestMount;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a mount of a tree in memory, at a directory of its own.
+//! Gives tests a FUSE mount of a tree in memory, at a directory of its own, that is unmounted when
+//! dropped ([`TestMount`]), and has the kernel offer rings of `io_uring` for a while ([`Offer`]).
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

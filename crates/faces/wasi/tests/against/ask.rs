@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a random call of `op` on either implementation, openpath's or wasmtime-wasi's.
+//! Makes a random call of `op` on `wasi:filesystem` of openpath or of wasmtime-wasi, and gives the
+//! answer as text that can be compared.
 //!
 //! The two have traits of the same names in different modules, so a macro defines the code once for
 //! each.

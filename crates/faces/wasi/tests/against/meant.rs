@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists the deliberate differences from wasmtime-wasi in `wasi:filesystem`: each with its id in
-//! docs/WASI-COMPONENTS.md, the calls that show it, and both answers. Any other difference is a
-//! failure.
+//! Lists the deliberate differences of openpath's `wasi:filesystem` from wasmtime-wasi's: each with
+//! its id in docs/WASI-COMPONENTS.md, the calls that show it, and both answers. Any other
+//! difference is a failure.
 
 use crate::op::{Op, Time};
 

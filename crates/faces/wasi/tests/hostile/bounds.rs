@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests attacks on limits: a guest gets no more descriptors, files and bytes than it may have, and
-//! others keep theirs.
+//! Tests that a guest cannot get more descriptors, files or bytes than its limits allow, and that
+//! other guests keep theirs.
 
 use openpath_vfs::{Cred, Limits, TenantLimits};
 

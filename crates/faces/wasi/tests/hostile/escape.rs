@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests attacks on confinement: `..`, absolute paths, links and chains of links, existing or made
-//! by the guest, in each call that takes a path.
+//! Tests that no call that takes a path leads a guest out of its directory: by `..`, absolute
+//! paths, links and chains of links, existing or made by the guest.
 //!
 //! The control gives the same path to the same call of a task in the guest's directory, which must
 //! get out by each call.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests an attack on the cache: a flood of names that do not exist, each once. The guest's budget
-//! bounds the negative entries, and another guest keeps its own entries.
+//! Tests that a guest that floods the cache with names that do not exist stays within its budget of
+//! negative entries, while another guest keeps its own entries.
 
 use std::time::{Duration, Instant};
 

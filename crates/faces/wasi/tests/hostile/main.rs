@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests attacks by hostile guests, and what must hold against each.
+//! Tests that hostile guests of preview1 neither get out of their directory, nor exceed their
+//! limits, nor harm other guests, nor leave anything behind.
 //!
 //! A guest is a module that makes the calls it is told to (`scripted_guest`), so that attacks are
 //! written here and still go through a guest's memory and imports. Each attack has a control: the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives attacks the calls that take a path, each as a guest makes it and as an unconfined task
-//! makes it.
+//! Lists, for attacks, the calls that take a path: each as a guest makes it and as an unconfined
+//! task makes it.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{AtFlags, Errno, TimeSet, Timespec};

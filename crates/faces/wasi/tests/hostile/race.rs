@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests attacks by two guests of one directory: one walks a path while the other moves its
-//! directories.
+//! Tests that a guest that walks a path never gets out of its directory while another guest of the
+//! same directory moves directories and links on the way.
 //!
 //! The control is an unconfined task that walks the same paths while a guest moves directories: it
 //! must get out.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives attacks a guest that makes the calls it is told to: it exports each function of preview1
-//! under its own name and passes the call on.
+//! Gives attacks a guest that makes the calls it is told to: the guest exports each function of
+//! preview1 under its own name and passes the call on.
 
 use std::fmt::Write as _;
 

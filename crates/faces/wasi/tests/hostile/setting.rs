@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives attacks their sizes and seed ([`Plan`]), the report of each ([`Report`]), and trees in
-//! which guests are confined to one directory ([`Jail`]).
+//! Gives attacks their sizes and random numbers ([`Plan`], [`Rng`]), the report of each
+//! ([`Report`]), and trees in which guests are confined to one directory ([`Jail`]).
 
 use std::fmt;
 use std::sync::Arc;

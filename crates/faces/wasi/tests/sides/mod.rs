@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests a guest that exports every function it imports, so that a test makes single calls,
-//! over openpath and over wasmtime-wasi.
+//! Gives tests of preview1 a guest that exports every function it imports, so that a test makes
+//! single calls and compares openpath with wasmtime-wasi ([`Side`]).
 
 #![allow(dead_code, reason = "each test uses a part")]
 

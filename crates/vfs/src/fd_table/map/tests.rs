@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that the bitmap of a descriptor table answers random calls as a set of numbers does, and
-//! still does at each size where its layout changes. Searches must read no more words than the
-//! rules allow, and limits, copies, ranges and the hint `next` must be Linux's.
+//! Tests that the bitmap of claimed descriptors agrees with a set of numbers, at the sizes where
+//! its layout changes, and that a search for a free descriptor reads at most a few words.
 
 use super::{FdMap, WORD, Words};
 use openpath_abi::Errno;

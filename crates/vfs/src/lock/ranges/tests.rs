@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that random locks of several owners are those of a model with one entry for each byte of
-//! the file, and cost their tenant one lock each. A tenant at its limit must get `ENOLCK`, and
-//! 100,000 ranges must stay cheap to search.
+//! Tests that random locks of several owners on byte ranges are those of a model with a word for
+//! each byte, that a tenant's limit holds, and that one of very many ranges is found in few steps.
 
 use super::*;
 use crate::instance::Vfs;

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Processes that make the calls of the tests of locks and leases on the running kernel.
+"""Runs processes that lock and lease files on the running kernel by commands, for tests.
 
-A line `begin DIRECTORY abc` on standard input starts processes, and `end` ends them; that they have
-ended is said by `- end`. Between both, a line is a command to a thread of a process: `a1 setlk x w 0 0 10`. Its answer is
-a line on standard output: `a1 0`. Process numbers are shown as `<123>`. Each process says its
-number when it begins: `a hello <123>`, and each thread before its first answer: `a1 thread 124`.
-An interrupt is confirmed when the signal is sent: `a1 signalled`.
+A line `begin DIRECTORY abc` on standard input starts the processes `a`, `b` and `c`. The line `end`
+ends them, and is answered by `- end`. A line between both is a command to a thread of a process:
+`a1 setlk x w 0 0 10`. Its answer is a line on standard output: `a1 0`. Process numbers are shown as
+`<123>`. Each process says its number when it begins: `a hello <123>`, and each thread before its
+first answer: `a1 thread 124`. An interrupt is confirmed when the signal is sent: `a1 signalled`.
 """
 import ctypes
 import errno

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests processes of the running kernel, one for each name; each runs `agent.py`.
+//! Gives tests of locks and leases processes of the running kernel, which Python (`agent.py`)
+//! starts and which make the calls of commands, and tells from `/proc` which threads sleep in a
+//! call.
 
 use super::{Agents, DIR, FILES, Said};
 use std::collections::{BTreeSet, HashMap};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests of locks and leases processes that make calls, ours and the running kernel's, with
-//! the same commands.
+//! Gives tests of locks and leases processes that make calls, openpath's and the running kernel's,
+//! with the same commands, and waits until their threads have answered or sleep.
 //!
 //! A command is `a1 setlk x w 0 0 10`: thread 1 of process `a` makes the call on its descriptor
 //! `x`, which `a1 open x f rw` opened. The answer is one word or several; a call that waits answers

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives tests processes of openpath: a task for each thread, and a thread for each task.
+//! Gives tests of locks and leases processes of openpath that make the calls of commands: a task
+//! for each thread of a process, and a thread for each task.
 
 use super::{Agents, DIR, FILES, Said};
 use openpath_abi::fcntl::{

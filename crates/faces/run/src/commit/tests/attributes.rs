@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests commits that are interrupted when a file has only some of its new attributes.
+//! Tests that a commit that ends when a file has only some of its new attributes can be resumed and
+//! rolled back, and keeps attributes that others set in the meantime.
 
 use super::{Scene, StopAfter, StopBefore};
 use openpath_commit::fault_injection::fail_next_xattr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a commit and its undo keep the changes of others: those before and during a commit,
-//! while it is interrupted, and after it is undone.
+//! Tests that a commit and its undo keep what others changed before and during the commit, while it
+//! is interrupted, and after it is undone.
 
 use super::kinds::{change, populate};
 use super::{ActAt, Scene, StopAfter, StopBefore, put};

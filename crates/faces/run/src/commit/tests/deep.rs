@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that trees are committed, undone and discarded that are deeper than a path can be long,
-//! and deeper than a recursive walk could have stack for.
+//! Tests that trees deeper than a path can be long, and deeper than a recursive walk has stack for,
+//! are committed, undone and discarded.
 
 use super::{Scene, StopAfter, put, remove};
 use crate::inspect::Inspect;

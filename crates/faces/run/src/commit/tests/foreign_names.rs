@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a commit keeps names that others made and the view never showed, in directories that
-//! the view made or deleted.
+//! Tests that a commit and its undo keep names that others made and the view never showed, in
+//! directories that the view made or deleted.
 
 use super::{Scene, StopAfter, put};
 use crate::commit::Commit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that a commit or an undo that stops before any of its steps can be resumed, and a commit
-//! also rolled back.
+//! Tests that a commit or an undo that stops before any of its steps can be resumed to the same
+//! result, and that a commit can also be rolled back.
 
 use super::kinds::{change, populate};
 use super::{Scene, StopAfter};

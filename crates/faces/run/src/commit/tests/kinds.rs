@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests commits of each kind of change, commits of selected paths, and conflicts with what others
-//! changed meanwhile.
+//! Tests that each kind of change is committed and undone, that selected paths are committed alone,
+//! and that a path that others changed meanwhile is a conflict.
 
 use super::{Scene, StopAfter, put};
 use crate::inspect::Inspect;

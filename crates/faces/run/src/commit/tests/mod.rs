@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests commits: views are changed by calls on their tree and committed, and then the real tree is
-//! compared with what the view showed.
+//! Gives tests of commits a real tree with a view beside it ([`Scene`]), whose contents they
+//! compare as text, and observers that stop a commit or act at one of its steps.
 
 mod attack;
 mod attributes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests undos and aborts of a commit whose directories others moved, removed or replaced.
+//! Tests that an undo or abort of a commit whose directories others moved, removed or replaced
+//! lists the changes that it cannot take back, and takes back all others.
 
 use super::{Scene, StopAfter, put};
 use openpath_commit::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests commits of random changes to random trees: afterwards the real tree is what the view
-//! showed, and after an undo it is what it was before.
+//! Tests that a commit of random changes to a random tree gives the tree that the view showed, and
+//! that its undo gives the tree from before.
 
 use super::{Scene, StopAfter, put};
 use openpath_abi::XattrFlags;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests the records that a commit keeps in the directory of its view: only their owner can read
-//! them, and links or records of other users are not used.
+//! Tests that only the owner can read the records that a commit keeps in its view's directory, and
+//! that a commit neither follows links among them nor reads records of other users.
 
 use super::{Scene, StopAfter, put};
 use crate::commit::Commit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests commits into directories that others replaced by other ones, whatever times these have:
-//! what the view never saw is neither changed nor removed.
+//! Tests that a commit neither changes nor removes what the view never saw in directories that
+//! others replaced by other ones, whatever times these have.
 
 use super::{ActAt, Scene, StopAfter, StopBefore, put};
 use openpath_commit::{ConflictKind, Phase, abort, resume};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests commits during which syncfs(2) fails.
+//! Tests that a commit during which syncfs(2) fails leaves the real tree unchanged, or can be
+//! resumed and rolled back.
 
 use super::kinds::{change, populate};
 use super::{ActAt, Scene, StopAfter, StopBefore};

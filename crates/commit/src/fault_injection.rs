@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lets a test make calls of its own thread fail as file systems do (sync, attributes, rename flags,
-//! hard links), and act as another user after each copy.
+//! Lets a test make calls of its own thread fail as file systems do (sync, attributes, rename
+//! flags, hard links), and act as another user after each copy.
 
 pub use crate::host::filesystems::seam::fail_next_sync;
 pub use crate::host::held_file::seam::fail_next_xattr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that reads, writes and syncs that a backend makes by itself (`AsyncIo`) need no worker
+//! Tests reads, writes and syncs that a backend makes by itself (`AsyncIo`). They need no worker
 //! while they are under way, keep the order of the ring, and leave nothing when the ring or a
 //! future is dropped.
 

@@ -23,8 +23,8 @@
 //!
 //! # Guarantees
 //! G1. Pages of deleted data go back to the system at once, except a reserve for the next files:
-//!     half as many as are in use, and at least 4 MiB. [`openpath_vfs::Vfs::trim`] gives the reserve
-//!     back.
+//!     half as many as are in use, and at least 4 MiB. [`openpath_vfs::Vfs::trim`] gives the
+//!     reserve back.
 //!
 //! # Limits
 //! * `SEEK_DATA` and `SEEK_HOLE` stay right in the last page below 2^63, where the kernel

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that `--limit` bounds the time and the number of all processes of a view together, as root
-//! and as an ordinary user, and that a command can neither raise a limit nor change the host's
-//! control groups.
+//! and as an ordinary user. A command can neither raise a limit nor change the host's control
+//! groups.
 
 use crate::place::{Place, Who, err, out, until};
 use std::process::Command;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that an open in a view of a file on which an outside process holds a lease (fcntl(2),
-//! `F_SETLEASE`) waits for the holder, ends with its caller, and holds up no other call in the
-//! view.
+//! Tests opens in a view of a file on which a process outside holds a lease (fcntl(2),
+//! `F_SETLEASE`): each waits for the holder, ends with its caller, and holds up no other call.
 
 use crate::place::{Place, err, out};
 use std::io::{BufRead as _, BufReader};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that the Landlock domain around a command lets it mount, trace and signal its own
-//! processes and separates it from commands of `openpath exec`, and that a run in the kernel's last
-//! domain is refused with a remedy.
+//! processes, and separates it from commands of `openpath exec`. A run in the kernel's last domain
+//! is refused with a remedy.
 
 use crate::live::Running;
 use crate::place::{OPENPATH, Place, err, out};

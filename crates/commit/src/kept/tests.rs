@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that kept views are made private, found, locked and discarded, that damaged ones and those
-//! of other users are refused, and that a discard interrupted at any step leaves a whole view or
-//! can be finished.
+//! Tests that kept views are made private, found, locked and discarded, and that damaged ones and
+//! those of other users are refused. A discard that is interrupted at any step leaves a whole view
+//! or can be finished.
 
 use super::discard::discard_steps;
 use super::{INFO, KeptView, discard, lock_view};

@@ -12,8 +12,8 @@
 //! while. Every [`RECHECK`] requests a pinned thread follows its caller to the present CPU.
 //!
 //! # Rules
-//! R1. The [`KeepAwake`] thread, which keeps the idle CPU busy, is restricted to the other CPU: else
-//!     a caller that gets its reply moves to the idle CPU. So there must be exactly two CPUs.
+//! R1. The [`KeepAwake`] thread, which keeps the idle CPU busy, is restricted to the other CPU:
+//!     else a caller that gets its reply moves to the idle CPU. So there must be exactly two CPUs.
 //! R2. Requests of the kernel itself, such as writeback, say nothing about the caller.
 
 use crate::keep_awake::{CPUS, KeepAwake, SOON};

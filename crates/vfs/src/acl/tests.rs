@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that the value of the extended attribute of an access control list is read as the kernel
-//! reads it, that the right entry and the mask decide a permission, and that mode and list follow
-//! each other.
+//! Tests that an access control list is read from its extended attribute as the kernel reads it,
+//! that the right entry and the mask decide a permission, and that mode and list follow each other.
 
 use super::*;
 use crate::cred::Cred;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the attributes of an inode: [`Attr`] as plain data, and [`AttrWords`], the same in shared
-//! words with a sequence count, so that a reader takes no lock.
+//! Defines the attributes of an inode: [`Attr`] as plain data, and [`AttrWords`], the same in
+//! shared words with a sequence count, so that a reader takes no lock.
 
 use openpath_abi::Timespec;
 use openpath_sync::{Life, Word, Word32};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that each use of a name and each request for attributes in a tree that revalidates asks
-//! its backend, and that a name that leads elsewhere takes its mounts away but leaves open files as
-//! they are.
+//! Tests that in a tree that revalidates, each use of a name and each request for attributes asks
+//! the backend. A name that leads elsewhere takes its mounts away but leaves open files as they
+//! are.
 
 use super::backend::{Scene, scene, tree};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, O_APPEND, O_CREAT, O_RDONLY, O_RDWR, SEEK_END};

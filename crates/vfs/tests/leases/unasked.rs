@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests rules of leases that the running kernel cannot be asked about: a lease is broken when its
-//! time is up, changes of names and attributes break delegations, and an open that must not wait
+//! time is up, and changes of names and attributes break delegations. An open that must not wait
 //! breaks a lease and fails.
 
 use crate::world::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines a line of the log of opens (the call, its path, and why it was refused or where it went),
-//! and formats it as text or JSON.
+//! Defines a line of the log of opens (the call, its path, and why it was refused or where it
+//! went), and formats it as text or JSON.
 
 use openpath_abi::Errno;
 use openpath_commit::printable;

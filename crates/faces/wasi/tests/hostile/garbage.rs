@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests attacks by arguments that no compiler makes (counts and lengths beyond all memory, pointers
-//! outside memory, random calls): nothing outside the guest's directory may change, and memory must
-//! hardly grow.
+//! Tests attacks by arguments that no compiler makes (counts and lengths beyond all memory,
+//! pointers outside memory, random calls): nothing outside the guest's directory may change, and
+//! memory must hardly grow.
 
 use openpath_vfs::Limits;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that random locks of several owners on byte ranges are those of a model with a word for
-//! each byte, that a tenant's limit holds, and that one of very many ranges is found in few steps.
+//! each byte. A tenant's limit holds, and one of many ranges is found in few steps.
 
 use super::*;
 use crate::instance::Vfs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that commits and undos by root in a directory of another user, who swaps names or rewrites
-//! files meanwhile, give that user no file of root's, and no file rights that were meant for another.
-//! Also tests file systems that lack rename flags or hard links.
+//! files meanwhile, give that user no file of root's, and no file rights that were meant for
+//! another. Also tests file systems that lack rename flags or hard links.
 
 use super::{ActAt, Scene, StopAfter, StopBefore, put};
 use openpath_commit::fault_injection::{after_each_copy, lack_hard_links, lack_rename_flags};

@@ -16,6 +16,7 @@ mod escape;
 mod faults;
 mod groups;
 mod guide;
+mod kernel_differs;
 mod kernel_engine;
 mod kernel_later;
 mod kernel_marks;

@@ -540,6 +540,18 @@ print(said(lambda: os.chown("f", 77, -1)))
     }
 }
 
+/// L150
+#[test]
+fn changed_directory_counts_no_links() {
+    for place in Place::all("dir-links") {
+        place.plain("mkdir -p at/one at/two");
+        place.own("at");
+        let line = "mkdir at/new; stat -c %h at at/one at/new";
+        let run = place.run(&["-q"], line);
+        assert_eq!(out(&run), "1\n2\n2\n", "{}", err(&run));
+    }
+}
+
 #[test]
 fn locks_below_rw_hold_within_the_view_and_those_below_pass_everywhere() {
     // The kernel's locks of --rw are those of all.

@@ -128,8 +128,8 @@ pub(crate) struct Args {
     replace_rules: bool,
     /// Read options from this TOML file. Its paths and patterns are relative to the directory of
     /// the file, those of options to the working directory. Rules of options add to its rules, of
-    /// two limits the smaller holds, and --net, --upper and --name replace its `net`, `upper` and
-    /// `name`. Refused if the command could change the file.
+    /// two limits the smaller holds, and --net, --engine, --upper and --name replace its `net`,
+    /// `engine`, `upper` and `name`. Refused if the command could change the file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print the run as a file for --config, and do not run the command.

@@ -93,6 +93,26 @@ fn tree_mounted_from_a_restricted_mount_is_restricted() {
 }
 
 #[test]
+fn read_only_mount_is_changed_in_the_view_and_refused_by_a_commit() {
+    for engine in ["auto", "fuse"] {
+        let Some(place) = root("flags-ro") else {
+            return;
+        };
+        let line = format!(
+            "mkdir at; mount -t tmpfs tmpfs at; touch at/old; mount -o remount,ro at
+            \"$OPENPATH\" run -q --engine {engine} --name ro -- sh -c 'touch at/new; echo x > other'
+            ls at; \"$OPENPATH\" commit ro; echo $?
+            \"$OPENPATH\" commit ro other > /dev/null; echo $?; cat other"
+        );
+        let all = script(&place, &line);
+        assert_eq!(out(&all), "old\n2\n0\nx\n", "{}", err(&all));
+        let at = place.path("at");
+        let why = format!("openpath: {at}: the mount is read only: name other paths\n");
+        assert!(err(&all).contains(&why), "{}", err(&all));
+    }
+}
+
+#[test]
 fn restricted_mount_that_appears_later_is_not_entered() {
     let Some(place) = root("flags-later") else {
         return;

@@ -73,6 +73,8 @@ struct Told {
     left: Vec<NotUndone>,
     /// The interrupted operation was an undo.
     of_undo: bool,
+    /// Where the other changes are listed, if a commit has none and the view has some.
+    elsewhere: Option<String>,
 }
 
 /// A path that both sides changed.
@@ -121,6 +123,7 @@ fn attempt(args: &Args) -> Result<Told, Refusal> {
         done,
         left: Vec::new(),
         of_undo: false,
+        elsewhere: None,
     };
     if args.undo {
         let undone = openpath_run::undo(&kept, args.force, &mut bars)?;
@@ -162,6 +165,7 @@ fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told
         },
         left,
         of_undo,
+        elsewhere: None,
     }
 }
 
@@ -175,6 +179,13 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
     for (written, real) in commit.resolved() {
         console::warn(&resolved_line(written, real));
     }
+    let left_out = match commit.left_out() {
+        0 => None,
+        1 => Some("its change".to_owned()),
+        more => Some(format!("its {more} changes")),
+    };
+    let view = text_of(args.view.as_ref());
+    let elsewhere = left_out.map(|them| format!("`openpath diff {view} --stat` lists {them}"));
     let mut conflicts = Vec::new();
     let all = commit.changes().iter();
     let all: HashMap<&Path, &Change> = match commit.conflicts() {
@@ -214,6 +225,7 @@ fn commit(args: &Args, kept: &KeptView, bars: &mut Bars) -> Result<Told, Refusal
         done,
         left: Vec::new(),
         of_undo: false,
+        elsewhere,
     })
 }
 
@@ -422,7 +434,10 @@ fn line(told: &Told) -> String {
             let remedy = remedy(told);
             format!("nothing was done, because {paths} changed since the commit: {remedy}")
         }
-        ("committed" | "possible", true) => "nothing to commit".to_owned(),
+        ("committed" | "possible", true) => match &told.elsewhere {
+            Some(them) => format!("nothing to commit at these paths of the view: {them}"),
+            None => "nothing to commit".to_owned(),
+        },
         ("possible", _) => format!("{count} can be committed"),
         ("undone" | "aborted", _) if !told.left.is_empty() => {
             let count_left = left_count(told);

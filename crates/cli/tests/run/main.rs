@@ -28,6 +28,7 @@ mod live;
 mod log;
 mod many_files;
 mod memory;
+mod messages;
 mod mount_flags;
 mod names;
 mod nested;

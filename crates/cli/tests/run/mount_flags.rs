@@ -107,7 +107,7 @@ fn read_only_mount_is_changed_in_the_view_and_refused_by_a_commit() {
         let all = script(&place, &line);
         assert_eq!(out(&all), "old\n2\n0\nx\n", "{}", err(&all));
         let at = place.path("at");
-        let why = format!("openpath: {at}: the mount is read only: name other paths\n");
+        let why = format!("openpath: {at} is on a read-only mount: name other paths\n");
         assert!(err(&all).contains(&why), "{}", err(&all));
     }
 }

@@ -55,17 +55,33 @@ pub(crate) struct FileStat {
     pub(crate) mtime: Time,
     pub(crate) ctime: Time,
     pub(crate) btime: Option<Time>,
-    /// It is immutable or append-only.
-    pub(crate) fixed: bool,
+    /// The flag by which it cannot be replaced or removed.
+    pub(crate) fixed: Option<Fixed>,
     /// Its time of birth never changes.
     births_stay: bool,
+}
+
+/// A flag of a file, as chattr(1) sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fixed {
+    Immutable,
+    AppendOnly,
+}
+
+impl Fixed {
+    fn attribute(self) -> StatxAttributes {
+        match self {
+            Self::Immutable => StatxAttributes::IMMUTABLE,
+            Self::AppendOnly => StatxAttributes::APPEND,
+        }
+    }
 }
 
 impl FileStat {
     pub(crate) fn new(stat: &Statx, births_stay: bool) -> FileStat {
         let time = |time: StatxTimestamp| (time.tv_sec, time.tv_nsec);
         let mask = StatxFlags::from_bits_retain(stat.stx_mask);
-        let fixed = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+        let flags = [Fixed::Immutable, Fixed::AppendOnly];
         FileStat {
             mode: u32::from(stat.stx_mode),
             uid: stat.stx_uid,
@@ -83,7 +99,9 @@ impl FileStat {
             btime: mask
                 .contains(StatxFlags::BTIME)
                 .then(|| time(stat.stx_btime)),
-            fixed: stat.stx_attributes.intersects(fixed),
+            fixed: flags
+                .into_iter()
+                .find(|flag| stat.stx_attributes.contains(flag.attribute())),
             births_stay,
         }
     }

@@ -66,6 +66,7 @@ pub struct Commit<T> {
     journal: Journal,
     conflicts: Vec<Conflict>,
     resolved: Vec<(PathBytes, PathBytes)>,
+    left_out: usize,
 }
 
 impl<T: ViewTrees> Commit<T> {
@@ -132,7 +133,9 @@ impl<T: ViewTrees> Commit<T> {
         let mut journal = JournalBuilder::build(trees_and_baseline, id, &mut looker)?;
         journal.any_owner = force;
         journal.contested = contested(&conflicts);
+        let found = changes.len();
         journal.changes = JournalBuilder::committed_changes(&scan, &selection, changes);
+        let left_out = found - journal.changes.len();
         Preflight::check(&base, &upper, &journal, &scan, &selection)?;
         journal.opened = writable_dirs::find(&base, &journal)?;
         Ok(Commit {
@@ -142,7 +145,14 @@ impl<T: ViewTrees> Commit<T> {
             journal,
             conflicts,
             resolved: selection.resolved,
+            left_out,
         })
+    }
+
+    /// How many changes of the view are not at the paths of the commit.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
     }
 
     /// The changes to commit, by path.

@@ -35,6 +35,15 @@ pub(super) fn path(name: &str) -> Result<PathBuf, Refusal> {
              to do anything else with it, run openpath as that user, and call the view `{view}`"
         )));
     }
+    if !is_name(name) && Path::new(name).is_dir() {
+        return Err(Refusal::usage(format!(
+            "`{name}` is no name of a view: a view in a directory is named with a slash, as `{}`",
+            match name {
+                "." | ".." => format!("{name}/"),
+                _ => format!("./{name}"),
+            }
+        )));
+    }
     if !is_name(name) {
         return Err(Refusal::usage(format!(
             "`{name}` cannot be the name of a view: letters, digits, `-`, `_` and `.`, \

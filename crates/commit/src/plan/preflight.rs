@@ -3,18 +3,18 @@
 //! space, or of support by the file system.
 
 use crate::attributes::acl;
-use crate::attributes::file_stat::{Attributes, FileStat};
+use crate::attributes::file_stat::{Attributes, FileStat, Fixed};
 use crate::host::held_file::HeldFile;
 use crate::host::names::{join, split};
 use crate::host::tree::Tree;
 use crate::journal::{Bytes, Journal, Move, Replace};
 use crate::plan::selection::Selection;
-use crate::report::messages::{failed, shown};
+use crate::report::messages::{self, shown};
 use crate::report::refusal::{Refusal, RefusalKind};
 use crate::scan::Scan;
 use openpath_abi::mode::{S_IRUSR, S_ISGID, S_ISVTX};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Access, AtFlags};
+use rustix::fs::{Access, AtFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 
@@ -64,6 +64,7 @@ impl<'a> Preflight<'a> {
             preflight.check_move(moved)?;
         }
         for attrs in &journal.set_attrs {
+            preflight.check_changeable(&attrs.place)?;
             preflight.check_attrs(&attrs.path, &attrs.before, &attrs.after)?;
             preflight.check_acl(&attrs.path, &attrs.place, &attrs.after)?;
         }
@@ -127,15 +128,29 @@ impl<'a> Preflight<'a> {
         let dir = self.base.dir(path).map_err(fail)?;
         let access = Access::WRITE_OK | Access::EXEC_OK;
         let stat = self.base.stat(path).map_err(fail)?;
+        if let Some(flag) = stat.as_ref().and_then(|stat| stat.fixed) {
+            return Err(fixed(path, flag));
+        }
         match rustix::fs::accessat(&*dir, ".", access, AtFlags::EACCESS) {
             // It is made writable while the commit works.
-            Err(Errno::ACCESS) if stat.as_ref().is_some_and(|f| f.uid == self.uid) => {}
-            done => done.map_err(fail)?,
+            Err(Errno::ACCESS) if stat.as_ref().is_some_and(|f| f.uid == self.uid) => Ok(()),
+            done => done.map_err(fail),
         }
-        if stat.is_some_and(|stat| stat.fixed) {
-            return Err(failed(path, Errno::PERM));
+    }
+
+    /// Checks that no flag and no read-only mount keeps the attributes of a file as they are.
+    fn check_changeable(&self, path: &[u8]) -> Result<(), Refusal> {
+        let fail = |why| failed(path, why);
+        let held = self.base.hold(path).map_err(fail)?;
+        let held = held.ok_or_else(|| fail(Errno::NOENT))?;
+        if let Some(flag) = held.stat.fixed {
+            return Err(fixed(path, flag));
         }
-        Ok(())
+        let mount = rustix::fs::fstatvfs(held.fd()).map_err(fail)?;
+        match mount.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            true => Err(fail(Errno::ROFS)),
+            false => Ok(()),
+        }
     }
 
     /// Checks that a name can be removed from its directory.
@@ -147,8 +162,8 @@ impl<'a> Preflight<'a> {
         let (Some(dir), Some(stat)) = (dir, stat) else {
             return Err(fail(Errno::NOENT));
         };
-        if stat.fixed {
-            return Err(no("it is marked so that nothing may change it"));
+        if let Some(flag) = stat.fixed {
+            return Err(fixed(path, flag));
         }
         if stat.mount != dir.mount {
             return Err(no("something is mounted there"));
@@ -334,6 +349,29 @@ impl<'a> Preflight<'a> {
         };
         Ok(blocks.saturating_mul(space.f_frsize))
     }
+}
+
+/// A call on a path failed.
+fn failed(path: &[u8], why: Errno) -> Refusal {
+    if why != Errno::ROFS {
+        return messages::failed(path, why);
+    }
+    let text = format!("{} is on a read-only mount: name other paths", shown(path));
+    Refusal::new(RefusalKind::PermissionDenied, text)
+}
+
+/// A flag keeps a file as it is. Its removal moves the time of change, as a change by others does.
+fn fixed(path: &[u8], flag: Fixed) -> Refusal {
+    let (flag, option) = match flag {
+        Fixed::Immutable => ("immutable", "-i"),
+        Fixed::AppendOnly => ("append-only", "-a"),
+    };
+    let text = format!(
+        "{} is {flag}: name other paths, or remove the flag by `chattr {option}`, which counts as \
+         a change by others, and commit with `--force`",
+        shown(path)
+    );
+    Refusal::new(RefusalKind::PermissionDenied, text)
 }
 
 /// This user may not do what a step needs.

@@ -227,6 +227,18 @@ impl Args {
         }
     }
 
+    /// Says where `--engine kernel` comes from if nobody typed it.
+    fn explain_engine(&self, why: Refusal) -> Refusal {
+        match &self.config {
+            Some(file) if self.engine.is_none() && why.to_string().contains("--engine kernel") => {
+                let file = file.display();
+                let text = format!("{why} (`engine = \"kernel\"` is in {file})");
+                Refusal::new(why.kind(), text)
+            }
+            _ => why,
+        }
+    }
+
     /// Refuses `--quiet --json` where nothing is written as JSON.
     fn check_quiet(&self) -> Result<(), Refusal> {
         if self.quiet && self.json && self.report.is_none() && self.log.is_none() {
@@ -298,7 +310,8 @@ fn run_in(
         plan.check_file("--config", &cwd.join(file))?;
     }
     let told = plan.check();
-    for told in told.map_err(|why| added.map_or(why.clone(), |added| added.explain(cwd, why)))? {
+    let told = told.map_err(|why| added.map_or(why.clone(), |added| added.explain(cwd, why)));
+    for told in told.map_err(|why| args.explain_engine(why))? {
         say(told);
     }
     plan.check_working_directory(cwd)?;
@@ -512,9 +525,14 @@ fn say_if_incomplete(
     ended: &RunOutcome,
     report: &mut Option<Report>,
 ) -> Result<(), Refusal> {
-    let kept = plan.name.as_deref().map(|view| {
-        let view = text_of(view.as_ref());
-        format!("; the view keeps its changes, and `openpath diff {view}` shows them")
+    let kept = plan.name.as_deref().map(|view| match &plan.upper {
+        Upper::Directory(dir) if !dir.path().exists() => {
+            "; the directory of the view is gone, and its changes with it".to_owned()
+        }
+        _ => {
+            let view = text_of(view.as_ref());
+            format!("; the view keeps its changes, and `openpath diff {view}` shows them")
+        }
     });
     let kept = kept.unwrap_or_default();
     if let Some(users) = &ended.still_used {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that what a run or a commit refuses is named as it is, with a remedy that works.
 
-use crate::place::{Place, Who, err, out};
-use std::process::Output;
+use crate::kernel_engine::root_place;
+use crate::place::{OPENPATH, Place, Who, err, out};
+use std::process::{Command, Output};
 
 fn openpath(place: &Place, line: &str) -> Output {
     let args = line.split_whitespace();
@@ -64,6 +65,27 @@ fn attributes_on_a_read_only_mount_are_refused_before_the_first_step() {
 }
 
 #[test]
+fn view_that_is_gone_keeps_nothing() {
+    for place in Place::all("gone-view") {
+        let mut run = place.openpath(["run", "--name", "./view", "--", "sh", "-c"]);
+        let run = run
+            .arg("touch new; echo ready; read x")
+            .stdin(std::process::Stdio::piped());
+        let run = run.stdout(std::process::Stdio::piped());
+        let mut run = run.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut ready = [0; 6];
+        std::io::Read::read_exact(run.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        place.plain("rm -rf view");
+        let ended = run.wait_with_output().unwrap();
+        assert!(
+            !err(&ended).contains("keeps its changes"),
+            "{}",
+            err(&ended)
+        );
+    }
+}
+
+#[test]
 fn name_of_a_directory_needs_a_slash() {
     let Some(place) = Place::new("slash", Who::Caller) else {
         return;
@@ -88,4 +110,59 @@ fn commit_of_other_paths_says_that_the_view_has_changes() {
                   --stat` lists its change\n";
     assert_eq!(out(&none), wanted, "{}", err(&none));
     assert!(none.status.success());
+}
+
+#[test]
+fn engine_of_a_file_is_named_with_its_file() {
+    let Some(place) = root_place("engine-in-file") else {
+        return;
+    };
+    place.write("rules.toml", "engine = \"kernel\"\nhide = [\"secret\"]\n");
+    place.write("secret", "");
+    let refused = place.run(&["--config", "rules.toml"], "true");
+    let why = "(`engine = \"kernel\"` is in rules.toml)";
+    assert!(err(&refused).contains(why), "{}", err(&refused));
+    let typed = place.run(&["--config", "rules.toml", "--engine", "fuse"], "true");
+    assert!(typed.status.success(), "{}", err(&typed));
+}
+
+#[test]
+fn size_that_is_too_small_for_a_view_is_named() {
+    let Some(place) = root_place("tiny") else {
+        return;
+    };
+    for size in [4096, 8192, 16_384] {
+        let upper = format!("memory:{size}");
+        let run = place.run(&["--engine", "kernel", "--upper", &upper], "true");
+        let why = format!("--upper {upper} is too small for a view with --engine kernel");
+        let is_named = run.status.success() || err(&run).contains(&why);
+        assert!(is_named, "{}", err(&run));
+        assert!(size > 4096 || !run.status.success());
+    }
+}
+
+#[test]
+fn engine_without_the_capability_is_refused_by_name() {
+    let Some(place) = root_place("no-capability") else {
+        return;
+    };
+    let said = |line: &str| {
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", line]).env("OPENPATH", OPENPATH);
+        command.current_dir(&place.dir).output().unwrap()
+    };
+    let kernel = "\"$OPENPATH\" run -q --engine kernel -- true";
+    let drop = "setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin sh -c";
+    for line in [
+        format!("{drop} '{kernel}'"),
+        format!("unshare -Ur sh -c '{kernel}'"),
+    ] {
+        let refused = said(&line);
+        assert_eq!(refused.status.code(), Some(125), "{line}");
+        let why = "--engine kernel needs CAP_SYS_ADMIN";
+        assert!(err(&refused).contains(why), "{line}: {}", err(&refused));
+    }
+    let doctor = said(&format!("{drop} '\"$OPENPATH\" doctor'"));
+    let text = [out(&doctor), err(&doctor)].concat();
+    assert!(text.contains("engines"), "{text}");
 }

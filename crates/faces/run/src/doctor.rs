@@ -43,6 +43,7 @@ pub struct Check {
 pub fn doctor(plan: &Plan) -> Vec<Check> {
     // The last one reads `/proc`, which the view covers later.
     let mut checks = vec![kernel(), proc(), limits()];
+    let is_root = rustix::process::geteuid().is_root();
     let opened = device().map(|_| format!("{DEVICE} can be opened"));
     let has_device = opened.is_ok();
     checks.push(check("device", opened));
@@ -57,12 +58,18 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     });
     checks.push(check("namespaces", entered));
     checks.extend(made.as_ref().ok().and_then(Namespaces::init).map(own_proc));
-    if made.as_ref().is_ok_and(|made| !made.is_mapped()) {
-        // A run is possible without it.
-        checks.push(match crate::kernel_overlay::mounts::probe() {
+    // A run is possible without it.
+    match made.as_ref().map(Namespaces::is_mapped) {
+        Ok(false) => checks.push(match crate::kernel_overlay::mounts::probe() {
             Ok(()) => check("engines", Ok("a run can have --engine kernel".to_owned())),
             Err(why) => partly("engines", why.to_string()),
-        });
+        }),
+        Ok(true) if is_root => {
+            let text = "--engine kernel is not possible here: root gets no new mount namespace, \
+                        as without CAP_SYS_ADMIN";
+            checks.push(partly("engines", text.to_owned()));
+        }
+        _ => {}
     }
     checks.push(match made {
         Ok(made) if has_device => {

@@ -13,11 +13,13 @@
 
 use crate::detached;
 use crate::host_mounts::HostMounts;
-use crate::kernel_overlay::mounts::{UpperTree, memory, upper_path, work_path};
+use crate::kernel_overlay::mounts::{UpperTree, memory, too_small, upper_path, work_path};
 use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
-use openpath_commit::{KERNEL_WORK, PathBytes, Places, Refusal, ViewLock, remove_idle_kernel_work};
+use openpath_commit::{
+    KERNEL_WORK, PathBytes, Places, Refusal, RefusalKind, ViewLock, remove_idle_kernel_work,
+};
 use openpath_overlay::Marks;
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
@@ -73,14 +75,30 @@ impl KernelUpper {
     /// # Errors
     /// Those of [`View::build`]; the view has something that the kernel's overlay cannot show.
     pub(crate) fn prepare(plan: &Plan) -> Result<(KernelUpper, UpperTree), Refusal> {
-        let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
         let in_memory = match &plan.upper {
             Upper::Directory(_) => None,
             Upper::Memory { size } => {
                 let size = size.unwrap_or_else(half_of_memory);
-                Some(Arc::new(memory(size).map_err(failed)?))
+                Some(Arc::new(memory(size).map_err(not_kept)?))
             }
         };
+        let prepared = Self::prepare_in(plan, in_memory.clone());
+        match in_memory {
+            // Nobody else uses it.
+            Some(tree) if prepared.is_err() && is_full(&tree) => match too_small(plan) {
+                Some(small) => Err(small),
+                None => prepared,
+            },
+            _ => prepared,
+        }
+    }
+
+    /// The same with the tree for changes in memory.
+    fn prepare_in(
+        plan: &Plan,
+        in_memory: Option<Arc<OwnedFd>>,
+    ) -> Result<(KernelUpper, UpperTree), Refusal> {
+        let failed = not_kept;
         let options = ViewOptions {
             memory: in_memory.clone(),
             ..ViewOptions::default()
@@ -132,7 +150,7 @@ impl KernelUpper {
     fn make_work_dirs(&self, plan: &Plan) -> Result<OwnedFd, Refusal> {
         let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
         let tree = match &self.held {
-            Some(_) => detached::copy(&self.upper).map_err(failed)?,
+            Some(_) => detached::copy(&self.upper).map_err(not_kept)?,
             None => {
                 let tree = self.upper.try_clone();
                 tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?
@@ -216,6 +234,21 @@ impl CopiedDir {
         CopiedDir::new(upper, self.path.clone(), marks)
             .is_ok_and(|now| of(&now.stat) == of(&self.stat) && now.attrs == self.attrs)
     }
+}
+
+/// The changes cannot be kept.
+fn not_kept(why: Errno) -> Refusal {
+    if why != Errno::PERM {
+        return Refusal::step("the changes cannot be kept", why);
+    }
+    let text = "--engine kernel needs CAP_SYS_ADMIN in the user namespace of the mounts, which is \
+                the first one outside of containers: leave out --engine kernel";
+    Refusal::new(RefusalKind::Unsupported, text)
+}
+
+/// Whether a tmpfs has no room for another directory, or for data.
+fn is_full(tree: &OwnedFd) -> bool {
+    rustix::fs::fstatvfs(tree).is_ok_and(|room| room.f_bfree == 0 || room.f_ffree < 2)
 }
 
 /// The extended attributes that a command sees.

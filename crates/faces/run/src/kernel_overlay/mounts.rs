@@ -12,7 +12,7 @@
 use crate::detached;
 use crate::links;
 use crate::mount_flags::{bind_at, flags_at, mount_flags, remount};
-use crate::plan::{Layer, LayerShown, Plan, Protection};
+use crate::plan::{Layer, LayerShown, Plan, Protection, Upper};
 use openpath_commit::{KERNEL_WORK, PathBytes, Refusal, RefusalKind};
 use openpath_host::HELD;
 use openpath_overlay::Marks;
@@ -77,6 +77,9 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
     let root = layers.next();
     let root = root.ok_or_else(|| Refusal::system("the view has no root"))?;
     let root = overlay(root).map_err(|why| {
+        if let Some(small) = too_small(plan).filter(|_| why == Errno::NOSPC) {
+            return small;
+        }
         let text = format!(
             "the kernel refuses an overlay over / ({why}; its log says why): leave out --engine \
              kernel"
@@ -94,7 +97,10 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
         };
         Ok(LayerMount {
             place: layer.place.clone(),
-            tree: tree.map_err(|why| failed(layer.place.path(), why))?,
+            tree: tree.map_err(|why| {
+                let small = too_small(plan).filter(|_| why == Errno::NOSPC);
+                small.unwrap_or_else(|| failed(layer.place.path(), why))
+            })?,
         })
     });
     let below = below.collect::<Result<_, Refusal>>()?;
@@ -154,6 +160,16 @@ pub(crate) fn probe() -> Result<(), Refusal> {
 pub(crate) fn memory(bytes: u64) -> rustix::io::Result<OwnedFd> {
     let inodes = (bytes / BYTES_PER_INODE).max(16);
     detached::tmpfs((bytes, inodes), MountAttrFlags::empty())
+}
+
+/// The changes of a plan have no room for what a view needs, if the user gave their size.
+pub(crate) fn too_small(plan: &Plan) -> Option<Refusal> {
+    let Upper::Memory { size: Some(size) } = &plan.upper else {
+        return None;
+    };
+    let text =
+        format!("--upper memory:{size} is too small for a view with --engine kernel: give it more");
+    Some(Refusal::new(RefusalKind::NoSpace, text))
 }
 
 /// The work directory of an overlay.

@@ -17,7 +17,9 @@ use crate::kernel_overlay::mounts::{UpperTree, memory, upper_path, work_path};
 use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
-use openpath_commit::{KERNEL_WORK, PathBytes, Places, Refusal, ViewLock, remove_idle_kernel_work};
+use openpath_commit::{
+    PathBytes, Places, Refusal, ViewLock, make_kernel_work, remove_idle_kernel_work,
+};
 use openpath_overlay::Marks;
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
@@ -138,8 +140,8 @@ impl KernelUpper {
                 tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?
             }
         };
-        let works = (0..plan.layers.len()).map(work_path);
-        for path in std::iter::once(KERNEL_WORK.into()).chain(works) {
+        make_kernel_work(&tree).map_err(failed)?;
+        for path in (0..plan.layers.len()).map(work_path) {
             match rustix::fs::mkdirat(&tree, path, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(why) => return Err(failed(why)),

@@ -15,9 +15,9 @@
 //!     its last file. An overlay with `index=on` is refused with `EBUSY` over such a directory. So
 //!     each work directory is tried. The answer needs no record of ours, and holds after kill -9.
 //! R2. `ESTALE` comes after that check: an earlier try was interrupted, and left an index of other
-//!     layers. So do `ENOSPC` and `EDQUOT`, when the overlay makes its own directories. `EINVAL`: no
-//!     upper tree can be on this file system, so no overlay was ever made. Any other error proves
-//!     nothing, and counts as no answer.
+//!     layers. So do `ENOSPC` and `EDQUOT`, when the overlay makes its own directories. `EINVAL`:
+//!     no upper tree can be on this file system, so no overlay was ever made. Any other error
+//!     proves nothing, and counts as no answer.
 //! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time.
 //!     The layers of the tries go last: the indexes in the others name them.
 //! R4. A full file system must not keep a view from being read or discarded. So the directories for

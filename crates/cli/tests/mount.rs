@@ -507,7 +507,7 @@ fn command_reads_a_new_file_with_the_inode_number_of_an_open_one() {
     fs::write(disk.0.join("a"), "first").expect("written");
     let number = fs::metadata(disk.0.join("a")).expect("there").ino();
     let line = "exec 3<a; echo ready; while read -r name; do cat \"$name\"; done";
-    let mut run = openpath(&["run", "-q", "--", "sh", "-c", line]);
+    let mut run = openpath(&["run", "-q", "--engine", "fuse", "--", "sh", "-c", line]);
     run.current_dir(&disk.0);
     run.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut run = run.spawn().expect("run");

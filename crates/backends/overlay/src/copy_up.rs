@@ -77,6 +77,7 @@ impl Node {
         };
         let inode = self.inode()?;
         let parent = Self::of(dir).ok_or(Errno::EIO)?;
+        let (shown, shown_above) = (inode.attr().ctime, dir.attr().ctime);
         let upper = if self.has_lost_name() {
             self.copy_nameless(now, data)?
         } else {
@@ -93,8 +94,8 @@ impl Node {
         for key in self.further_keys() {
             self.fs.rekey(&inode, key, None);
         }
-        self.copy_attr(&inode);
-        parent.copy_attr(dir);
+        self.keep_ctime(&inode, shown);
+        parent.keep_ctime(dir, shown_above);
         Ok(upper)
     }
 

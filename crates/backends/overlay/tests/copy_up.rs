@@ -23,6 +23,38 @@ type Change = fn(&openpath_vfs::Task, &[u8]) -> Result<(), Errno>;
 const SEEK: [u32; 2] = [3, 4];
 
 #[test]
+fn copy_up_moves_no_time_of_change_and_a_change_does() {
+    let s = Stack::new(1);
+    let below = &s.below[0];
+    mkdir(below, "/d");
+    put(below, "/d/f", "words");
+    put(below, "/d/g", "words");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let (_vfs, task) = s.mount();
+    let ctimes = || [&b"/"[..], b"/d", b"/d/f"].map(|path| task.stat(path).expect("stat").ctime);
+    let before = ctimes();
+    let fd = task.open(b"/d/f", O_RDWR, 0).expect("open");
+    assert_eq!(beneath(&s.upper, "/upper/d"), ["f"]);
+    assert_eq!(ctimes(), before);
+    assert_eq!(names(&task, "/d"), ["f", "g"]);
+    assert_eq!(ctimes(), before, "after reading");
+    task.pwrite(fd, b"more", 0).expect("pwrite");
+    put(&task, "/d/g", "more");
+    let [top, dir, file] = ctimes();
+    assert_eq!([top, dir], before[..2]);
+    assert!(file > before[2]);
+    task.chmod(b"/d", 0o700).expect("chmod");
+    assert!(ctimes()[1] > before[1]);
+    let before = ctimes();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    task.setxattr(b"/", b"user.x", b"1", XattrFlags::empty())
+        .expect("setxattr");
+    put(&task, "/d/new", "");
+    let now = ctimes();
+    assert!(now[0] > before[0] && now[1] > before[1], "{now:?}");
+}
+
+#[test]
 fn copy_has_all_that_the_lower_file_has() {
     let s = Stack::new(1);
     let below = &s.below[0];

@@ -200,7 +200,7 @@ fn list_that_the_file_system_cannot_keep_is_refused_before_any_change() {
     let script = format!(
         "cd \"$1\" && mkdir state bare && mount -t ramfs none bare && echo base > bare/f && \
         echo base > bare/g && export XDG_STATE_HOME=$PWD/state && \
-        \"$2\" run -q --name view -- sh -c 'cd bare; echo view > g; {}\"' && \
+        \"$2\" run -q --engine fuse --name view -- sh -c 'cd bare; echo view > g; {}\"' && \
         \"$2\" commit view; echo status $?; cat bare/f bare/g",
         set.replace('\'', "'\\''")
     );

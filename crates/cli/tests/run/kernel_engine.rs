@@ -552,7 +552,8 @@ fn view_that_replaced_the_place_of_a_mount_is_refused() {
     };
     place.plain("mkdir -p top/m");
     let line = "mount -t tmpfs none top/m; echo host > top/m/old; \
-        \"$OPENPATH\" run -q --name own-place -- sh -c 'rm -rf top/m; rm -r top; mkdir -p top/m'; \
+        \"$OPENPATH\" run -q --engine fuse --name own-place -- \
+            sh -c 'rm -rf top/m; rm -r top; mkdir -p top/m'; \
         \"$OPENPATH\" run -q --engine kernel --name own-place -- ls top/m; echo $?; \
         \"$OPENPATH\" discard own-place";
     let output = apart(&place, line);
@@ -613,6 +614,33 @@ pub(crate) fn apart(place: &Place, line: &str) -> Output {
     apart.env("OPENPATH", env!("CARGO_BIN_EXE_openpath"));
     apart.env("XDG_STATE_HOME", place.path("state"));
     apart.output().unwrap()
+}
+
+#[test]
+fn view_without_room_for_names_is_listed_and_discarded() {
+    let Some(place) = root_place("no-names") else {
+        return;
+    };
+    place.plain("mkdir small");
+    for engine in ["kernel", "fuse"] {
+        let line = format!(
+            "mount -t tmpfs -o size=4M,nr_inodes=400 none small; V=$PWD/small/view; \
+            \"$OPENPATH\" run --engine {engine} --upper $V -- \
+                sh -c 'i=0; while : > f$i; do i=$((i+1)); done' 2> said; \
+            grep -o '[0-9]* changes' said; grep 'not known' said; \
+            \"$OPENPATH\" diff --stat $V > diff; echo $?; wc -l < diff; \
+            \"$OPENPATH\" run -q --upper $V -- cat f0; echo $?; \
+            \"$OPENPATH\" discard $V; echo $?; ls small; umount small"
+        );
+        let output = apart(&place, &line);
+        let said = out(&output);
+        let lines: Vec<_> = said.lines().collect();
+        let [told, "0", listed, "0", "0"] = lines[..] else {
+            panic!("{engine}: {said}{}{}", err(&output), place.read("said"));
+        };
+        assert!(told.starts_with('3') && told.ends_with("changes"), "{said}");
+        assert!(listed.parse::<u32>().unwrap() > 300, "{engine}: {said}");
+    }
 }
 
 /// L142

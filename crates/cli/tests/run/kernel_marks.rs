@@ -272,7 +272,7 @@ fn view_with_a_redirect_in_a_mount_or_into_one_is_refused() {
         place.plain("rm -rf top; mkdir -p top/m/d top/x; echo below > top/m/d/below");
         let line = format!(
             "mount -t tmpfs none top/m; mkdir top/m/d; \
-             \"$OPENPATH\" run -q --name {name} -- sh -c '{line}'; \
+             \"$OPENPATH\" run -q --engine fuse --name {name} -- sh -c '{line}'; \
              \"$OPENPATH\" run -q --engine kernel --name {name} -- ls; echo $?"
         );
         let output = apart(&place, &line);

@@ -119,7 +119,8 @@ fn restricted_mount_that_appears_later_is_not_entered() {
     };
     let line = r#"
         mkdir later free ends; mkfifo ends/in ends/out
-        "$OPENPATH" run --rw . --pass ends -- sh -c 'echo up >ends/out; read x <ends/in
+        "$OPENPATH" run --engine fuse --rw . --pass ends -- \
+            sh -c 'echo up >ends/out; read x <ends/in
             ls later free' &
         read x <ends/out
         mount -t tmpfs -o nosuid tmpfs later; touch later/hidden
@@ -149,7 +150,8 @@ fn directory_above_a_restricted_mount_stays_where_it_is() {
             setpriv --reuid 1003 --regid 1003 --clear-groups above/mnt/id -u'
         # Moved by others, and back: it is not entered without the flags.
         mkdir ends; mkfifo ends/in ends/out
-        "$OPENPATH" run --rw . --pass ends -- sh -c 'echo up >ends/out; read x <ends/in
+        "$OPENPATH" run --engine fuse --rw . --pass ends -- \
+            sh -c 'echo up >ends/out; read x <ends/in
             ls above/mnt; echo down >ends/out; read x <ends/in
             setpriv --reuid 1003 --regid 1003 --clear-groups above/mnt/id -u || echo refused' \
             2>/dev/null &

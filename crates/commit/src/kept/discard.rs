@@ -18,9 +18,10 @@ use super::lock::ViewLock;
 use super::safe_path::IfMissing;
 use super::state::{State, damaged, needs_manual_removal, state};
 use super::{
-    DISCARDED, INFO, LOCK, fresh, lock, name, name_of, named_views, no_such_view, own_names,
+    DISCARDED, INFO, LOCK, WORK, fresh, lock, name, name_of, named_views, no_such_view, own_names,
     step_failed,
 };
+use crate::host::names::names_in;
 use crate::host::view_dir::ViewDir;
 use crate::journal::committed;
 use crate::report::refusal::Refusal;
@@ -95,7 +96,10 @@ pub(super) fn remove(held: ViewLock, step: Step<'_>, removed: &mut dyn FnMut()) 
         // Left by a discard that ended before it began.
         remove_tree(&dir, DISCARDED, removed)?;
         step()?;
-        let going = dir.make_subdir(DISCARDED)?;
+        let going = match dir.make_subdir(DISCARDED) {
+            Err(why) if is_full(&why) => reuse_work(&dir)?,
+            made => made?,
+        };
         step()?;
         follow(&dir, &going, INFO)?;
         dir.sync()?;
@@ -106,6 +110,23 @@ pub(super) fn remove(held: ViewLock, step: Step<'_>, removed: &mut dyn FnMut()) 
     step()?;
     drop(held);
     remove_empty(&dir)
+}
+
+/// There is no room for a directory.
+fn is_full(why: &io::Error) -> bool {
+    let why = Errno::from_io_error(why);
+    matches!(why, Some(Errno::NOSPC | Errno::DQUOT))
+}
+
+/// Makes [`DISCARDED`] of the overlay's work directory, which takes no room. A view whose discard
+/// ends here gets a new one in its next run.
+fn reuse_work(dir: &ViewDir) -> io::Result<ViewDir> {
+    let work = dir.subdir(WORK)?.ok_or(Errno::NOSPC)?;
+    for name in names_in(work.as_fd())? {
+        crate::host::remove::remove(work.as_fd(), &name, &mut || true)?;
+    }
+    rustix::fs::renameat(dir, WORK, dir, DISCARDED)?;
+    Ok(work)
 }
 
 /// Finishes what another discard began; the lock stays.

@@ -15,9 +15,13 @@
 //!     its last file. An overlay with `index=on` is refused with `EBUSY` over such a directory. So
 //!     each work directory is tried. The answer needs no record of ours, and holds after kill -9.
 //! R2. `ESTALE` comes after that check: an earlier try was interrupted, and left an index of other
-//!     layers. Any other error proves nothing, and counts as no answer.
+//!     layers. So do `ENOSPC` and `EDQUOT`, when the overlay makes its own directories. `EINVAL`:
+//!     no upper tree can be on this file system, so no overlay was ever made. Any other error
+//!     proves nothing, and counts as no answer.
 //! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time.
 //!     The layers of the tries go last: the indexes in the others name them.
+//! R4. A full file system must not keep a view from being read or discarded. So the directories for
+//!     a try are made with the work directories, before a run can fill it.
 
 use crate::host::descriptors::path_by_number;
 use crate::host::names::names_in;
@@ -38,6 +42,16 @@ pub const KERNEL_WORK: &str = "kernel-work";
 const LOWER: &str = "probe-lower";
 const UPPER: &str = "probe-upper";
 
+/// Makes the directory for work directories in `dir`, with what a later try needs (R4).
+///
+/// # Errors
+/// What mkdir(2) gives, but for `EEXIST`.
+pub fn make_kernel_work(dir: impl AsFd) -> rustix::io::Result<()> {
+    let work = made(&dir, KERNEL_WORK)?;
+    made(&work, LOWER)?;
+    made(&work, UPPER).map(drop)
+}
+
 /// Removes the work directories beside the upper tree in `dir`, unless an overlay still uses one:
 /// then returns false.
 ///
@@ -53,10 +67,11 @@ pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<bool> {
         let Some(tried) = open(&work, OsStr::from_bytes(name))? else {
             continue;
         };
-        match try_overlay(&work, &tried) {
+        let layers = (made(&work, LOWER)?, made(&work, UPPER)?);
+        match try_overlay(&layers, &tried) {
             Err(Errno::BUSY) => return Ok(false),
             // R2
-            Err(Errno::STALE) => {}
+            Err(Errno::STALE | Errno::NOSPC | Errno::DQUOT | Errno::INVAL) => {}
             tried => tried?,
         }
     }
@@ -69,25 +84,21 @@ pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<bool> {
 }
 
 /// Makes an overlay with this work directory, and drops it (R1).
-fn try_overlay(work: &OwnedFd, tried: &OwnedFd) -> rustix::io::Result<()> {
-    let (lower, upper) = (made(work, LOWER)?, made(work, UPPER)?);
+fn try_overlay((lower, upper): &(OwnedFd, OwnedFd), tried: &OwnedFd) -> rustix::io::Result<()> {
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, dir) in [
-        ("lowerdir", &lower),
-        ("upperdir", &upper),
-        ("workdir", tried),
-    ] {
+    for (key, dir) in [("lowerdir", lower), ("upperdir", upper), ("workdir", tried)] {
         rustix::mount::fsconfig_set_string(&context, key, path_by_number(dir))?;
     }
     rustix::mount::fsconfig_set_string(&context, "index", "on")?;
     rustix::mount::fsconfig_create(&context)
 }
 
-fn made(dir: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
-    match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => open(dir, name)?.ok_or(Errno::NOENT),
-        Err(why) => Err(why),
+fn made(dir: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    if let Some(known) = open(&dir, name)? {
+        return Ok(known);
     }
+    rustix::fs::mkdirat(&dir, name, Mode::RWXU)?;
+    open(dir, name)?.ok_or(Errno::NOENT)
 }
 
 /// Opens a directory; `None` if it does not exist.

@@ -44,7 +44,7 @@ mod safe_path;
 mod state;
 
 pub use discard::discard;
-pub use kernel_work::{KERNEL_WORK, remove_idle_kernel_work};
+pub use kernel_work::{KERNEL_WORK, make_kernel_work, remove_idle_kernel_work};
 pub use lock::ViewLock;
 pub use name::state_dir;
 pub use rules::update as update_rules;
@@ -69,12 +69,14 @@ const INFO: &str = "view.toml";
 /// No description is longer, in bytes.
 const INFO_MAX: u64 = 16 << 20;
 const LOCK: &str = "lock";
+/// The work directory of the overlay.
+const WORK: &str = "work";
 /// What is left of a view that is being removed.
 const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
 const CHANGES: [&str; 12] = [
     "upper",
-    "work",
+    WORK,
     "commit",
     "next",
     "previous",

@@ -58,7 +58,10 @@ pub fn rules_of(view: &str) -> Result<Option<String>, Refusal> {
 
 /// Keeps the rules and the command of a run in the directory of its view, which is locked (R1, R2).
 pub fn update(dir: &ViewDir, rules: &KeptRules) -> Result<(), Refusal> {
-    if !rules.replaces && read(dir)? != rules.before {
+    let known = read(dir)?;
+    // An attempt with another engine may have kept them already.
+    let is_known = known == rules.before || known.as_ref() == Some(&rules.now);
+    if !rules.replaces && !is_known {
         let text = format!(
             "the rules of the view in {} were changed meanwhile: run it again",
             dir.path().display()

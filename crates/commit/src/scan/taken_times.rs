@@ -10,6 +10,8 @@
 //!     counts until the entries have times of their own.
 //! R3. Such a time is also a mark of the entry, since a later run can rename a directory above it.
 //!     It is looked for in all directories: others may have moved the one beneath away for a while.
+//! R4. Where there is no room for these times the begin of the earlier run goes on to count. So a
+//!     commit may find more conflicts, never fewer, and a run that makes room is possible.
 
 use crate::attributes::clock::file_clock;
 use crate::attributes::file_stat::Time;
@@ -47,10 +49,18 @@ pub fn record_taken(view: &ViewDir) -> Result<(), Refusal> {
         return Ok(());
     };
     for (path, since) in &earlier {
-        mark(&upper, path, *since).map_err(|why| failed(path, why))?;
+        match mark(&upper, path, *since) {
+            // R4
+            Err(Errno::NOSPC | Errno::DQUOT) => return Ok(()),
+            done => done.map_err(|why| failed(path, why))?,
+        }
     }
     if now != before {
-        TakenAt::write(&records, &now)?;
+        match TakenAt::write(&records, &now) {
+            // R4
+            Err(_) if records.begun()?.is_some() => return Ok(()),
+            done => done?,
+        }
     }
     records.forget_begun()
 }

@@ -18,7 +18,7 @@ use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
 use openpath_commit::{
-    KERNEL_WORK, PathBytes, Places, Refusal, RefusalKind, ViewLock, remove_idle_kernel_work,
+    PathBytes, Places, Refusal, RefusalKind, ViewLock, make_kernel_work, remove_idle_kernel_work,
 };
 use openpath_overlay::Marks;
 use openpath_vfs::Task;
@@ -84,7 +84,7 @@ impl KernelUpper {
         };
         let prepared = Self::prepare_in(plan, in_memory.clone());
         match in_memory {
-            // Nobody else uses it.
+            // What it needs depends on the mounts of the host.
             Some(tree) if prepared.is_err() && is_full(&tree) => match too_small(plan) {
                 Some(small) => Err(small),
                 None => prepared,
@@ -156,8 +156,8 @@ impl KernelUpper {
                 tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?
             }
         };
-        let works = (0..plan.layers.len()).map(work_path);
-        for path in std::iter::once(KERNEL_WORK.into()).chain(works) {
+        make_kernel_work(&tree).map_err(failed)?;
+        for path in (0..plan.layers.len()).map(work_path) {
             match rustix::fs::mkdirat(&tree, path, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(why) => return Err(failed(why)),

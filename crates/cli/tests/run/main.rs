@@ -4,6 +4,7 @@
 
 mod acl;
 mod acl_commit;
+mod bind_mounts;
 mod bounds;
 mod builds;
 mod changes;

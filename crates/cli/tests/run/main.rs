@@ -31,6 +31,7 @@ mod memory;
 mod mount_flags;
 mod names;
 mod nested;
+mod new_files;
 mod place;
 mod planted;
 mod process;

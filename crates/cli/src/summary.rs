@@ -6,7 +6,8 @@
 use anstyle::{AnsiColor, Style};
 use openpath_run::live::{Label, ServedKind};
 use openpath_run::{
-    AclChange, AttrDiff, Change, ChangeKind, FileType, PathBytes, Plan, RunOutcome, TreeSource,
+    AclChange, AttrDiff, Change, ChangeKind, FileType, PathBytes, Plan, RunOutcome, SpecialFile,
+    TreeSource,
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -87,6 +88,17 @@ pub(crate) fn change_json(change: &Change) -> Value {
     if !attributes.is_empty() {
         object["attributes"] = attributes.into();
     }
+    if let Some((before, now)) = change.differs.owner {
+        object["owner"] = owner_text(now).into();
+        object["owner_before"] = (!change.is_new()).then(|| owner_text(before)).into();
+    }
+    if let Some(special) = change.special {
+        let (word, number) = special_words(special);
+        object["special"] = word.into();
+        if let Some(number) = number {
+            object["device"] = number.into();
+        }
+    }
     if let Some(lists) = change.differs.lists {
         object["access_lists_changed"] = true.into();
         object["access_lists"] = list_word(lists).into();
@@ -100,6 +112,26 @@ pub(crate) fn change_json(change: &Change) -> Value {
         object["replaces"] = change.replaces.into();
     }
     object
+}
+
+/// A user and a group.
+fn owner_text((user, group): (u32, u32)) -> String {
+    format!("{user}:{group}")
+}
+
+/// The word for a special file, and the number of a device.
+fn special_words(special: SpecialFile) -> (&'static str, Option<String>) {
+    match special {
+        SpecialFile::BlockDevice(major, minor) => {
+            ("block device", Some(format!("{major}:{minor}")))
+        }
+        SpecialFile::CharacterDevice(major, minor) => {
+            ("character device", Some(format!("{major}:{minor}")))
+        }
+        SpecialFile::Fifo => ("FIFO", None),
+        SpecialFile::Socket => ("socket", None),
+        _ => ("other", None),
+    }
 }
 
 /// The names of the attributes that differ, for programs.
@@ -209,27 +241,26 @@ struct Lines {
 }
 
 impl Lines {
-    /// A new directory includes all new entries below it.
+    /// A new directory includes all new entries below it. Those that stand out have lines as well.
     fn new(changes: impl Iterator<Item = Change>) -> Lines {
         let mut lines = Lines::default();
-        // The new directory, and the index of its line.
-        let mut top: Option<(PathBytes, usize)> = None;
+        // The new directory with its attributes, and the index of its line.
+        let mut top: Option<(PathBytes, AttrDiff, usize)> = None;
         for change in changes {
             let bytes = change.size.max(change.size_before);
-            if let Some((path, at)) = &top
-                && change.kind == ChangeKind::Added
-                && change.path.path().starts_with(path.path())
-            {
+            let top_now = top.as_ref().filter(|(path, ..)| {
+                change.kind == ChangeKind::Added && change.path.path().starts_with(path.path())
+            });
+            if let Some((_, of_top, at)) = top_now {
                 if let Some(line) = lines.first.get_mut(*at) {
                     line.below += 1;
                     line.bytes += bytes;
                 }
-                continue;
-            }
-            let is_new =
-                change.kind == ChangeKind::Added || change.file_type_before != change.file_type;
-            if is_new && change.file_type == FileType::Directory {
-                top = Some((change.path.clone(), lines.count));
+                if !stands_out(&change, of_top) {
+                    continue;
+                }
+            } else if change.is_new() && change.file_type == FileType::Directory {
+                top = Some((change.path.clone(), change.differs.clone(), lines.count));
             }
             lines.count += 1;
             if lines.count <= LINES_MAX {
@@ -243,6 +274,21 @@ impl Lines {
         }
         lines
     }
+}
+
+/// Whether an entry of a new directory has a device number, rights or attributes that the line of
+/// the directory does not show.
+fn stands_out(change: &Change, top: &AttrDiff) -> bool {
+    let differs = &change.differs;
+    let owner = |differs: &AttrDiff| differs.owner.map(|(_, now)| now);
+    let is_device = change
+        .special
+        .is_some_and(|special| special_words(special).1.is_some());
+    is_device
+        || differs.mode
+        || owner(differs) != owner(top)
+        || differs.lists.is_some() && top.lists.is_none()
+        || differs.xattrs.iter().any(|name| !top.xattrs.contains(name))
 }
 
 impl Line {
@@ -287,7 +333,8 @@ pub(crate) fn facts(change: &Change, below: u64, size: u64) -> Vec<String> {
                 below => format!(" of {}", counted(below, "name")),
             };
             let (before, now) = (noun(change.file_type_before), noun(change.file_type));
-            let now = target.as_deref().unwrap_or(now);
+            let special = special_text(change);
+            let now = target.as_deref().or(special.as_deref()).unwrap_or(now);
             facts.push(format!("{before}{with} -> {now}"));
             match change.file_type {
                 FileType::Directory if below > 0 => facts.push(counted(below, "name")),
@@ -317,11 +364,21 @@ pub(crate) fn facts(change: &Change, below: u64, size: u64) -> Vec<String> {
         _ => {}
     }
     facts.extend(target.filter(|_| !is_other));
+    facts.extend(special_text(change).filter(|_| !is_other));
     if change.replaces {
         facts.push("replaces what had this name".to_owned());
     }
     facts.extend(differences(change));
     facts
+}
+
+/// A device with its number, a FIFO or a socket.
+pub(crate) fn special_text(change: &Change) -> Option<String> {
+    let (word, number) = special_words(change.special?);
+    Some(match number {
+        Some(number) => format!("{word} {number}"),
+        None => word.to_owned(),
+    })
 }
 
 /// The attributes that differ, as text for people.
@@ -330,11 +387,17 @@ pub(crate) fn differences(change: &Change) -> Vec<String> {
     let mut all = Vec::new();
     if differs.mode {
         let (before, now) = (change.mode_before, change.mode);
-        all.push(format!("mode {before:04o} -> {now:04o}"));
+        all.push(match change.is_new() {
+            true => format!("mode {now:04o}"),
+            false => format!("mode {before:04o} -> {now:04o}"),
+        });
     }
     if let Some((before, now)) = differs.owner {
-        let owner = |(user, group): (u32, u32)| format!("{user}:{group}");
-        all.push(format!("owner {} -> {}", owner(before), owner(now)));
+        let (before, now) = (owner_text(before), owner_text(now));
+        all.push(match change.is_new() {
+            true => format!("owner {now}"),
+            false => format!("owner {before} -> {now}"),
+        });
     }
     if differs.times {
         all.push("times".to_owned());
@@ -454,6 +517,7 @@ mod tests {
             below: 0,
             replaces: false,
             target: None,
+            special: None,
         }
     }
 

@@ -53,7 +53,7 @@ pub use kept::{
 };
 pub use plan::conflicts::{Conflict, ConflictKind};
 pub use plan::selection::resolve_parent_links;
-pub use report::change::{AclChange, AttrDiff, Change, ChangeKind, FileType, Owner};
+pub use report::change::{AclChange, AttrDiff, Change, ChangeKind, FileType, Owner, SpecialFile};
 pub use report::change_list::ChangeList;
 pub use report::path_bytes::{PathBytes, path_of};
 pub use report::phase::{CommitObserver, Phase};

@@ -10,7 +10,9 @@ use crate::console::{self, Pieces};
 use crate::error::Error;
 use crate::line_diff::LineDiff;
 use crate::outcome::Outcome;
-use crate::summary::{change_json, counted, differences, facts, noun, path_text, sign, text_of};
+use crate::summary::{
+    change_json, counted, differences, facts, noun, path_text, sign, special_text, text_of,
+};
 use anstyle::AnsiColor;
 use openpath_run::{
     AttrDiff, Change, ChangeKind, FileType, Inspect, KeptView, PathBytes, Refusal, RefusalKind,
@@ -247,12 +249,14 @@ fn unified(text: &mut String, change: &Change, both: Option<&Text>) {
 /// The lines about a change, except for its data.
 fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
     let mode = change.mode;
+    let special = special_text(change);
+    let noun_now = special.as_deref().unwrap_or(noun(change.file_type));
     let names = match change.below {
         0 => String::new(),
         below => format!(", {}", counted(below, "name")),
     };
     match &change.kind {
-        ChangeKind::Added => writeln!(text, "new {} mode {mode:04o}", noun(change.file_type)),
+        ChangeKind::Added => writeln!(text, "new {noun_now} mode {mode:04o}"),
         ChangeKind::Deleted => {
             let noun = noun(change.file_type);
             writeln!(text, "deleted {noun} mode {mode:04o}{names}")
@@ -261,7 +265,7 @@ fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
         _ if change.file_type != change.file_type_before => {
             let (before, mode_before) = (noun(change.file_type_before), change.mode_before);
             writeln!(text, "old {before} mode {mode_before:04o}{names}").ok();
-            writeln!(text, "new {} mode {mode:04o}", noun(change.file_type))
+            writeln!(text, "new {noun_now} mode {mode:04o}")
         }
         ChangeKind::Modified if change.file_type == FileType::Directory => {
             writeln!(text, "replaced by another directory")
@@ -275,7 +279,7 @@ fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
     if change.replaces {
         text.push_str("replaces what had this name\n");
     }
-    if change.differs.mode {
+    if change.differs.mode && !change.is_new() {
         let before = change.mode_before;
         writeln!(text, "old mode {before:04o}\nnew mode {mode:04o}").ok();
     }

@@ -4,6 +4,7 @@
 
 mod acl;
 mod acl_commit;
+mod bind_mounts;
 mod bounds;
 mod builds;
 mod changes;
@@ -32,6 +33,7 @@ mod messages;
 mod mount_flags;
 mod names;
 mod nested;
+mod new_files;
 mod place;
 mod planted;
 mod process;

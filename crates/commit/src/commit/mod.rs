@@ -9,6 +9,7 @@
 //! | `selection` | selects entries |
 //! | `conflicts` | finds changes by others |
 //! | `journal_builder`, `journal` | write all steps to the disk |
+//! | `one_path` | refuses steps that reach one directory by two paths |
 //! | `preflight` | finds what would make a step fail |
 //! | `apply` | applies the journal |
 //! | `rollback` | rolls it back |
@@ -42,6 +43,7 @@ use crate::journal::{Bytes, Journal, State};
 use crate::kept::{KeptView, OLD_CONTENT, ViewLock};
 use crate::plan::conflicts::Conflict;
 use crate::plan::journal_builder::JournalBuilder;
+use crate::plan::one_path;
 use crate::plan::preflight::Preflight;
 use crate::plan::selection::Selection;
 use crate::report::change::Change;
@@ -77,7 +79,8 @@ impl<T: ViewTrees> Commit<T> {
     /// In this order: the view is in use, or another user's; a commit of it was interrupted; it
     /// cannot be read; a path has no change, leads through a link that another user controls, or
     /// cannot be committed without another. Then, with
-    /// force: the view never saw a name that would be removed. Last: a step would fail.
+    /// force: the view never saw a name that would be removed. Then: the changes reach one
+    /// directory or file by two paths. Last: a step would fail.
     pub fn plan(kept: &KeptView, only: &[PathBytes], force: bool) -> Result<Commit<T>, Refusal> {
         Self::plan_observed(kept, only, force, &mut Unobserved)
     }
@@ -131,6 +134,7 @@ impl<T: ViewTrees> Commit<T> {
         let id = format!("{:x}{part:08x}", seconds & 0xffff_ffff);
         let trees_and_baseline = (&base, &scan, &selection, &baseline);
         let mut journal = JournalBuilder::build(trees_and_baseline, id, &mut looker)?;
+        one_path::check(&journal, &scan, &selection)?;
         journal.any_owner = force;
         journal.contested = contested(&conflicts);
         let found = changes.len();

@@ -6,5 +6,6 @@
 pub(crate) mod conflicts;
 pub(crate) mod journal_builder;
 pub(crate) mod linked_path;
+pub(crate) mod one_path;
 pub(crate) mod preflight;
 pub(crate) mod selection;

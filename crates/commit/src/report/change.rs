@@ -39,6 +39,20 @@ pub enum FileType {
     Other,
 }
 
+/// A file that is neither a regular file, a directory nor a symbolic link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum SpecialFile {
+    /// A block device, with its major and minor number.
+    BlockDevice(u32, u32),
+    /// A character device, with its major and minor number.
+    CharacterDevice(u32, u32),
+    /// A FIFO.
+    Fifo,
+    /// A UNIX socket.
+    Socket,
+}
+
 /// How the access control lists of a file changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -54,13 +68,14 @@ pub enum AclChange {
 /// User and group.
 pub type Owner = (u32, u32);
 
-/// The attributes that differ, of a name that existed before and still does.
+/// The attributes that differ, of a name that existed before and still does. Of a new file, and of
+/// one with another type than before: what a plain new file of the caller would not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttrDiff {
-    /// The permission bits.
+    /// The permission bits; of a new file, it has set-id bits.
     pub mode: bool,
-    /// The owner before and now.
+    /// The owner before and now; of a new file, the caller and the owner.
     pub owner: Option<(Owner, Owner)>,
     /// The time of change, of a file with the data that it had.
     pub times: bool,
@@ -101,6 +116,9 @@ pub struct Change {
     pub replaces: bool,
     /// Where a symbolic link leads now.
     pub target: Option<PathBytes>,
+    /// What a device, FIFO or socket is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub special: Option<SpecialFile>,
 }
 
 impl Change {
@@ -121,6 +139,13 @@ impl Change {
             below: 0,
             replaces: false,
             target: None,
+            special: None,
         }
+    }
+
+    /// Whether it has no file of the same type before it.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.kind == ChangeKind::Added || self.file_type != self.file_type_before
     }
 }

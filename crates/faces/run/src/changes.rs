@@ -6,9 +6,11 @@
 use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
 };
+use openpath_abi::stat::{major, minor};
 use openpath_abi::{Errno, Stat, mode};
 use openpath_commit::{
-    AclChange, Change, ChangeKind, ChangeList, FileType, Refusal, Side, is_below, path_of,
+    AclChange, Change, ChangeKind, ChangeList, FileType, Refusal, Side, SpecialFile, is_below,
+    path_of,
 };
 use openpath_overlay::{
     ChangeKind as OverlayChangeKind, Changes, Marks, OverlayFs, Sides, SidesByPath,
@@ -28,6 +30,15 @@ const PATHS_MAX: usize = 512_000_000;
 const NAMES_ONCE: u32 = 1 << 12;
 /// The longest piece of a path that is given to one call: a path may be longer than `PATH_MAX`.
 const PIECE: usize = 2048;
+
+/// Attributes that the kernel gives to each file of a machine that has labels or checksums.
+const OF_EACH_FILE: [&[u8]; 5] = [
+    b"security.selinux",
+    b"security.SMACK64",
+    b"security.SMACK64TRANSMUTE",
+    b"security.ima",
+    b"security.evm",
+];
 
 /// The limits of a tree of which each name is looked at about once.
 pub(crate) fn limits_once() -> Limits {
@@ -171,6 +182,9 @@ impl TreeComparison {
             let target = self.data(Side::View, change.path.bytes(), usize::MAX - 1)?;
             change.target = target.map(|target| path_of(&target));
         }
+        if let Some(now) = now.filter(|_| change.is_new()) {
+            self.note_unusual(change, now)?;
+        }
         if from.is_some() && sides.is_some_and(|sides| !sides.upper) {
             // Only others may have changed them, in the lower tree.
             change.mode_before = change.mode;
@@ -179,6 +193,33 @@ impl TreeComparison {
         if let (Some(from), Some(before), Some(now)) = (from, before, now) {
             self.compare_attributes(change, (&from, before), now)?;
         }
+        Ok(())
+    }
+
+    /// Records what a new file has that a plain new file of the caller would not have at that path.
+    fn note_unusual(&self, change: &mut Change, now: Stat) -> Result<(), Errno> {
+        let path = change.path.bytes();
+        let dir = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let dir = self.view.lstat(&path[..dir.max(1)])?;
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let (mut usual, mut bits) = ((user.as_raw(), group.as_raw()), 0);
+        if dir.mode & mode::S_ISGID != 0 {
+            usual.1 = dir.gid;
+            bits |= now.mode & mode::S_ISGID & if mode::is_dir(now.mode) { !0 } else { 0 };
+        }
+        let owner = (now.uid, now.gid);
+        change.differs.owner = (owner != usual).then_some((usual, owner));
+        change.differs.mode = now.mode & (mode::S_ISUID | mode::S_ISGID) & !bits != 0;
+        change.special = special_file(&now);
+        if change.file_type == FileType::Link {
+            return Ok(());
+        }
+        let mut all = self.view.xattrs(change.path.bytes())?;
+        all.retain(|name, _| !OF_EACH_FILE.contains(&&name[..]));
+        let has_list = all.keys().any(|name| is_acl(name));
+        change.differs.lists = has_list.then_some(AclChange::Set);
+        let names = all.keys().filter(|name| !is_acl(name));
+        change.differs.xattrs = names.map(|name| path_of(name)).collect();
         Ok(())
     }
 
@@ -421,6 +462,17 @@ fn file_type_of(mode: u32) -> FileType {
         mode::S_IFDIR => FileType::Directory,
         mode::S_IFLNK => FileType::Link,
         _ => FileType::Other,
+    }
+}
+
+fn special_file(stat: &Stat) -> Option<SpecialFile> {
+    let (major, minor) = (major(stat.rdev), minor(stat.rdev));
+    match stat.mode & mode::S_IFMT {
+        mode::S_IFBLK => Some(SpecialFile::BlockDevice(major, minor)),
+        mode::S_IFCHR => Some(SpecialFile::CharacterDevice(major, minor)),
+        mode::S_IFIFO => Some(SpecialFile::Fifo),
+        mode::S_IFSOCK => Some(SpecialFile::Socket),
+        _ => None,
     }
 }
 

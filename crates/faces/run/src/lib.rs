@@ -116,9 +116,9 @@ pub use log::LogFile;
 pub use openpath_commit::{
     AclChange, AttrDiff, Change, ChangeKind, ChangeList, CommitObserver, Committed, Conflict,
     ConflictKind, FileType, KeptRules, KeptView, ListedView, NotUndone, NotUndoneReason, Owner,
-    PathBytes, Phase, Refusal, RefusalKind, Resumed, SERVE, Side, Undone, ViewInfo, ViewLock,
-    abort, command_line, discard, is_invisible, lock_view, printable, resolve_parent_links, resume,
-    rules_of, undo,
+    PathBytes, Phase, Refusal, RefusalKind, Resumed, SERVE, Side, SpecialFile, Undone, ViewInfo,
+    ViewLock, abort, command_line, discard, is_invisible, lock_view, printable,
+    resolve_parent_links, resume, rules_of, undo,
 };
 pub use openpath_overlay::CopyUpObserver;
 pub use plan::{EnforcedPlace, ExtraMount, Layer, Plan, TreeSource, Upper};

@@ -27,12 +27,16 @@ mod ops;
 mod ours;
 mod page;
 mod paths;
-mod process;
+mod process {
+    pub(crate) use crate::host::run;
+}
 mod programs;
 mod row;
 mod same;
 mod scene;
-mod scratch;
+mod scratch {
+    pub(crate) use crate::host::Scratch;
+}
 mod shapes;
 mod stats;
 pub mod sys;

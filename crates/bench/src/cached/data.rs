@@ -8,7 +8,6 @@
 //!     every page at most once.
 
 use std::fs::File;
-use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -16,13 +15,14 @@ use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_NOATIME, O_RDONLY};
 use openpath_ring::{Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{Task, Vfs};
+use rustix::fs::{Advice, fadvise};
 
 use super::host_dir;
 use crate::cmd::Ask;
-use crate::error::Error;
+use crate::error::{Context, Error};
 use crate::harness::{Id, Plan};
+use crate::ours;
 use crate::row::Row;
-use crate::{ours, sys};
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 32 << 10;
@@ -91,7 +91,7 @@ fn add<'a>(
         let at = |n: u64| first.wrapping_add(n.wrapping_mul(step)) % PAGES;
         let pages: Vec<u64> = (0..reads).map(at).collect();
         if let Some(file) = file {
-            sys::drop_pages(file.as_fd()).map_err(|e| Error::host("drop pages", e))?;
+            fadvise(file, 0, None, Advice::DontNeed).host("drop pages")?;
         }
         let start = Instant::now();
         let wrong = reader(&pages);

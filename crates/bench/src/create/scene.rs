@@ -10,10 +10,10 @@ use openpath_vfs::{MountFlags, Task, Vfs};
 
 use crate::calls::{Calls, Kernel};
 use crate::error::Error;
-use crate::host::Root;
+use crate::host::{Root, mount_tmpfs};
 use crate::ops::Op;
+use crate::ours;
 use crate::scene::{Scene, Tables};
-use crate::{ours, sys};
 
 const FLAGS: OFlags = O_CREAT.union(O_RDWR);
 /// The operations, the beginning of their row names, and the file in each mount.
@@ -61,11 +61,7 @@ pub(super) fn grow_ours(mounts: usize, vfs: &Vfs) -> Result<Task, Error> {
 /// Makes the same on the host; the process stays in that root.
 pub(super) fn grow_host(mounts: usize, root: &Root) -> Result<(), Error> {
     root.enter()?;
-    grow(mounts, &Kernel, |point| {
-        let target = CString::new(point).unwrap_or_default();
-        let mounted = sys::mount_tmpfs(&target);
-        mounted.map_err(|e| Error::host("mount in the host's root", e))
-    })
+    grow(mounts, &Kernel, |point| mount_tmpfs(point.as_ref()))
 }
 
 fn grow(

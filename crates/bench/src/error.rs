@@ -68,6 +68,14 @@ impl<T, E> Context<T, E> for Result<T, E> {
     }
 }
 
+/// Fails if there were wrong results.
+pub(crate) fn all_right(wrong: u64, what: &str) -> Result<(), Error> {
+    match wrong {
+        0 => Ok(()),
+        _ => Err(Error::Wrong(format!("{what}: {wrong} results"))),
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

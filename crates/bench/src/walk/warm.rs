@@ -81,8 +81,8 @@ pub(super) fn rows(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
         }
         0
     });
-    let host_only = |name: &str, _: &_, label: &str, host: &_| Row::host_only(name, label, host);
-    plan.row(host_only, "host system call floor", floor, "getppid", floor)
+    let name = "host system call floor";
+    plan.row(Row::host_only, name, floor, "getppid", floor)
         .note("in every figure of the host, once a call");
     if let Err(why) = &host.ext4 {
         let name = |depth| format!("failed-open ext4 d{depth}");

@@ -21,7 +21,9 @@ mod harness;
 mod host;
 mod locked;
 mod many;
-mod memory;
+mod memory {
+    pub(crate) use crate::counts::Resident;
+}
 mod one;
 mod ops;
 mod ours;

@@ -23,12 +23,7 @@ pub(crate) fn instance() -> Result<Vfs, Error> {
 
 /// An instance over a file system that may hold a tree already.
 pub(crate) fn over(root: Arc<SuperBlock>) -> Result<Vfs, Error> {
-    keyed(root, SECRET)
-}
-
-/// The same with another key of the hash tables.
-pub(crate) fn keyed(root: Arc<SuperBlock>, secret: [u64; 2]) -> Result<Vfs, Error> {
-    build(Vfs::builder().secret(secret), root)
+    build(Vfs::builder().secret(SECRET), root)
 }
 
 pub(crate) fn build(builder: VfsBuilder, root: Arc<SuperBlock>) -> Result<Vfs, Error> {

@@ -21,6 +21,7 @@ mod harness;
 mod host;
 mod locked;
 mod many;
+#[cfg(feature = "wasi")]
 mod memory {
     pub(crate) use crate::counts::Resident;
 }

@@ -37,6 +37,7 @@ mod programs;
 mod row;
 mod same;
 mod scene;
+#[cfg(feature = "wasi")]
 mod scratch {
     pub(crate) use crate::host::Scratch;
 }

@@ -30,6 +30,7 @@ mod ops;
 mod ours;
 mod page;
 mod paths;
+#[cfg(feature = "wasi")]
 mod process {
     pub(crate) use crate::host::run;
 }

@@ -76,10 +76,12 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
 const SHOWN: [(Blocking, &str); 2] = [(Blocking::Pool, "#b5485f"), (Blocking::InPlace, "#d9822b")];
 
 /// The ratio of each call's time elsewhere to ours.
-fn chart(rows: &[Row]) -> Chart {
-    let legend = SHOWN.map(|(way, colour)| (way.label(), colour));
-    let title = "Calls of a guest under wasmtime-wasi: times what openpath takes";
-    let mut chart = Chart::new(title, legend);
+fn chart(rows: &[Row]) -> Chart<2> {
+    let mut chart = Chart {
+        title: "Calls of a guest under wasmtime-wasi: times what openpath takes",
+        legend: SHOWN.map(|(way, colour)| (way.label(), colour)),
+        groups: Vec::new(),
+    };
     let mut names: Vec<&str> = rows
         .iter()
         .filter_map(|row| Some(row.name.split_once(", ")?.0))
@@ -90,7 +92,8 @@ fn chart(rows: &[Row]) -> Chart {
             |(way, _): (Blocking, _)| Row::named(rows, &format!("{name}, {}", way.label()))?.ratio;
         let values = SHOWN.map(ratio);
         if values.iter().any(Option::is_some) {
-            chart.group(name.trim_start_matches("wasi "), values);
+            let name = name.trim_start_matches("wasi ");
+            chart.groups.push((name.to_owned(), values));
         }
     }
     chart

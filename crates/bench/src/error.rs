@@ -17,21 +17,6 @@ pub(crate) enum Error {
     Output(io::Error),
 }
 
-impl Error {
-    /// An error of the set-up step `what`.
-    pub(crate) fn setup(what: &str, why: impl fmt::Display) -> Self {
-        Self::Setup(format!("{what}: {why}"))
-    }
-
-    /// The same for an I/O error, with refused privileges told apart.
-    pub(crate) fn host(what: &str, why: io::Error) -> Self {
-        match why.kind() {
-            io::ErrorKind::PermissionDenied => Self::NotPermitted(format!("{what}: {why}")),
-            _ => Self::setup(what, why),
-        }
-    }
-}
-
 /// Tells which step failed.
 pub(crate) trait Context<T, E> {
     /// An error of the set-up step `what`.

@@ -21,27 +21,15 @@ mod harness;
 mod host;
 mod locked;
 mod many;
-#[cfg(feature = "wasi")]
-mod memory {
-    pub(crate) use crate::counts::Resident;
-}
 mod one;
 mod ops;
 mod ours;
 mod page;
 mod paths;
-#[cfg(feature = "wasi")]
-mod process {
-    pub(crate) use crate::host::run;
-}
 mod programs;
 mod row;
 mod same;
 mod scene;
-#[cfg(feature = "wasi")]
-mod scratch {
-    pub(crate) use crate::host::Scratch;
-}
 mod shapes;
 mod stats;
 pub mod sys;

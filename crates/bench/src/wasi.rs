@@ -16,7 +16,6 @@ mod calls;
 mod guests;
 mod hosts;
 mod inside;
-mod program;
 mod real;
 mod tree;
 
@@ -24,13 +23,12 @@ use std::path::{Path, PathBuf};
 
 use crate::chart::{Chart, Picture};
 use crate::cmd::{Ask, at_least_one};
-use crate::error::Error;
+use crate::error::{Context, Error};
+use crate::host::Scratch;
 use crate::page::Page;
 use crate::row::Row;
-use crate::scratch::Scratch;
 use hosts::Blocking;
 
-/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -51,21 +49,18 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn page(&self) -> Page {
-        let (mut page, shown) = (
-            Page::of("--features wasi -- wasi"),
-            "How many times what openpath takes each call took",
-        );
+        let mut page = Page::of("--features wasi -- wasi");
+        let shown = "How many times what openpath takes each call took";
         page.about += &self.picture.shown(shown);
         page
     }
 }
 
-/// Runs every wanted row.
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     // No pool thread may run while stores are counted.
     let guests = guests::rows(options)?;
     let mut rows = calls::rows(options)?;
-    rows.extend(program::rows(options)?);
+    rows.extend(calls::programs(options)?);
     rows.extend(real::rows(options)?);
     rows.extend(guests);
     options.picture.draw(|| chart(&rows).svg())?;
@@ -82,15 +77,12 @@ fn chart(rows: &[Row]) -> Chart<2> {
         legend: SHOWN.map(|(way, colour)| (way.label(), colour)),
         groups: Vec::new(),
     };
-    let mut names: Vec<&str> = rows
-        .iter()
-        .filter_map(|row| Some(row.name.split_once(", ")?.0))
-        .collect();
+    let names = rows.iter().filter_map(|row| row.name.split_once(", "));
+    let mut names: Vec<&str> = names.map(|(name, _)| name).collect();
     names.dedup();
     for name in names {
-        let ratio =
-            |(way, _): (Blocking, _)| Row::named(rows, &format!("{name}, {}", way.label()))?.ratio;
-        let values = SHOWN.map(ratio);
+        let row = |way: Blocking| Row::named(rows, &format!("{name}, {}", way.label()));
+        let values = SHOWN.map(|(way, _)| row(way)?.ratio);
         if values.iter().any(Option::is_some) {
             let name = name.trim_start_matches("wasi ");
             chart.groups.push((name.to_owned(), values));
@@ -100,12 +92,12 @@ fn chart(rows: &[Row]) -> Chart<2> {
 }
 
 fn scratch(folder: &Path) -> Result<Scratch, Error> {
-    Scratch::new(folder).map_err(|why| Error::host("scratch directory", why))
+    Scratch::new(folder).host("scratch directory")
 }
 
 /// Converts an error of the engine.
 fn engine(what: &str) -> impl Fn(wasmtime::Error) -> Error + '_ {
-    move |why| Error::setup(what, format!("{why:#}"))
+    move |why| Error::Setup(format!("{what}: {why:#}"))
 }
 
 #[cfg(test)]
@@ -115,10 +107,8 @@ mod tests {
     use crate::stats::Samples;
 
     fn options(filter: Option<&str>, guests: usize) -> Options {
-        let mut ask = Ask {
-            seconds: 0,
-            ..Ask::rounds(1)
-        };
+        let mut ask = Ask::rounds(1);
+        ask.seconds = 0;
         ask.common.filter = filter.map(str::to_owned);
         Options {
             ask,
@@ -152,10 +142,11 @@ mod tests {
         let stores = rows("each, common stores", usize::MAX / 1024);
         assert_eq!(stores.len(), 2, "{stores:?}");
         let instances = rows("directory each, bytes of an instance", 5);
-        let named = instances
-            .iter()
-            .any(|name| name.ends_with("bytes of an instance"));
-        assert!(named && instances.len() == 3, "{instances:?}");
+        let named = |name: &String| name.ends_with("bytes of an instance");
+        assert!(
+            instances.iter().any(named) && instances.len() == 3,
+            "{instances:?}"
+        );
     }
 
     #[test]

@@ -21,13 +21,7 @@ use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_ring::{Pool, PoolOptions};
 use openpath_vfs::{Limits, SuperBlock, Tuning, Vfs, VfsBuilder};
 
-use crate::calls::{Calls, Kernel};
-use crate::cmd::Ask;
-use crate::error::{Context, Error};
-use crate::harness::Plan;
-use crate::host::Host;
-use crate::ours;
-use crate::row::Row;
+use crate::common::*;
 use mix::Name;
 use openers::{OurRing, add, direct, future, kernel_ring, tokio};
 

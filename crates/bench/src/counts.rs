@@ -13,16 +13,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::bars;
-use crate::calls::Calls;
 use crate::cmd::Common;
-use crate::error::{Context, Error};
+use crate::common::*;
 use crate::gate::Plant;
 use crate::gate::case::Case;
 use crate::host;
 use crate::one::One;
-use crate::row::Row;
 use crate::watch::sys::STORE_SEEN;
-use crate::{PATHS, ours, sys};
 
 /// Rows beyond the contract: the count, its operations and their circumstances.
 const EXTRA: &str = "\

@@ -16,18 +16,10 @@ use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDWR};
 use openpath_vfs::{MountFlags, Task, Vfs};
 
-use crate::calls::{Calls, Kernel};
-use crate::cmd::{Ask, at_least_one};
-use crate::error::{Context, Error};
-use crate::harness::Plan;
-use crate::host::{Host, mount_tmpfs};
-use crate::ops::Op;
-use crate::paths::Ring;
-use crate::row::Row;
-use crate::scene::{Pair, Scene, Tables, Tree, compare, over_one, threads_max};
+use crate::common::*;
+use crate::host::mount_tmpfs;
 use crate::watch::sys::Kind;
 use crate::watch::{Stores, observe};
-use crate::{gate, ours};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

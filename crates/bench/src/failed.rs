@@ -22,13 +22,7 @@ use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_
 use openpath_abi::{Errno, OFlags};
 use openpath_vfs::Task;
 
-use crate::calls::{Calls, Kernel, wrong_of};
-use crate::cmd::{Ask, at_least_one};
-use crate::error::{Context, Error};
-use crate::harness::Plan;
-use crate::host::Host;
-use crate::ours;
-use crate::row::Row;
+use crate::common::*;
 use record::Trace;
 use replay::{Replay, enter, grow_ours};
 

@@ -14,11 +14,9 @@ use std::fmt::Write as _;
 
 use openpath_vfs::FdMap;
 
-use crate::cmd::Ask;
-use crate::error::{Error, all_right};
-use crate::harness::{Id, Plan};
+use crate::common::*;
 use crate::page::Page;
-use crate::row::{Row, Verdict};
+use crate::row::Verdict;
 use linux::TwoLevels;
 use pattern::{Pattern, Span, Table, add};
 

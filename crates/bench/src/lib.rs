@@ -11,6 +11,7 @@ mod cached;
 mod calls;
 mod chart;
 mod cmd;
+mod common;
 mod counts;
 mod create;
 mod error;

@@ -19,16 +19,9 @@ use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::lock::{F_WRLCK, LOCK_SH};
 use openpath_vfs::{Task, Vfs};
 
-use crate::calls::{Calls, wrong_of};
-use crate::cmd::Ask;
-use crate::error::{Context, Error};
-use crate::harness::Plan;
-use crate::row::Row;
-use crate::scene::{Pair, compare, threads_max};
-use crate::threads::{Make, counts, ready};
+use crate::common::*;
 use crate::watch::observe;
 use crate::watch::sys::Kind;
-use crate::{gate, ours};
 
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut rows = lines(ask)?;

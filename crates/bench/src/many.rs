@@ -12,13 +12,8 @@ mod table;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Task;
 
-use crate::calls::Calls;
-use crate::cmd::{Ask, at_least_one};
+use crate::common::*;
 use crate::counts::Resident;
-use crate::error::Error;
-use crate::host::Host;
-use crate::ours;
-use crate::row::Row;
 use clock::{Clock, QUANTILES, Times};
 
 #[derive(Debug, clap::Args)]

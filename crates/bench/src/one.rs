@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use openpath_vfs::{Task, Vfs};
 
-use crate::error::{Context, Error};
+use crate::common::*;
 use crate::gate::Plant;
 use crate::gate::case::{Actor, Case};
 use crate::gate::plant::Target;
 use crate::gate::sys::shared;
-use crate::ops::Op;
-use crate::paths::{Ring, chains, rotation};
 use crate::watch::sys::{Kind, watched};
-use crate::{PATHS, SEED, gate, ours, sys};
 
 /// The circumstances of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

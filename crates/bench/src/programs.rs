@@ -24,10 +24,9 @@ use std::path::PathBuf;
 use openpath_fuse::Rings;
 
 use crate::chart::{Chart, Picture};
-use crate::cmd::{Common, at_least_one, tell, warn};
-use crate::error::{Context, Error};
+use crate::cmd::{Common, warn};
+use crate::common::*;
 use crate::page::Page;
-use crate::row::Row;
 use crate::stats::Samples;
 use load::Load;
 use place::{Environment, Kind};

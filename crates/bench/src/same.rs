@@ -11,14 +11,8 @@ use std::ffi::CStr;
 use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 
-use crate::cmd::Ask;
-use crate::error::Error;
-use crate::harness::Plan;
-use crate::host::Host;
-use crate::ops::Op;
-use crate::row::Row;
-use crate::scene::{Pair, Scene, Tables, Tree, compare, nothing_shared, over_one, threads_max};
-use crate::{locked, ours};
+use crate::common::*;
+use crate::locked;
 
 const FILE: &CStr = c"/tmp/same-file.data";
 const FLAGS: [(&str, OFlags); 3] = [

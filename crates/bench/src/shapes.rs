@@ -11,15 +11,7 @@ use std::ffi::CString;
 
 use openpath_abi::fcntl::{O_RDONLY, O_RDWR};
 
-use crate::cmd::Ask;
-use crate::error::Error;
-use crate::harness::Plan;
-use crate::host::Host;
-use crate::ops::Op;
-use crate::paths::Rng;
-use crate::row::Row;
-use crate::scene::{Scene, Tables, Tree, compare, over_one, threads_max};
-use crate::{SEED, ours};
+use crate::common::*;
 
 /// Entries of each directory of the shared tree.
 const FANOUT: usize = 8;

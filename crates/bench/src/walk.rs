@@ -14,17 +14,7 @@ use std::slice::from_ref;
 
 use openpath_abi::fcntl::O_RDONLY;
 
-use crate::calls::{Calls, Kernel, wrong_of};
-use crate::cmd::{Ask, at_least_one};
-use crate::error::{Context, Error};
-use crate::harness::{Heat, Plan};
-use crate::host::Host;
-use crate::ops::Op;
-use crate::paths::{Chain, Ring, chains, rotation};
-use crate::row::Row;
-use crate::scene::{nothing_shared, threads_max};
-use crate::threads::ready;
-use crate::{DEPTHS, PATHS, SEED, ours};
+use crate::common::*;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

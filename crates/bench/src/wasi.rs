@@ -22,11 +22,9 @@ mod tree;
 use std::path::{Path, PathBuf};
 
 use crate::chart::{Chart, Picture};
-use crate::cmd::{Ask, at_least_one};
-use crate::error::{Context, Error};
+use crate::common::*;
 use crate::host::Scratch;
 use crate::page::Page;
-use crate::row::Row;
 use hosts::Blocking;
 
 #[derive(Debug, clap::Args)]

@@ -18,11 +18,7 @@ use openpath_vfs::{Task, Vfs};
 use rustix::fs::{Advice, fadvise};
 
 use super::host_dir;
-use crate::cmd::Ask;
-use crate::error::{Context, Error, all_right};
-use crate::harness::{Id, Plan};
-use crate::ours;
-use crate::row::Row;
+use crate::common::*;
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 32 << 10;

@@ -12,11 +12,7 @@ use openpath_vfs::{MountFlags, Vfs};
 use super::mix::Mix;
 use super::openers::OurRing;
 use super::stall::{Gate, tree};
-use crate::calls::Calls;
-use crate::cmd::Ask;
-use crate::error::{Context, Error, all_right};
-use crate::ours;
-use crate::row::Row;
+use crate::common::*;
 use crate::stats::quantile;
 
 /// Timed opens of each kind.

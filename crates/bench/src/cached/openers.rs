@@ -21,9 +21,8 @@ use tokio::task::spawn_blocking;
 
 use super::mix::{Mix, Name};
 use super::sys::KernelRing;
-use crate::calls::{Calls, Kernel};
-use crate::error::{Context, Error, all_right};
-use crate::harness::{Id, Plan, fit};
+use crate::common::*;
+use crate::harness::fit;
 
 /// How long a window should take.
 const WINDOW_NS: u64 = 2_000_000;

@@ -10,7 +10,7 @@ use io_uring::{IoUring, opcode, types};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{Errno, OFlags};
 
-use crate::error::{Context, Error};
+use crate::common::*;
 
 /// A ring that opens.
 pub(super) struct KernelRing(IoUring);

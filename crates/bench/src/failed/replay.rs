@@ -14,10 +14,7 @@ use openpath_abi::fcntl::{O_EXCL, O_TRUNC};
 use openpath_vfs::Task;
 
 use super::record::{Open, Trace};
-use crate::calls::{Calls, Kernel};
-use crate::error::{Context, Error};
-use crate::harness::{Heat, Id, Plan};
-use crate::host::Root;
+use crate::common::*;
 
 /// How many equal parts the trace has; a window is some of them.
 const SLICES: usize = 32;

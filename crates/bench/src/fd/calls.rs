@@ -16,12 +16,8 @@ use openpath_vfs::{Task, Vfs};
 
 use super::pattern::{Pattern, Span, Table, add};
 use super::{NR_OPEN, OPEN, Open};
-use crate::calls::{Calls, Kernel};
-use crate::cmd::Ask;
-use crate::error::{Context, Error, all_right};
-use crate::harness::Plan;
-use crate::row::{Row, Verdict};
-use crate::{ours, sys};
+use crate::common::*;
+use crate::row::Verdict;
 
 /// The sizes: those of the bitmaps, and one within a host's usual hard limit.
 const SIZES: [Open; 5] = [OPEN[0], OPEN[1], (16_000, "16k"), OPEN[2], OPEN[3]];

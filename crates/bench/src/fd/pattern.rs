@@ -8,8 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::SEED;
-use crate::error::{Error, all_right};
-use crate::harness::{Heat, Id, Plan};
+use crate::common::*;
 
 /// A generator of random numbers, the same in every run (a multiply-add, of which the high half is
 /// used).

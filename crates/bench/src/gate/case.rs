@@ -8,11 +8,7 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{AtFlags, Errno};
 use openpath_vfs::{Cred, MountFlags, Task, Vfs};
 
-use crate::calls::Calls;
-use crate::error::{Context, Error, all_right};
-use crate::ops::Op;
-use crate::ours;
-use crate::paths::{Chain, Ring};
+use crate::common::*;
 
 /// The objects that the walk meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

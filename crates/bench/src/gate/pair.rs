@@ -9,8 +9,7 @@ use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_vfs::{Fd, Task};
 
 use super::case::{Case, Via};
-use crate::ops::Op;
-use crate::paths::{Chain, Ring};
+use crate::common::*;
 
 /// The action of one of the two tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

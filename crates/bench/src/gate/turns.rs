@@ -25,9 +25,7 @@ use super::pair::{Pair, all};
 use super::plant::Target;
 use super::sys::{Marks, objects};
 use super::{Plant, spans};
-use crate::error::{Context, Error};
-use crate::ours;
-use crate::paths::{Chain, Rng, chains};
+use crate::common::*;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {

@@ -13,15 +13,7 @@ use openpath_abi::lock::{
 use openpath_abi::{Errno, Flock};
 use openpath_vfs::{Fd, Task, Vfs};
 
-use crate::calls::{Calls, Kernel, wrong_of};
-use crate::cmd::Ask;
-use crate::error::{Context, Error, all_right};
-use crate::harness::Plan;
-use crate::host::{Host, Root};
-use crate::row::Row;
-use crate::scene::{enter_alone, threads_max};
-use crate::threads::Make;
-use crate::{ours, sys};
+use crate::common::*;
 
 #[derive(Clone, Copy)]
 enum Kind {

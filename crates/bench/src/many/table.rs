@@ -8,13 +8,8 @@ use openpath_vfs::{Fd, Task};
 
 use super::clock::{Clock, Times};
 use super::latency;
-use crate::calls::{Calls, Kernel};
+use crate::common::*;
 use crate::counts::Resident;
-use crate::error::{Context, Error};
-use crate::host::Host;
-use crate::paths::{Chain, Rng};
-use crate::row::Row;
-use crate::{SEED, ours, sys};
 
 /// The beginning of the rows' names.
 pub(super) const NAME: &str = "many table";

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use super::Programs;
 use super::scene::Scene;
 use super::worker::Answer;
-use crate::error::{Context, Error};
+use crate::common::*;
 
 /// What is between a load and the files of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

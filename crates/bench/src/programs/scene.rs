@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Options;
-use crate::error::{Context, Error};
+use crate::common::*;
 use crate::failed::project;
 use crate::host;
 

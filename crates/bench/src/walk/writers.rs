@@ -8,11 +8,7 @@ use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Task;
 
 use super::Options;
-use crate::calls::Calls;
-use crate::error::Error;
-use crate::harness::{Heat, Plan};
-use crate::ours;
-use crate::row::Row;
+use crate::common::*;
 
 const FANOUT: usize = 1000;
 const FEW: usize = 10;

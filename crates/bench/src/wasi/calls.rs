@@ -9,10 +9,7 @@ use super::Options;
 use super::hosts::{self, Blocking, World};
 use super::inside::{Inside, LOOPS, Loop, Side};
 use super::tree::DEPTHS;
-use crate::error::Error;
-use crate::harness::{Heat, Plan};
-use crate::ours;
-use crate::row::Row;
+use crate::common::*;
 
 /// A loop by its index, the number of operations that use its paths, and a level, if it has one;
 /// and the names of its rows.

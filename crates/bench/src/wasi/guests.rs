@@ -19,13 +19,9 @@ use wasmtime::{Config, Engine, Linker, Module, Store};
 
 use super::hosts::{self, Blocking};
 use super::{Options, engine, scratch};
-use crate::calls::{Calls, Kernel};
-use crate::cmd::tell;
+use crate::common::*;
 use crate::counts::Resident;
-use crate::error::{Context, Error};
-use crate::gate;
 use crate::ours::{memory, over, task};
-use crate::row::Row;
 use crate::watch::observe;
 use crate::watch::sys::Kind;
 

@@ -15,10 +15,8 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 use super::inside::Inside;
 use super::tree::Tree;
 use super::{Options, engine, inside, scratch};
-use crate::calls::Kernel;
-use crate::error::{Context, Error};
+use crate::common::*;
 use crate::host::Scratch;
-use crate::ours;
 
 /// The files of wasmtime's side, and the module that all sides run.
 pub(super) struct World {

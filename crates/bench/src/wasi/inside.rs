@@ -6,7 +6,7 @@ use wasmtime::{Engine, Linker, Module, Store, TypedFunc};
 
 use super::engine;
 use super::tree::Tree;
-use crate::error::{Context, Error};
+use crate::common::*;
 
 const TEXT: &str = include_str!("guest.wat");
 /// The start of the tables in the guest's memory, and the length of each: 64 times address and

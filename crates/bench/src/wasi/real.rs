@@ -18,10 +18,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Options;
-use crate::cmd::tell;
-use crate::error::Error;
-use crate::harness::Plan;
-use crate::row::Row;
+use crate::common::*;
 use load::Load;
 use sides::{Ended, Program, SIDES, Way};
 

@@ -4,10 +4,7 @@
 
 use std::path::Path;
 
-use crate::calls::Calls;
-use crate::error::Error;
-use crate::paths::{Chain, chains, rotation};
-use crate::{PATHS, SEED};
+use crate::common::*;
 
 pub(super) const DEPTHS: [usize; 3] = [1, 5, 10];
 /// Names in the listed directory.

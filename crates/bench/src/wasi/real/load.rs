@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Context, Error};
+use crate::common::*;
 use crate::host;
 
 /// A part of the Go tree, of more than 200 files.

@@ -15,10 +15,8 @@ use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
 use wasmtime_wasi::{FsPerms, I32Exit, WasiCtxBuilder};
 
 use super::load::Load;
-use crate::calls::{Calls, Kernel};
-use crate::error::{Context, Error};
+use crate::common::*;
 use crate::host::Scratch;
-use crate::ours;
 use crate::wasi::hosts::{self, Blocking};
 use crate::wasi::{engine, scratch};
 

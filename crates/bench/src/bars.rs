@@ -28,9 +28,7 @@ impl Sense {
 /// One row of the contract.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bar {
-    /// The row's name, as `--filter` sees it.
     pub(crate) name: &'static str,
-    /// Which side is good.
     pub(crate) sense: Sense,
     /// The value that must be reached.
     pub(crate) bar: f64,
@@ -52,7 +50,6 @@ macro_rules! contract {
                 goal: $goal,
             },)*];
         )*
-        /// All lists.
         const ALL: &[&[Bar]] = &[$($list),*];
     };
     (@ >=) => { Sense::AtLeast };
@@ -90,7 +87,6 @@ contract! {
         "big-dir rename" <= 1.5, 1.1;
         "big-dir chmod" <= 1.5, 1.1;
     }
-    /// The rows of `cached`.
     CACHED {
         "ring 33% cached, host, 1 at once, always offloaded" >= 1.1, 1.4;
         "ring 89% cached, host, 1 at once, always offloaded" >= 1.9, 5.0;
@@ -101,14 +97,12 @@ contract! {
         "future 100% cached, host, tokio::fs" >= 5.0, 20.0;
         "future 100% cached, host, over the call" <= 2.0, 1.3;
     }
-    /// The rows of `run`.
     PROGRAMS {
         "run compile" <= 1.1, 1.02;
         "run tar" <= 3.0, 2.0;
         "run geometric mean, fuse-overlayfs" >= 1.5, 3.0;
         "run geometric mean, proot" >= 2.0, 3.0;
     }
-    /// The rows of `fd`.
     FD {
         "fd-churn 1M over 10" <= 6.0, 4.0;
     }
@@ -138,25 +132,21 @@ contract! {
         "shared-stores open-close mount d5" <= 0.0, 0.0;
         "bytes-per-dentry" <= 256.0, 160.0;
     }
-    /// The rows of `failed-open`.
     FAILED_OPEN {
         "openneg ENOENT ext4" >= 12.0, 20.0;
         "openneg ENOENT tmpfs" >= 25.0, 45.0;
     }
-    /// The rows of `same-file`.
     SAME_FILE {
         "same-file O_RDONLY, own tables, 2T over 1T" >= 1.8, 1.9;
         "same-file O_RDWR, own tables, 2T over 1T" >= 1.8, 1.9;
         "same-file O_CREAT|O_RDWR, own tables, 2T over 1T" >= 1.8, 1.9;
     }
-    /// The rows of `same-file --locks`.
     LOCKS {
         "opens of a file, lines written" <= 0.0, 0.0;
         "opens of a locked file, lines written" <= 0.0, 0.0;
         "locks posix, tmpfs" >= 5.0, 10.0;
         "locks flock, tmpfs" >= 5.0, 10.0;
     }
-    /// The rows of `create-existing`.
     CREATE {
         "create-existing 64 absolute, root stores" <= 0.0, 0.0;
         "create-existing 64 absolute, locked first, root stores" <= 0.0, 0.0;
@@ -168,7 +158,6 @@ contract! {
         "create-existing 1024 absolute, 1T, tmpfs" >= 8.0, 12.0;
         "create-existing 1024 absolute, 2T, tmpfs" >= 8.0, 12.0;
     }
-    /// The rows of `many`.
     MANY {
         "many table open p99.9" <= 10_000.0, 1_000.0;
         "many table dup p99.9" <= 10_000.0, 1_000.0;
@@ -179,7 +168,6 @@ contract! {
         "many tasks dup p99.9" <= 10_000.0, 1_000.0;
         "many tasks close p99.9" <= 10_000.0, 1_000.0;
     }
-    /// The rows of `wasi`.
     WASI {
         "wasi open-close d1, default" >= 20.0, 40.0;
         "wasi open-close d1, blocking" >= 5.0, 10.0;
@@ -227,12 +215,9 @@ mod tests {
     fn names_are_unique_and_goals_at_least_bars() {
         let all: Vec<&Bar> = ALL.iter().copied().flatten().collect();
         for (i, bar) in all.iter().enumerate() {
-            assert!(bar.sense.holds(bar.goal, bar.bar), "{}", bar.name);
-            assert!(
-                all[..i].iter().all(|other| other.name != bar.name),
-                "{}",
-                bar.name
-            );
+            let name = bar.name;
+            assert!(bar.sense.holds(bar.goal, bar.bar), "{name}");
+            assert!(all[..i].iter().all(|other| other.name != name), "{name}");
         }
     }
 

@@ -21,15 +21,9 @@ use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_ring::{Pool, PoolOptions};
 use openpath_vfs::{Limits, SuperBlock, Tuning, Vfs, VfsBuilder};
 
-use self::openers::{Direct, Future, Offload, OurRing, Tokio, add};
-use self::sys::KernelRing;
-use crate::calls::{Calls, Kernel};
-use crate::cmd::Ask;
-use crate::error::Error;
-use crate::harness::Plan;
-use crate::host::Host;
-use crate::ours;
-use crate::row::Row;
+use crate::common::*;
+use mix::Name;
+use openers::{OurRing, add, direct, future, kernel_ring, tokio};
 
 /// The directory of the files, on every side.
 const DIR: &str = "/d";
@@ -41,7 +35,6 @@ const DEPTHS: [usize; 2] = [1, 32];
 /// memory.
 const NEGATIVES: u32 = 1 << 14;
 
-/// Runs every wanted row.
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     host.tmpfs.enter()?;
@@ -72,7 +65,7 @@ fn host_dir(path: &Path, kernel_ring: u32) -> Result<Arc<SuperBlock>, Error> {
     let options = HostOptions::default()
         .policy(Policy::Exclusive)
         .kernel_ring(kernel_ring);
-    HostFs::open(path, options).map_err(|e| Error::setup("open the directory", e))
+    HostFs::open(path, options).setup("open the directory")
 }
 
 /// An instance in memory with the same files. Complete directories are switched off, because they
@@ -104,22 +97,24 @@ fn at_share(ask: &Ask, vfs: &Vfs, label: &str, share: u64) -> Result<Vec<Row>, E
         (share, number - 1)
     };
     let task = || ours::task(vfs);
-    let call = add(&mut plan, "call", mix(), Direct(task()?));
-    let future = add(&mut plan, "future", mix(), Future::new(task()?, &pool)?);
-    let host_call = add(&mut plan, "open(2)", mix(), Direct(Kernel));
+    let call = add(&mut plan, "call", mix(), direct(task()?));
+    let future = add(&mut plan, "future", mix(), future(task()?, &pool)?);
+    let host_call = add(&mut plan, "open(2)", mix(), direct(Kernel));
     let name = |what: &str, end: &str| format!("{what} {share}% cached, {label}, {end}");
     for depth in DEPTHS {
-        let ring = |inline| OurRing::new(task()?, &pool, depth, inline);
-        let inline = add(&mut plan, "ring", mix(), ring(true)?);
-        let offloaded = add(&mut plan, "ring, offload", mix(), ring(false)?);
-        let tokio = Tokio::new(Offload::Fs, depth)?;
-        let tokio = add(&mut plan, "tokio::fs", mix(), tokio);
-        let blocking = Tokio::new(Offload::SpawnBlocking, depth)?;
-        let blocking = add(&mut plan, "spawn_blocking", mix(), blocking);
-        let uring = add(&mut plan, "io_uring", mix(), KernelRing::new(depth)?);
+        let [inline, offloaded] = [true, false].map(|inline| {
+            let mut ring = OurRing::new(task()?, &pool, depth, inline)?;
+            let label = if inline { "ring" } else { "ring, offload" };
+            let open = move |names: &[Name]| ring.open(names);
+            Ok::<_, Error>(add(&mut plan, label, mix(), open))
+        });
+        let inline = inline?;
+        let of_tokio = add(&mut plan, "tokio::fs", mix(), tokio(false, depth)?);
+        let blocking = add(&mut plan, "spawn_blocking", mix(), tokio(true, depth)?);
+        let uring = add(&mut plan, "io_uring", mix(), kernel_ring(depth)?);
         for (peer, theirs) in [
-            ("always offloaded", offloaded),
-            ("tokio::fs", tokio),
+            ("always offloaded", offloaded?),
+            ("tokio::fs", of_tokio),
             ("spawn_blocking", blocking),
             ("io_uring", uring),
         ] {
@@ -128,7 +123,7 @@ fn at_share(ask: &Ask, vfs: &Vfs, label: &str, share: u64) -> Result<Vec<Row>, E
         }
         if depth == 1 {
             let name = name("future", "tokio::fs");
-            plan.row(Row::faster, &name, future, "tokio::fs", tokio);
+            plan.row(Row::faster, &name, future, "tokio::fs", of_tokio);
         }
     }
     let over = name("future", "over the call");

@@ -10,22 +10,18 @@ use openpath_abi::statx::STATX_BASIC_STATS;
 use openpath_abi::{AtFlags, Errno, OFlags};
 use openpath_vfs::{Fd, Task};
 
-use crate::error::Error;
+use crate::error::{Context, Error};
 use crate::paths::{Chain, Ring};
 
 /// The calls of one side. A descriptor is a number, an error is an errno.
 pub(crate) trait Calls {
-    /// open(2).
     fn open(&self, path: &CStr, flags: OFlags, mode: u32) -> Result<Fd, Errno>;
     /// close(2); whether it succeeded.
     fn close(&self, fd: Fd) -> bool;
-    /// dup(2).
     fn dup(&self, fd: Fd) -> Result<Fd, Errno>;
     /// fcntl(2) `F_DUPFD`.
     fn dup_from(&self, fd: Fd, start: u32) -> Result<Fd, Errno>;
-    /// stat(2).
     fn stat(&self, path: &CStr) -> Result<(), Errno>;
-    /// lstat(2).
     fn lstat(&self, path: &CStr) -> Result<(), Errno>;
     /// statx(2) for the basic fields.
     fn statx(&self, path: &CStr) -> Result<(), Errno>;
@@ -33,21 +29,13 @@ pub(crate) trait Calls {
     fn unlink(&self, path: &CStr) -> bool;
     /// Creates a directory unless it exists.
     fn make_dir(&self, path: &[u8]) -> Result<(), Error>;
-    /// Creates a symbolic link.
     fn make_link(&self, target: &[u8], path: &[u8]) -> Result<(), Error>;
-    /// Creates a file with this content.
     fn make_file(&self, path: &[u8], content: &[u8]) -> Result<(), Error>;
 
     /// Opens with mode 644 and closes; returns whether both succeeded.
     #[inline(always)]
     fn open_close(&self, path: &CStr, flags: OFlags) -> bool {
         self.open(path, flags, 0o644).is_ok_and(|fd| self.close(fd))
-    }
-
-    /// Creates a file, closes and unlinks it; returns whether all of it succeeded.
-    #[inline(always)]
-    fn create_unlink(&self, path: &CStr, flags: OFlags) -> bool {
-        self.open_close(path, flags) && self.unlink(path)
     }
 
     /// Duplicates and closes the duplicate; returns whether both succeeded.
@@ -129,14 +117,14 @@ impl Calls for Task {
 
     fn make_dir(&self, path: &[u8]) -> Result<(), Error> {
         match self.mkdirat(AT_FDCWD, path, 0o755) {
-            Ok(()) | Err(Errno::EEXIST) => Ok(()),
-            Err(errno) => Err(Error::setup("create a directory", errno)),
+            Err(Errno::EEXIST) => Ok(()),
+            made => made.setup("create a directory"),
         }
     }
 
     fn make_link(&self, target: &[u8], path: &[u8]) -> Result<(), Error> {
         let made = self.symlinkat(target, AT_FDCWD, path);
-        made.map_err(|errno| Error::setup("create a link", errno))
+        made.setup("create a link")
     }
 
     fn make_file(&self, path: &[u8], content: &[u8]) -> Result<(), Error> {
@@ -148,7 +136,7 @@ impl Calls for Task {
             }
             Task::close(self, fd)
         };
-        made().map_err(|errno| Error::setup("create a file", errno))
+        made().setup("create a file")
     }
 }
 

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::error::Error;
+use crate::error::{Context, Error};
 
 /// Where the bars begin, and where the longest ends.
 const LEFT: f64 = 150.0;
@@ -17,7 +17,6 @@ const RIGHT: f64 = 660.0;
 /// The height of a bar, and the space between groups.
 const BAR: f64 = 14.0;
 const GAP: f64 = 16.0;
-/// Space above, for the legend.
 const TOP: f64 = 40.0;
 /// The start of the axis.
 const LEAST: f64 = 0.5;
@@ -40,55 +39,32 @@ impl Picture {
 
     /// Writes the picture, if requested.
     pub(crate) fn draw(&self, svg: impl FnOnce() -> String) -> Result<(), Error> {
-        let Some(file) = &self.svg else {
-            return Ok(());
-        };
-        let drawn = std::fs::write(file, svg());
-        drawn.map_err(|why| Error::setup(&file.display().to_string(), why))
-    }
-}
-
-/// The data of a picture.
-pub(crate) struct Chart {
-    title: &'static str,
-    /// The meaning of bars, and their colours.
-    legend: Vec<(&'static str, &'static str)>,
-    /// Named groups of bars, each with its index in the legend and its ratio.
-    groups: Vec<(String, Vec<(usize, f64)>)>,
-}
-
-impl Chart {
-    /// A chart without bars.
-    pub(crate) fn new<const N: usize>(
-        title: &'static str,
-        legend: [(&'static str, &'static str); N],
-    ) -> Self {
-        Self {
-            title,
-            legend: legend.into(),
-            groups: Vec::new(),
+        match &self.svg {
+            Some(file) => std::fs::write(file, svg()).setup(&file.display().to_string()),
+            None => Ok(()),
         }
     }
+}
 
-    /// Adds a group: a value for each entry of the legend, or none.
-    pub(crate) fn group<const N: usize>(&mut self, name: &str, values: [Option<f64>; N]) {
-        let bars = values.into_iter().enumerate();
-        let bars = bars.filter_map(|(at, value)| Some((at, value?)));
-        self.groups.push((name.to_owned(), bars.collect()));
-    }
+pub(crate) struct Chart<const N: usize> {
+    pub(crate) title: &'static str,
+    /// The meaning of bars, and their colours.
+    pub(crate) legend: [(&'static str, &'static str); N],
+    /// Named groups of ratios: one for each entry of the legend, or none.
+    pub(crate) groups: Vec<(String, [Option<f64>; N])>,
+}
 
-    /// The picture.
+impl<const N: usize> Chart<N> {
     pub(crate) fn svg(&self) -> String {
-        let all = self.groups.iter().flat_map(|(_, bars)| bars);
-        let most = all.fold(2.0, |most: f64, (_, times)| most.max(*times));
+        let all = || self.groups.iter().flat_map(|(_, bars)| bars).flatten();
+        let most = all().fold(2.0, |most: f64, times| most.max(*times));
         // Rounds up to a power of two, with space for a number.
         let most = most.log2().ceil().exp2() * 2.0;
         let x = |times: f64| {
             let along = (times.max(LEAST) / LEAST).ln() / (most / LEAST).ln();
             LEFT + along * (RIGHT - LEFT)
         };
-        let bars: usize = self.groups.iter().map(|(_, bars)| bars.len()).sum();
-        let end = TOP + bars as f64 * BAR + self.groups.len() as f64 * GAP;
+        let end = TOP + all().count() as f64 * BAR + self.groups.len() as f64 * GAP;
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 700 {:.0}\" \
              font-family=\"sans-serif\" font-size=\"11\" fill=\"currentColor\">\n\
@@ -132,15 +108,15 @@ impl Chart {
     fn draw_bars(&self, svg: &mut String, x: impl Fn(f64) -> f64) {
         let mut y = TOP + GAP / 2.0;
         for (name, bars) in &self.groups {
-            let middle = y + bars.len() as f64 * BAR / 2.0 + 4.0;
+            let middle = y + bars.iter().flatten().count() as f64 * BAR / 2.0 + 4.0;
             let _ = writeln!(
                 svg,
                 "<text x=\"{:.0}\" y=\"{middle:.1}\" text-anchor=\"end\">{name}</text>",
                 LEFT - 8.0
             );
-            for (kind, times) in bars {
-                let (_, colour) = self.legend[*kind];
-                let (from, to) = (x(1.0).min(x(*times)), x(1.0).max(x(*times)));
+            let bars = bars.iter().zip(self.legend);
+            for (times, (_, colour)) in bars.filter_map(|(times, of)| Some(((*times)?, of))) {
+                let (from, to) = (x(1.0).min(x(times)), x(1.0).max(x(times)));
                 let _ = writeln!(
                     svg,
                     "<rect x=\"{from:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.0}\" \

@@ -85,8 +85,15 @@ pub(crate) struct Common {
 impl Common {
     /// Whether a row of this name is wanted.
     pub(crate) fn wants(&self, name: &str) -> bool {
-        let filter = self.filter.as_ref();
-        filter.is_none_or(|part| name.contains(part.as_str()))
+        self.filter.as_ref().is_none_or(|part| name.contains(part))
+    }
+
+    /// Removes the items without a wanted row, unless none has one: a filter may name a part that
+    /// the rows add to the name of an item.
+    pub(crate) fn narrow<T>(&self, items: &mut Vec<T>, name: impl Fn(&T) -> &str) {
+        if items.iter().any(|item| self.wants(name(item))) {
+            items.retain(|item| self.wants(name(item)));
+        }
     }
 }
 
@@ -171,8 +178,7 @@ pub fn main() -> ExitCode {
         }
     };
     match run(&args.what) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(passed) => ExitCode::from(u8::from(!passed)),
         Err(why) => {
             warn(&why.to_string());
             ExitCode::from(2)

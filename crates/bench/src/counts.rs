@@ -5,22 +5,20 @@
 //! * instructions: callgrind over N and 2N operations, the difference divided by N;
 //! * locked read-modify-writes: by single steps, from each instruction;
 //! * shared stores: the operations run while the shared memory is read-only;
-//! * memory: by the growth of the resident set ([`memory`]).
+//! * memory: by the growth of the resident set.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::PATHS;
 use crate::bars;
 use crate::cmd::Common;
-use crate::error::Error;
+use crate::common::*;
 use crate::gate::Plant;
 use crate::gate::case::Case;
-use crate::memory;
+use crate::host;
 use crate::one::One;
-use crate::process;
-use crate::row::Row;
-use crate::sys;
 use crate::watch::sys::STORE_SEEN;
 
 /// Rows beyond the contract: the count, its operations and their circumstances.
@@ -47,6 +45,10 @@ const WARM: &str = "failed-open, open-close, creat-existing, creat-read-only, st
 const CALLGRIND_OPS: u64 = 50 * PATHS as u64;
 const STEP_OPS: u64 = 16;
 const SEALED_OPS: u64 = 100_000;
+/// The row of memory: files of the tree, and of each directory.
+const BYTES: &str = "bytes-per-dentry";
+const FILES: usize = 1_000_000;
+const IN_ONE_DIR: usize = 1000;
 
 /// The parameters of all rows: this program, which each row starts again, and a fault.
 struct Run {
@@ -54,9 +56,8 @@ struct Run {
     plant: Option<Plant>,
 }
 
-/// Runs every wanted row.
 pub(crate) fn run(options: &Common) -> Result<Vec<Row>, Error> {
-    let exe = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
+    let exe = std::env::current_exe().host("find this program")?;
     let plant = options.plant;
     let run = Run { exe, plant };
     let wanted = names().into_iter().filter(|name| options.wants(name));
@@ -79,13 +80,9 @@ fn names() -> Vec<String> {
 }
 
 fn row(run: &Run, name: &str) -> Result<Row, Error> {
-    if name == memory::NAME {
-        return memory::row();
-    }
-    let Some((what, case)) = name.split_once(' ') else {
-        return Ok(Row::missing(name, "nothing measures it"));
-    };
+    let (what, case) = name.split_once(' ').unwrap_or((name, ""));
     match what {
+        BYTES => bytes(),
         "allocations" => allocations(run, name, Case::parse(case)?),
         "instructions" => instructions(run, name, case),
         "locked" => locked(run, name, case),
@@ -114,7 +111,7 @@ fn allocations(run: &Run, name: &str, case: Case) -> Result<Row, Error> {
 /// The arguments with which this program runs `ops` operations in a process of its own.
 fn one(run: &Run, case: &str, ops: u64) -> Vec<String> {
     let mut line = vec!["one".to_owned(), case.to_owned(), format!("--ops={ops}")];
-    line.extend(run.plant.map(|plant| format!("--plant={plant}")));
+    line.extend(run.plant.map(|plant| format!("--plant={}", plant.name())));
     line
 }
 
@@ -122,13 +119,12 @@ fn instructions(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     let collect = |ops| -> Result<Option<u64>, Error> {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-        match process::run(command.arg(&run.exe).args(one(run, case, ops))) {
+        match host::run(command.arg(&run.exe).args(one(run, case, ops))) {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(Error::setup(name, why)),
-            Ok([_, report]) => {
-                let total = collected(&report);
+            ran => {
+                let [_, report] = ran.setup(name)?;
                 let none = || Error::Setup(format!("{name}: {report}"));
-                total.map(Some).ok_or_else(none)
+                collected(&report).map(Some).ok_or_else(none)
             }
         }
     };
@@ -142,26 +138,23 @@ fn instructions(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
 
 /// The total that callgrind prints at its end.
 fn collected(report: &str) -> Option<u64> {
-    let line = report
-        .lines()
-        .find_map(|line| line.split_once("Collected :"))?;
-    line.1.trim().parse().ok()
+    let mut lines = report.lines();
+    let (_, total) = lines.find_map(|line| line.split_once("Collected :"))?;
+    total.trim().parse().ok()
 }
 
 fn locked(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     let step = |ops| {
         let mut command = Command::new(&run.exe);
         command.args(one(run, case, ops)).arg("--how=traced");
-        let child = command.spawn();
-        let mut child = child.map_err(|e| Error::setup("start this program again", e))?;
+        let mut child = command.spawn().setup("start this program again")?;
         let count = sys::locked_between_marks(&child);
         if count.is_err() {
             let _ = child.kill();
         }
         let ended = child.wait();
-        let count = count.map_err(|e| Error::setup(&format!("step through {case}"), e))?;
-        let ended = ended.map(|_| count);
-        ended.map_err(|e| Error::setup("await the stepped process", e))
+        let count = count.setup(&format!("step through {case}"))?;
+        ended.setup("await the stepped process").map(|_| count)
     };
     // Each step is two context switches: far cheaper without waking another processor.
     let processors = sys::processors();
@@ -177,17 +170,12 @@ fn locked(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
 fn shared_stores(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     let mut command = Command::new(&run.exe);
     command.args(one(run, case, SEALED_OPS)).arg("--how=sealed");
-    let done = command.output();
-    let done = done.map_err(|e| Error::setup("start this program again", e))?;
+    let done = command.output().setup("start this program again")?;
     let text = String::from_utf8_lossy(&done.stderr);
     match done.status.code() {
         Some(0) => Ok(Row::count(name, "seen", 0.0)),
         Some(STORE_SEEN) => Ok(Row::count(name, "seen", 1.0).with_note(&first_store(&text))),
-        _ => Err(Error::Setup(format!(
-            "{name}: {}: {}",
-            done.status,
-            text.trim()
-        ))),
+        _ => Err(done.status).setup(&format!("{name}: {}", text.trim())),
     }
 }
 
@@ -197,23 +185,62 @@ fn first_store(report: &str) -> String {
     const CALLERS: usize = 4;
     let lines: Vec<&str> = report.lines().map(str::trim).collect();
     let place = lines.first().copied().unwrap_or_default();
-    let mut callers = Vec::new();
-    for pair in lines
-        .windows(2)
-        .skip_while(|pair| !pair[0].contains("on_fault"))
-        .skip(2)
-    {
-        let name = pair[0].split_once(": ").map_or("", |(_, name)| name);
-        let source = pair[1]
-            .strip_prefix("at ")
-            .and_then(|at| at.find("crates/").map(|i| &at[i..]));
-        if let Some(source) = source {
-            let name = name.split('<').next().unwrap_or_default();
-            callers.push(format!("{name} ({source})"));
-        }
-    }
-    callers.truncate(CALLERS);
+    let below = lines.windows(2);
+    let below = below.skip_while(|pair| !pair[0].contains("on_fault"));
+    let caller = |pair: &[&str]| {
+        let source = pair[1].strip_prefix("at ")?;
+        let source = &source[source.find("crates/")?..];
+        let (_, name) = pair[0].split_once(": ").unwrap_or_default();
+        let name = name.split('<').next().unwrap_or_default();
+        Some(format!("{name} ({source})"))
+    };
+    let callers: Vec<String> = below.skip(2).filter_map(caller).take(CALLERS).collect();
     format!("first at {place} by {}", callers.join(" < "))
+}
+
+/// The memory of a cached name: a fresh instance looks up a tree that its backend holds already,
+/// and the process's resident set grows by the cache.
+fn bytes() -> Result<Row, Error> {
+    let dir = |i: usize| format!("/directory-{:06}", i / IN_ONE_DIR);
+    let file = |i: usize| format!("{}/sixteen-b-{i:06}", dir(i));
+    let root = ours::memory();
+    let first = ours::over(root.clone())?;
+    let task = ours::task(&first)?;
+    for i in 0..FILES {
+        if i % IN_ONE_DIR == 0 {
+            task.make_dir(dir(i).as_bytes())?;
+        }
+        task.make_file(file(i).as_bytes(), b"")?;
+    }
+    drop((task, first));
+    let second = ours::over(root)?;
+    let task = ours::task(&second)?;
+    let resident = Resident::open()?;
+    let before = resident.bytes()?;
+    for i in 0..FILES {
+        task.stat(file(i).as_bytes()).setup("look a file up")?;
+    }
+    let grown = resident.bytes()?.saturating_sub(before);
+    let cached = FILES + FILES / IN_ONE_DIR;
+    Ok(Row::count(BYTES, "B", grown as f64 / cached as f64))
+}
+
+/// The size of this process's resident set, even after a change of root directory.
+pub(crate) struct Resident(File);
+
+impl Resident {
+    pub(crate) fn open() -> Result<Self, Error> {
+        File::open("/proc/self/statm").map(Self).host("open statm")
+    }
+
+    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+        const PAGE: u64 = 4096;
+        let mut text = [0; 128];
+        let len = self.0.read_at(&mut text, 0).host("read statm")?;
+        let text = String::from_utf8_lossy(&text[..len]);
+        let pages: Option<u64> = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+        Ok(pages.unwrap_or(0) * PAGE)
+    }
 }
 
 #[cfg(test)]

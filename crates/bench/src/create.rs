@@ -9,24 +9,18 @@
 //! counted; the last name is looked up before the directory is locked, or after. The host runs
 //! beside it. Stores to shared memory are counted separately, before anything is timed.
 
-mod scene;
+use std::ffi::CString;
+use std::slice::from_ref;
 
-use openpath_vfs::{Tuning, Vfs};
+use openpath_abi::OFlags;
+use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDWR};
+use openpath_vfs::{MountFlags, Task, Vfs};
 
-use crate::cmd::{Ask, at_least_one};
-use crate::error::Error;
-use crate::gate;
-use crate::harness::Plan;
-use crate::host::Host;
-use crate::ours;
-use crate::paths::Ring;
-use crate::row::Row;
-use crate::scene::{Scene, Tree, over_one};
-use crate::threads::counts;
+use crate::common::*;
+use crate::host::mount_tmpfs;
 use crate::watch::sys::Kind;
 use crate::watch::{Stores, observe};
 
-/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -37,123 +31,142 @@ pub(crate) struct Options {
     mounts: Vec<usize>,
 }
 
-/// The four settings of both switches: reset the root, look first.
-const SETTINGS: [(&str, bool, bool); 4] = [
+const FLAGS: OFlags = O_CREAT.union(O_RDWR);
+/// The operations, the beginning of their row names, and the file in each mount.
+const OPS: [(Op, &str, &str); 2] = [
+    (Op::Open(FLAGS), "create-existing", "file"),
+    (Op::CreateUnlink(FLAGS.union(O_EXCL)), "create-new", "new"),
+];
+/// A setting of both switches: reset the root, look first.
+type Setting = (&'static str, bool, bool);
+const SETTINGS: [Setting; 4] = [
     ("", true, true),
     (", root counted", false, true),
     (", locked first", true, false),
     (", root counted, locked first", false, false),
 ];
+/// How often every path is walked before stores are counted, and again during it.
+const WALKS: [usize; 2] = [4, 2];
 
-fn instance((_, forgets, looks): (&str, bool, bool)) -> Result<Vfs, Error> {
-    ours::tuned(|tuning: &mut Tuning| {
-        tuning.root_reset_before_unlazy = forgets;
-        tuning.create_looks_first = looks;
-    })
-}
-
-/// Runs every wanted row.
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
-    let counts = counts();
     let mut rows = Vec::new();
     for &mounts in &options.mounts {
-        let threads = counts.iter().copied().max().unwrap_or(1).min(mounts);
-        let mut scenes = scene::all(mounts, threads);
-        if scenes.iter().any(|scene| options.ask.wants(&scene.name)) {
-            scenes.retain(|scene| options.ask.wants(&scene.name));
-        }
-        rows.extend(in_mounts(mounts, &scenes, &options.ask, &counts)?);
+        let mut scenes = scenes(mounts, threads_max().min(mounts));
+        options.ask.common.narrow(&mut scenes, |scene| &scene.name);
+        rows.extend(in_mounts(mounts, &scenes, &options.ask)?);
     }
     Ok(rows)
 }
 
-fn in_mounts(
-    mounts: usize,
-    scenes: &[Scene],
-    ask: &Ask,
-    counts: &[usize],
-) -> Result<Vec<Row>, Error> {
-    let mut found: Vec<Vec<Stores>> = Vec::new();
+/// Every operation in `mounts` mounts divided among `threads`, by absolute and relative paths.
+fn scenes(mounts: usize, threads: usize) -> Vec<Scene> {
+    let mut scenes = Vec::new();
+    for (op, form, file) in OPS {
+        for (from, skipped) in [("absolute", 0), ("relative", 1)] {
+            let path = |number: usize| {
+                let path = format!("/m{number}/{file}");
+                CString::new(&path[skipped..]).unwrap_or_default()
+            };
+            let share = |thread: usize| (thread..mounts).step_by(threads).map(path).collect();
+            scenes.push(Scene {
+                name: format!("{form} {mounts} {from}"),
+                op,
+                tables: Tables::Own,
+                paths: (0..threads).map(share).collect(),
+            });
+        }
+    }
+    scenes
+}
+
+fn in_mounts(mounts: usize, scenes: &[Scene], ask: &Ask) -> Result<Vec<Row>, Error> {
+    let mut found = Vec::new();
     for scene in scenes {
-        let count = |setting| stores(scene, mounts, setting);
-        found.push(SETTINGS.into_iter().map(count).collect::<Result<_, _>>()?);
+        let all = SETTINGS.map(|setting| stores(scene, mounts, setting));
+        found.push(all.into_iter().collect::<Result<Vec<_>, _>>()?);
     }
     let host = Host::new()?;
-    scene::grow_host(mounts, &host.tmpfs)?;
+    host.tmpfs.enter()?;
+    grow(mounts, &Kernel, |point| mount_tmpfs(point.as_ref()))?;
     host.leave()?;
-    let instances: Result<Vec<Vfs>, Error> = SETTINGS.into_iter().map(instance).collect();
-    let instances = instances?;
-    let makers = instances.iter().map(|vfs| scene::grow_ours(mounts, vfs));
-    let _makers = makers.collect::<Result<Vec<_>, _>>()?;
+    let made = SETTINGS.map(|setting| instance(setting, mounts));
+    let made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut rows = Vec::new();
-    for (scene, stores) in scenes.iter().zip(found) {
-        rows.extend(stores_rows(&scene.name, &stores));
+    for (scene, stores) in scenes.iter().zip(&found) {
         let (mut plan, name) = (Plan::default(), &scene.name);
-        let mut ours = Vec::new();
-        for vfs in &instances {
-            ours.push(scene.add(&mut plan, Tree::Ours(vfs), counts)?);
+        let (mut sides, mut notes) = (Vec::new(), Vec::new());
+        for ((label, ..), stores) in SETTINGS.into_iter().zip(stores) {
+            let (root, common, all) = (stores.root, stores.common, stores.all);
+            let row = |what, value| Row::count(&format!("{name}{label}, {what}"), "per op", value);
+            let places = stores.places.iter();
+            let places: Vec<_> = places.map(|(name, n)| format!("{name} {n:.1}")).collect();
+            rows.push(row("root stores", root));
+            rows.push(row("common stores", common).with_note(&places.join(", ")));
+            let note = format!("stores: root {root:.1}, common {common:.1}, all {all:.1}");
+            notes.push(note);
         }
-        let tmpfs = scene.add(&mut plan, Tree::Host(&host.tmpfs), counts)?;
-        for (at, count) in counts.iter().enumerate() {
-            for (((label, ..), ours), stores) in SETTINGS.into_iter().zip(&ours).zip(&stores) {
-                let name = format!("{name}{label}, {count}T, tmpfs");
-                plan.row(Row::faster, &name, ours[at], "tmpfs", tmpfs[at])
-                    .note(&words(stores));
-            }
-            let mut switch = |what: &str, on: usize, off: usize, label| {
-                let name = format!("{name}, {count}T, {what}");
-                plan.row(Row::faster, &name, ours[on][at], label, ours[off][at]);
-            };
-            switch("switch", 2, 3, "root counted");
-            switch("switch, both", 0, 3, "both off");
+        let mine = made.iter().map(|(vfs, _)| Tree::Ours(vfs));
+        for tree in mine.chain([Tree::Host(&host.tmpfs)]) {
+            sides.push(scene.add(&mut plan, tree)?);
         }
-        for ((label, ..), side) in SETTINGS.into_iter().zip(&ours) {
-            over_one(&mut plan, &format!("{name}{label}"), "", side, counts);
+        let mut pairs: Vec<Pair<'_>> = Vec::new();
+        for (at, ((label, ..), note)) in SETTINGS.iter().zip(&notes).enumerate() {
+            pairs.push((label, ", tmpfs", [at, SETTINGS.len()], "tmpfs", note));
         }
-        over_one(&mut plan, &format!("{name}, tmpfs"), "", &tmpfs, counts);
+        pairs.push(("", ", switch", [2, 3], "root counted", ""));
+        pairs.push(("", ", switch, both", [0, 3], "both off", ""));
+        compare(&mut plan, name, &sides, &pairs);
+        let labels = SETTINGS.iter().map(|(label, ..)| *label);
+        for (label, side) in labels.chain([", tmpfs"]).zip(&sides) {
+            over_one(&mut plan, &format!("{name}{label}"), "", side);
+        }
         rows.extend(plan.run(ask)?);
     }
     host.leave()?;
     Ok(rows)
 }
 
-/// How often every path is walked before stores are counted, and again during it.
-const WALKS: [usize; 2] = [4, 2];
+/// An instance with mounts and files, and the task that made them.
+fn instance((_, forgets, looks): Setting, mounts: usize) -> Result<(Vfs, Task), Error> {
+    let vfs = ours::tuned(|tuning| {
+        tuning.root_reset_before_unlazy = forgets;
+        tuning.create_looks_first = looks;
+    })?;
+    let task = ours::task(&vfs)?;
+    grow(mounts, &task, |point| {
+        let mounted = task.mount(ours::memory(), point.as_bytes(), MountFlags::default());
+        mounted.setup("mount")
+    })?;
+    Ok((vfs, task))
+}
+
+/// Makes the mounts, and a file in each.
+fn grow(
+    mounts: usize,
+    side: &impl Calls,
+    mount: impl Fn(&str) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for point in (0..mounts).map(|number| format!("/m{number}")) {
+        side.make_dir(point.as_bytes())?;
+        mount(&point)?;
+        side.make_file(format!("{point}/file").as_bytes(), b"")?;
+    }
+    Ok(())
+}
 
 /// Counts the stores of `scene`, by mount.
-fn stores(scene: &Scene, mounts: usize, setting: (&str, bool, bool)) -> Result<Stores, Error> {
-    let build = || {
-        let vfs = instance(setting)?;
-        let maker = scene::grow_ours(mounts, &vfs)?;
-        Ok((vfs, maker))
-    };
-    gate::apart(build, |(vfs, _maker)| {
-        let task = ours::task(&vfs)?;
-        let paths: Vec<_> = scene.paths.iter().flatten().collect();
-        let step = |mount: usize| {
-            let path = std::slice::from_ref(paths[mount]);
-            scene.op.burst(&task, 1, &mut Ring::new(path, 0)) == 0
-        };
-        let seen = observe(&vfs, Kind::Stores, paths.len(), WALKS, step)?;
-        Ok(seen.stores(&task.root_spans()))
-    })
-}
-
-/// Counted stores as text.
-fn words(stores: &Stores) -> String {
-    let (root, common, all) = (stores.root, stores.common, stores.all);
-    format!("stores: root {root:.1}, common {common:.1}, all {all:.1}")
-}
-
-/// The counted stores, by setting.
-fn stores_rows(name: &str, found: &[Stores]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for ((label, ..), stores) in SETTINGS.into_iter().zip(found) {
-        let row = |what, value| Row::count(&format!("{name}{label}, {what}"), "per op", value);
-        rows.push(row("root stores", stores.root));
-        let places = stores.places.iter();
-        let places: Vec<String> = places.map(|(name, n)| format!("{name} {n:.1}")).collect();
-        rows.push(row("common stores", stores.common).with_note(&places.join(", ")));
-    }
-    rows
+fn stores(scene: &Scene, mounts: usize, setting: Setting) -> Result<Stores, Error> {
+    gate::apart(
+        || instance(setting, mounts),
+        |(vfs, _maker)| {
+            let task = ours::task(&vfs)?;
+            let paths: Vec<_> = scene.paths.iter().flatten().collect();
+            let step = |mount: usize| {
+                let path = from_ref(paths[mount]);
+                scene.op.burst(&task, 1, &mut Ring::new(path, 0)) == 0
+            };
+            let seen = observe(&vfs, Kind::Stores, paths.len(), WALKS, step)?;
+            Ok(seen.stores(&task.root_spans()))
+        },
+    )
 }

@@ -2,8 +2,7 @@
 //! Defines why a benchmark could not run. A figure that misses its bar (the least that it must
 //! reach) is not an error, but a row of the results.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// Why a benchmark could not run.
 #[derive(Debug)]
@@ -18,18 +17,47 @@ pub(crate) enum Error {
     Output(io::Error),
 }
 
-impl Error {
+/// Tells which step failed.
+pub(crate) trait Context<T, E> {
     /// An error of the set-up step `what`.
-    pub(crate) fn setup(what: &str, why: impl fmt::Display) -> Self {
-        Self::Setup(format!("{what}: {why}"))
+    fn setup(self, what: &str) -> Result<T, Error>
+    where
+        E: fmt::Display;
+
+    /// The same for an error of the host, with refused privileges told apart.
+    fn host(self, what: &str) -> Result<T, Error>
+    where
+        E: Into<io::Error>;
+}
+
+impl<T, E> Context<T, E> for Result<T, E> {
+    fn setup(self, what: &str) -> Result<T, Error>
+    where
+        E: fmt::Display,
+    {
+        self.map_err(|why| Error::Setup(format!("{what}: {why}")))
     }
 
-    /// The same for an I/O error, with refused privileges told apart.
-    pub(crate) fn host(what: &str, why: io::Error) -> Self {
-        match why.kind() {
-            io::ErrorKind::PermissionDenied => Self::NotPermitted(format!("{what}: {why}")),
-            _ => Self::setup(what, why),
-        }
+    fn host(self, what: &str) -> Result<T, Error>
+    where
+        E: Into<io::Error>,
+    {
+        self.map_err(|why| {
+            let why = why.into();
+            let text = format!("{what}: {why}");
+            match why.kind() {
+                io::ErrorKind::PermissionDenied => Error::NotPermitted(text),
+                _ => Error::Setup(text),
+            }
+        })
+    }
+}
+
+/// Fails if there were wrong results.
+pub(crate) fn all_right(wrong: u64, what: &str) -> Result<(), Error> {
+    match wrong {
+        0 => Ok(()),
+        _ => Err(Error::Wrong(format!("{what}: {wrong} results"))),
     }
 }
 
@@ -37,10 +65,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotPermitted(why) => {
-                write!(
-                    f,
-                    "not permitted: {why} (the host side needs CAP_SYS_ADMIN; try as root)"
-                )
+                let try_root = "the host side needs CAP_SYS_ADMIN; try as root";
+                write!(f, "not permitted: {why} ({try_root})")
             }
             Self::Setup(why) => f.write_str(why),
             Self::Wrong(why) => write!(f, "wrong answer: {why}"),

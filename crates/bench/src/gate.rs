@@ -20,14 +20,13 @@ use std::thread;
 
 use openpath_vfs::Vfs;
 
-use crate::error::Error;
+use crate::error::{Context, Error};
 
 /// The memory of `vfs` that a cached call must not write.
 pub(crate) fn spans(vfs: &Vfs) -> Vec<sys::Span> {
     let spans = vfs.shared_spans().into_iter();
-    spans
-        .map(|(name, (start, bytes))| sys::Span::new(name, start, bytes))
-        .collect()
+    let span = |(name, (start, bytes))| sys::Span { name, start, bytes };
+    spans.map(span).collect()
 }
 
 /// Runs `build` on another thread in an arena, which may then be watched as shared memory. Our
@@ -45,9 +44,7 @@ pub(crate) fn apart<B: Send, T>(
             let _ = ended.recv();
         });
         let _end = end;
-        let built = built
-            .recv()
-            .map_err(|_| Error::Setup("the builder ended".to_owned()))?;
-        watch(built.map_err(|e| Error::host("map an arena", e))??)
+        let lost = |_| Error::Setup("the builder ended".to_owned());
+        watch(built.recv().map_err(lost)?.host("map an arena")??)
     })
 }

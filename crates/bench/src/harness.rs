@@ -15,6 +15,7 @@
 //! R5. An operation reports whether its result was wrong. One wrong result ends the benchmark.
 //! R6. A side without a wanted row is neither set up nor measured.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
@@ -22,7 +23,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::cmd::{Ask, tell};
-use crate::error::Error;
+use crate::error::{Error, all_right};
 use crate::host::Root;
 use crate::row::{Row, WINDOWS_MIN};
 use crate::stats::Samples;
@@ -55,13 +56,11 @@ pub(crate) enum Heat {
     Offloaded,
 }
 
-/// A side of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Id(usize);
 
 /// The source of a side's windows.
 enum Window<'a> {
-    /// Calls of this thread.
     Calls(Calls<'a>),
     /// This many threads of a group.
     Threads(usize, usize),
@@ -85,7 +84,6 @@ struct Side<'a> {
     each: f64,
 }
 
-/// A planned row.
 pub(crate) struct Planned {
     name: String,
     compare: Compare,
@@ -96,7 +94,6 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// Adds a remark.
     pub(crate) fn note(&mut self, note: &str) {
         self.note = Some(note.to_owned());
     }
@@ -133,11 +130,9 @@ impl<'a> Plan<'a> {
     /// counts, and there are as many as a row needs, however long they take.
     #[cfg(feature = "wasi")]
     pub(crate) fn long() -> Self {
-        let long = true;
-        Self {
-            long,
-            ..Self::of(1)
-        }
+        let mut plan = Self::of(1);
+        plan.long = true;
+        plan
     }
 
     fn side(&mut self, label: &str, window: Window<'a>) -> Id {
@@ -168,7 +163,6 @@ impl<'a> Plan<'a> {
         self.side(label, Window::Calls(calls))
     }
 
-    /// Adds calls without a set-up.
     pub(crate) fn add(
         &mut self,
         label: &str,
@@ -224,7 +218,6 @@ impl<'a> Plan<'a> {
         self.sides[side.0].each = operations;
     }
 
-    /// Adds a row.
     pub(crate) fn row(
         &mut self,
         compare: Compare,
@@ -248,35 +241,27 @@ impl<'a> Plan<'a> {
     /// Measures the sides of the wanted rows, and makes the rows.
     pub(crate) fn run(mut self, ask: &Ask) -> Result<Vec<Row>, Error> {
         self.rows.retain(|row| ask.wants(&row.name));
-        let mut used: Vec<usize> = self
-            .rows
-            .iter()
-            .flat_map(|r| [r.ours.0, r.peer.0])
-            .collect();
-        used.sort_unstable();
-        used.dedup();
+        let both = self.rows.iter().flat_map(|row| [row.ours.0, row.peer.0]);
+        let used: Vec<usize> = both.collect::<BTreeSet<_>>().into_iter().collect();
+        let (mut sides, groups) = (self.sides, self.groups);
         let Some(&first) = used.first() else {
             return Ok(Vec::new());
         };
+        let label = &sides[first].label;
         match used.len() - 1 {
-            0 => tell(&self.sides[first].label),
-            more => tell(&format!(
-                "{}, and {more} beside it",
-                self.sides[first].label
-            )),
+            0 => tell(label),
+            more => tell(&format!("{label}, and {more} beside it")),
         }
-        let (mut sides, groups) = (self.sides, self.groups);
-        let needs = |group: usize| {
-            let of =
-                |&side: &usize| matches!(sides[side].window, Window::Threads(g, _) if g == group);
-            used.iter().any(of)
+        let group_of = |&side: &usize| match sides[side].window {
+            Window::Threads(group, _) => Some(group),
+            _ => None,
         };
-        let needed: Vec<bool> = (0..groups.len()).map(needs).collect();
+        let needed: BTreeSet<usize> = used.iter().filter_map(group_of).collect();
         let samples = thread::scope(|scope| {
             let mut hired = Vec::new();
-            for ((label, makes), needed) in groups.into_iter().zip(needed) {
-                let group = needed.then(|| Group::start(scope, &label, makes));
-                hired.push(group.transpose()?);
+            for (at, (label, makes)) in groups.into_iter().enumerate() {
+                let start = || Group::start(scope, &label, makes);
+                hired.push(needed.contains(&at).then(start).transpose()?);
             }
             for &side in &used {
                 sides[side].prepare()?;
@@ -329,22 +314,19 @@ fn rounds(
         }
     }
     let samples = kept.into_iter();
-    Ok(samples
-        .map(|(w, dropped)| Samples::new(w, dropped))
-        .collect())
+    let samples = samples.map(|(windows, dropped)| Samples::new(windows, dropped));
+    Ok(samples.collect())
 }
 
 impl Side<'_> {
     fn prepare(&mut self) -> Result<(), Error> {
-        match &mut self.window {
-            Window::Calls(calls) => {
-                if let Some(setup) = calls.setup.take() {
-                    (calls.enter, calls.burst) = setup()?;
-                }
-                calls.size(&self.label)
-            }
-            _ => Ok(()),
+        let Window::Calls(calls) = &mut self.window else {
+            return Ok(());
+        };
+        if let Some(setup) = calls.setup.take() {
+            (calls.enter, calls.burst) = setup()?;
         }
+        calls.size(&self.label)
     }
 
     /// Nanoseconds per operation of a window; None if it is not clean.
@@ -382,17 +364,11 @@ impl Calls<'_> {
 
     fn window(&mut self, label: &str) -> Result<Timed, Error> {
         (self.enter)()?;
-        let mut run = |ops| match (self.burst)(ops) {
-            0 => Ok(()),
-            wrong => Err(Error::Wrong(format!(
-                "{label}: {wrong} of {ops} operations"
-            ))),
-        };
         if self.heat != Heat::Cold {
-            run(WARM * self.rotation)?;
+            all_right((self.burst)(WARM * self.rotation), label)?;
         }
-        let (timed, result) = timed(|| run(self.ops));
-        result.map(|()| timed)
+        let (timed, wrong) = timed(|| (self.burst)(self.ops));
+        all_right(wrong, label).map(|()| timed)
     }
 }
 
@@ -417,12 +393,9 @@ pub(crate) fn fit(
     }
 }
 
-/// One timed burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
-    /// Elapsed wall time.
     pub(crate) wall_ns: u64,
-    /// Processor time of the thread.
     cpu_ns: u64,
 }
 
@@ -472,6 +445,13 @@ mod tests {
         0
     }
 
+    /// A plan of one side, compared with itself.
+    fn alone<'a>(mut plan: Plan<'a>, heat: Heat, burst: impl FnMut(u64) -> u64 + 'a) -> Plan<'a> {
+        let id = plan.add("alone", heat, || Ok(()), burst);
+        plan.row(Row::faster, "alone", id, "itself", id);
+        plan
+    }
+
     #[test]
     fn medians_are_per_operation() {
         let mut plan = Plan::default();
@@ -490,14 +470,9 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
             0
         };
-        let mut plan = Plan::default();
-        let id = plan.add("nap", Heat::Cold, || Ok(()), nap);
-        plan.row(Row::faster, "nap", id, "itself", id);
-        let ask = Ask {
-            seconds: 0,
-            ..Ask::rounds(3)
-        };
-        let row = &plan.run(&ask).unwrap()[0];
+        let mut ask = Ask::rounds(3);
+        ask.seconds = 0;
+        let row = &alone(Plan::default(), Heat::Cold, nap).run(&ask).unwrap()[0];
         assert!(row.windows == 0 && row.dropped > 0);
     }
 
@@ -505,13 +480,11 @@ mod tests {
     fn warm_burst_walks_every_path_equally_within_window() {
         for (rotation, most) in [(ROTATION, WARM * ROTATION), (1, WARM)] {
             let asked = RefCell::new(Vec::new());
-            let mut plan = Plan::of(rotation);
             // One operation lasts as long as a window should.
-            let id = plan.ours("long", |ops| {
+            let plan = alone(Plan::of(rotation), Heat::Warm, |ops| {
                 asked.borrow_mut().push(ops);
                 spin(WINDOW_NS)
             });
-            plan.row(Row::faster, "long", id, "itself", id);
             plan.run(&Ask::rounds(2)).unwrap();
             let asked = asked.into_inner();
             assert!(asked.iter().all(|ops| ops % rotation == 0), "{asked:?}");
@@ -521,24 +494,20 @@ mod tests {
 
     #[test]
     fn wrong_result_ends_run() {
-        let mut plan = Plan::default();
-        let id = plan.ours("liar", |_| 1);
-        plan.row(Row::faster, "liar", id, "itself", id);
-        assert!(matches!(plan.run(&Ask::rounds(1)), Err(Error::Wrong(_))));
+        let liar = alone(Plan::default(), Heat::Warm, |_| 1);
+        assert!(matches!(liar.run(&Ask::rounds(1)), Err(Error::Wrong(_))));
     }
 
     #[test]
     fn sides_without_wanted_row_are_not_set_up() {
-        let mut plan = Plan::default();
-        let used = plan.ours("used", spin);
+        let mut plan = alone(Plan::default(), Heat::Warm, spin);
         let other = plan.set_up("other", Heat::Warm, || panic!("it is set up"));
         let refuse: Make<'_> = Box::new(|| panic!("a thread is started"));
         let threads = plan.threads("threads", vec![refuse], &[1]);
-        plan.row(Row::faster, "wanted", used, "itself", used);
-        plan.row(Row::faster, "other", used, "other", other);
-        plan.row(Row::faster, "threads", used, "threads", threads[0]);
+        plan.row(Row::faster, "other", other, "itself", other);
+        plan.row(Row::faster, "threads", Id(0), "threads", threads[0]);
         let mut ask = Ask::rounds(1);
-        ask.common.filter = Some("wanted".to_owned());
+        ask.common.filter = Some("alone".to_owned());
         assert_eq!(plan.run(&ask).unwrap().len(), 1);
     }
 

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sets up the file systems of the host kernel that openpath is compared with: a tmpfs and an ext4
-//! directory, each entered as the root directory.
+//! directory, each entered as the root directory; directories that are removed when dropped; and
+//! programs that run to their end.
 //!
 //! Both sides get the same absolute paths of the same depth; the host resolves them from a root
 //! that is the file system under test. tmpfs keeps no negative dentries, so a failed open is also
 //! measured against ext4, which does.
 
-use std::ffi::CString;
 use std::fs::{self, File};
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
+};
+use rustix::process::{chroot, fchdir};
 
 use crate::calls::{Calls, Kernel};
-use crate::error::Error;
+use crate::error::{Context, Error};
 use crate::paths::Chain;
-use crate::{harness, process, sys};
+use crate::{harness, sys};
 
 /// The host file systems of one run. Dropping it restores the process's own mount namespace and
 /// root directory, as far as possible.
 pub(crate) struct Host {
-    /// The tmpfs.
     pub(crate) tmpfs: Root,
     /// The ext4 directory, or why there is none.
     pub(crate) ext4: Result<Root, String>,
@@ -44,15 +46,17 @@ impl Host {
     pub(crate) fn new() -> Result<Self, Error> {
         // Another root directory hides its counter.
         harness::stolen();
-        let cwd = std::env::current_dir().map_err(|e| Error::host("working directory", e))?;
-        sys::private_mounts().map_err(|e| Error::host("private mount namespace", e))?;
+        let cwd = std::env::current_dir().host("working directory")?;
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        sys::unshare_mounts().host("private mount namespace")?;
+        mount_change("/", private).host("private mount namespace")?;
         // Opened earlier, it would lead back to the mounts that we left.
-        let home = File::open("/").map_err(|e| Error::host("open /", e))?;
+        let home = File::open("/").host("open /")?;
         let base = std::env::temp_dir().join(format!("openpath-bench-{}", std::process::id()));
         let place = base.join("tmpfs");
-        fs::create_dir_all(&place).map_err(|e| Error::host("scratch directory", e))?;
-        sys::mount_tmpfs(&c_path(&place)).map_err(|e| Error::host("mount tmpfs", e))?;
-        let tmpfs = Root::open(place, true).map_err(|e| Error::host("open tmpfs", e))?;
+        fs::create_dir_all(&place).host("scratch directory")?;
+        mount_tmpfs(&place)?;
+        let tmpfs = Root::open(place, true).host("open tmpfs")?;
         let ext4 = find_ext4(&base);
         Ok(Self {
             tmpfs,
@@ -71,9 +75,9 @@ impl Host {
 
     /// Returns to the process's first root directory.
     pub(crate) fn leave(&self) -> Result<(), Error> {
-        sys::enter_root(self.home.as_fd())
-            .and_then(|()| std::env::set_current_dir(&self.cwd))
-            .map_err(|e| Error::host("leave the root directory", e))
+        let home = fchdir(&self.home).and_then(|()| chroot("."));
+        home.host("leave the root directory")?;
+        std::env::set_current_dir(&self.cwd).host("leave the root directory")
     }
 }
 
@@ -82,7 +86,7 @@ impl Drop for Host {
         let _ = self.leave();
         for root in self.ext4.iter().chain([&self.tmpfs]) {
             if root.mounted {
-                sys::umount(&c_path(&root.path));
+                let _ = unmount(&root.path, UnmountFlags::DETACH);
             }
             let _ = fs::remove_dir_all(&root.path);
         }
@@ -106,7 +110,8 @@ impl Root {
 
     /// Makes this the root and the working directory.
     pub(crate) fn enter(&self) -> Result<(), Error> {
-        sys::enter_root(self.dir.as_fd()).map_err(|e| Error::host("enter the root directory", e))
+        let entered = fchdir(&self.dir).and_then(|()| chroot("."));
+        entered.host("enter the root directory")
     }
 
     /// Creates the directories and files of `chains`; the caller must be outside any root.
@@ -117,16 +122,17 @@ impl Root {
 
     /// Removes everything below, by a fresh mount if it is a mount.
     pub(crate) fn remount(&mut self) -> Result<(), Error> {
-        let place = c_path(&self.path);
-        sys::umount(&place);
-        let again = sys::mount_tmpfs(&place).and_then(|()| File::open(&self.path));
-        self.dir = again.map_err(|e| Error::host("mount tmpfs anew", e))?;
+        let _ = unmount(&self.path, UnmountFlags::DETACH);
+        mount_tmpfs(&self.path)?;
+        self.dir = File::open(&self.path).host("mount tmpfs anew")?;
         Ok(())
     }
 }
 
-fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
+pub(crate) fn mount_tmpfs(target: &Path) -> Result<(), Error> {
+    let data = c"size=90%,nr_inodes=0,mode=755";
+    let mounted = mount("tmpfs", target, "tmpfs", MountFlags::empty(), data);
+    mounted.host("mount tmpfs")
 }
 
 /// Finds a scratch directory on ext4: the working directory, the temporary directory, or an image.
@@ -145,9 +151,9 @@ fn find_ext4(base: &Path) -> Result<Root, String> {
     let make = || {
         File::create(&image)?.set_len(256 << 20)?;
         fs::create_dir_all(&dir)?;
-        process::run(Command::new("mkfs.ext4").arg("-qF").arg(&image))?;
+        run(Command::new("mkfs.ext4").arg("-qF").arg(&image))?;
         let mut mount = Command::new("mount");
-        process::run(mount.arg("-o").arg("loop").args([&image, &dir]))
+        run(mount.arg("-o").arg("loop").args([&image, &dir]))
     };
     make().map_err(|e| format!("no writable ext4 here, and none was made: {e}"))?;
     Root::open(dir, true).map_err(|e| e.to_string())
@@ -162,6 +168,54 @@ fn kind_of(path: &Path) -> Option<String> {
     let line = lines.find(|line| line.split(' ').nth(2) == Some(&number))?;
     let (kind, _) = line.split_once(" - ")?.1.split_once(' ')?;
     Some(kind.to_owned())
+}
+
+/// A directory of the host for this process alone, removed when dropped.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes an empty directory in `folder`; its path has no symbolic link.
+    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
+        const MOST: usize = 1000;
+        fs::create_dir_all(folder)?;
+        let (folder, process) = (fs::canonicalize(folder)?, std::process::id());
+        for n in 0..MOST {
+            let path = folder.join(format!("openpath-bench-scratch-{process}-{n}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a program without input; returns what it wrote to standard output and standard error.
+///
+/// # Errors
+/// If it cannot be started, with that kind of error, or if it fails; the message has its name.
+pub(crate) fn run(command: &mut Command) -> io::Result<[String; 2]> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let done = command.stdin(Stdio::null()).output();
+    let done = done.map_err(|e| io::Error::new(e.kind(), format!("{program}: {e}")))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    let (said, complained, status) = (text(&done.stdout), text(&done.stderr), done.status);
+    if status.success() {
+        return Ok([said, complained]);
+    }
+    let why = format!("{program}: {status}: {complained}");
+    Err(io::Error::other(why))
 }
 
 #[cfg(test)]

@@ -19,19 +19,10 @@ use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::lock::{F_WRLCK, LOCK_SH};
 use openpath_vfs::{Task, Vfs};
 
-use crate::calls::{Calls, wrong_of};
-use crate::cmd::Ask;
-use crate::error::Error;
-use crate::gate;
-use crate::harness::Plan;
-use crate::ours;
-use crate::row::Row;
-use crate::scene::threads_max;
-use crate::threads::{Make, counts, ready};
+use crate::common::*;
 use crate::watch::observe;
 use crate::watch::sys::Kind;
 
-/// Runs every wanted row.
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut rows = lines(ask)?;
     rows.extend(opens(ask)?);
@@ -41,6 +32,17 @@ pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
 
 /// How often each task opens the file before shared lines are counted, and again during it.
 const OPENS: [usize; 2] = [8, 8];
+const LINE: usize = 64;
+/// How many files are made to get one at each offset; a heap places most sizes at changing offsets.
+const TRIES: usize = 512;
+/// Flag or field, and whether the file is locked.
+const SETTINGS: [(bool, bool); 4] = [(true, false), (false, false), (true, true), (false, true)];
+/// Two of [`SETTINGS`] to compare.
+const PAIRS: [Pair<'_>; 3] = [
+    ("", ", switch", [0, 1], "flag off", ""),
+    (", locked", ", switch", [2, 3], "flag off", ""),
+    ("", ", beside a locked one", [0, 2], "locked", ""),
+];
 
 /// Counts the cache lines that two tasks share when they open and close one file in turns. The
 /// instance is built by another thread in an arena.
@@ -51,30 +53,20 @@ fn lines(ask: &Ask) -> Result<Vec<Row>, Error> {
         let by = if flag { "" } else { ", flag off" };
         let names = ["read", "written"].map(|how| format!("opens of {of}{by}, lines {how}"));
         if ask.wants_any(&names) {
-            let lines = gate::apart(
-                || Laid::new(setting),
-                |laid| {
-                    let tasks = [ours::task(&laid.vfs)?, ours::task(&laid.vfs)?];
-                    // A copy outside the arena: both tasks read it.
-                    let path = laid.paths.values().next().cloned().unwrap_or_default();
-                    let step = |task: usize| tasks[task].open_close(&path, O_RDONLY);
-                    let seen = observe(&laid.vfs, Kind::Accesses, tasks.len(), OPENS, step)?;
-                    Ok(seen.shared_lines())
-                },
-            )?;
-            let counts = names.iter().zip(lines);
+            let watch = |laid: Laid| {
+                let tasks = [ours::task(&laid.vfs)?, ours::task(&laid.vfs)?];
+                // A copy outside the arena: both tasks read it.
+                let path = laid.paths.values().next().cloned().unwrap_or_default();
+                let step = |task: usize| tasks[task].open_close(&path, O_RDONLY);
+                let seen = observe(&laid.vfs, Kind::Accesses, tasks.len(), OPENS, step)?;
+                Ok(seen.shared_lines())
+            };
+            let counts = names.iter().zip(gate::apart(|| Laid::new(setting), watch)?);
             rows.extend(counts.map(|(name, count)| Row::count(name, "per op", count)));
         }
     }
     Ok(rows)
 }
-
-const LINE: usize = 64;
-/// How many files are made to get one at each offset; a heap places most sizes at changing offsets.
-const TRIES: usize = 512;
-
-/// Flag or field, and whether the file is locked.
-const SETTINGS: [(bool, bool); 4] = [(true, false), (false, false), (true, true), (false, true)];
 
 /// An instance with files at all offsets.
 struct Laid {
@@ -89,29 +81,27 @@ impl Laid {
     fn new((flag, locked): (bool, bool)) -> Result<Self, Error> {
         let vfs = ours::tuned(|tuning| tuning.lock_context_flag = flag)?;
         let task = ours::task(&vfs)?;
-        let failed = |errno| Error::setup("make a file", errno);
         let mut paths = BTreeMap::new();
         for number in 0..TRIES {
             let path = CString::new(format!("/same-{number}")).unwrap_or_default();
             let fd = task.open(path.to_bytes(), O_RDWR | O_CREAT, 0o644);
-            let fd = fd.map_err(failed)?;
+            let fd = fd.setup("make a file")?;
             let at = task.inode_identity(fd).map_or(0, |at| at % LINE);
             if paths.contains_key(&at) {
-                task.close(fd).map_err(failed)?;
+                task.close(fd).setup("make a file")?;
                 continue;
             }
             if locked {
-                task.fcntl_setlk(fd, &Flock::new(F_WRLCK, 0, 1))
-                    .and_then(|()| task.flock(fd, LOCK_SH))
-                    .map_err(|errno| Error::setup("lock a file", errno))?;
+                let set = task.fcntl_setlk(fd, &Flock::new(F_WRLCK, 0, 1));
+                let set = set.and_then(|()| task.flock(fd, LOCK_SH));
+                set.setup("lock a file")?;
             }
             paths.insert(at, path);
         }
-        let holder = locked.then_some(task);
         Ok(Self {
             vfs,
             paths,
-            _holder: holder,
+            _holder: locked.then_some(task),
         })
     }
 
@@ -127,25 +117,17 @@ impl Laid {
     }
 }
 
-/// Two of [`SETTINGS`] to compare: the end of their row's name, before and after the number of
-/// threads, the two settings, and the label of the second.
-const PAIRS: [(&str, &str, [usize; 2], &str); 3] = [
-    ("", "switch", [0, 1], "flag off"),
-    (", locked", "switch", [2, 3], "flag off"),
-    ("", "beside a locked one", [0, 2], "locked"),
-];
-
 /// The wanted rows of all offsets.
 fn opens(ask: &Ask) -> Result<Vec<Row>, Error> {
     let counts = counts();
-    let name = |at: usize, count: usize, (of, what): (&str, &str)| {
-        format!("opens of an inode at {at}{of}, {count}T, {what}")
-    };
+    let name = |at: &usize| format!("opens of an inode at {at}");
     let wanted = |at: &usize| {
-        let mut names = counts
+        let wants = |count: &usize, (before, after, ..): &Pair<'_>| {
+            ask.wants(&format!("{}{before}, {count}T{after}", name(at)))
+        };
+        counts
             .iter()
-            .flat_map(|count| PAIRS.map(|(of, what, ..)| name(*at, *count, (of, what))));
-        names.any(|name| ask.wants(&name))
+            .any(|count| PAIRS.iter().any(|pair| wants(count, pair)))
     };
     let places: Vec<usize> = (0..LINE).filter(wanted).collect();
     if places.is_empty() {
@@ -155,21 +137,15 @@ fn opens(ask: &Ask) -> Result<Vec<Row>, Error> {
     let laid = laid.collect::<Result<Vec<_>, _>>()?;
     let mut rows = Vec::new();
     for at in places {
-        if !laid.iter().all(|laid| laid.paths.contains_key(&at)) {
-            continue;
-        }
-        let mut plan = Plan::default();
-        let mut sides = Vec::new();
-        for laid in &laid {
-            sides.push(plan.threads(&format!("opens at {at}"), laid.makes(at)?, &counts));
-        }
-        for (i, count) in counts.iter().enumerate() {
-            for (of, what, [ours, peer], label) in PAIRS {
-                let name = name(at, *count, (of, what));
-                plan.row(Row::faster, &name, sides[ours][i], label, sides[peer][i]);
+        if laid.iter().all(|laid| laid.paths.contains_key(&at)) {
+            let mut plan = Plan::default();
+            let mut sides = Vec::new();
+            for laid in &laid {
+                sides.push(plan.threads(&name(&at), laid.makes(at)?, &counts));
             }
+            compare(&mut plan, &name(&at), &sides, &PAIRS);
+            rows.extend(plan.run(ask)?);
         }
-        rows.extend(plan.run(ask)?);
     }
     Ok(rows)
 }

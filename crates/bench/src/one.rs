@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use openpath_vfs::{Task, Vfs};
 
-use crate::error::Error;
+use crate::common::*;
 use crate::gate::Plant;
 use crate::gate::case::{Actor, Case};
-use crate::gate::plant::{Target, padded};
+use crate::gate::plant::Target;
 use crate::gate::sys::shared;
-use crate::ops::Op;
-use crate::paths::{Ring, chains, rotation};
 use crate::watch::sys::{Kind, watched};
-use crate::{PATHS, SEED, gate, ours, sys};
 
 /// The circumstances of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -27,7 +24,6 @@ enum How {
     Sealed,
 }
 
-/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The operation and its depth, as in "open-close d16".
@@ -43,7 +39,6 @@ pub(crate) struct Options {
     plant: Option<Plant>,
 }
 
-/// Runs it.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let case = Case::parse(&options.case)?;
     let plant = options.plant;
@@ -61,16 +56,13 @@ struct Made {
 /// How often every path is walked before the count: caches that admit only repeated use then have
 /// it.
 const HEAT_TURNS: u64 = 32;
-
 /// Longer than the ticks of the coarse clock, at any `CONFIG_HZ`.
 const TICKS: Duration = Duration::from_millis(25);
 
 /// A case, and the fault that is planted in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct One {
-    /// The operation.
     pub(crate) case: Case,
-    /// The fault.
     pub(crate) plant: Option<Plant>,
 }
 
@@ -82,8 +74,7 @@ impl One {
         body: impl FnOnce(&mut dyn FnMut(u64) -> u64) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let made = self.build()?;
-        let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
-        self.heat(&actor.task, &mut ring)?;
+        let (actor, mut ring) = self.act(&made)?;
         body(&mut |ops| self.burst(&actor.task, ops, &mut ring, &made.target))
     }
 
@@ -104,12 +95,10 @@ impl One {
     /// Seals all memory that exists before the measured task: it may be shared.
     fn sealed(self, ops: u64) -> Result<(), Error> {
         let watch = |made: Made| {
-            let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
-            self.heat(&actor.task, &mut ring)?;
+            let (actor, mut ring) = self.act(&made)?;
             let body = |_: &_| self.burst(&actor.task, ops, &mut ring, &made.target);
             let wrong = watched(shared(gate::spans(&made.vfs)), Kind::NoStore, body);
-            let wrong = wrong.map_err(|e| Error::host("seal the shared memory", e))?;
-            self.case.right(wrong)
+            self.case.right(wrong.host("seal the shared memory")?)
         };
         gate::apart(|| self.build(), watch)
     }
@@ -133,6 +122,13 @@ impl One {
         })
     }
 
+    /// A task that has walked every path.
+    fn act(self, made: &Made) -> Result<(Actor, Ring<'_>), Error> {
+        let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
+        self.heat(&actor.task, &mut ring)?;
+        Ok((actor, ring))
+    }
+
     fn heat(self, task: &Task, ring: &mut Ring<'_>) -> Result<(), Error> {
         let ops = HEAT_TURNS * PATHS as u64;
         let mut wrong = self.case.burst(task, ops, ring);
@@ -146,7 +142,7 @@ impl One {
     fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>, target: &Target) -> u64 {
         match self.plant {
             None => self.case.burst(task, ops, ring),
-            Some(Plant::FivePercent) => self.case.burst(task, padded(self.plant, ops), ring),
+            Some(Plant::FivePercent) => self.case.burst(task, ops + ops / 20, ring),
             Some(plant) => {
                 let mut wrong = 0;
                 for _ in 0..ops {

@@ -23,15 +23,12 @@ pub(crate) enum Op {
     CreatExisting,
     /// The same for reading only: no writer is counted.
     CreatReadOnly,
-    /// stat by path.
     Stat,
-    /// lstat by path.
     Lstat,
     /// statx by path, basic fields.
     Statx,
     /// Open of a file that the caller may not read; never measured as root.
     Denied,
-    /// Duplicate of a descriptor, and its close.
     DupClose,
     /// Open with these flags, and close.
     Open(OFlags),
@@ -53,7 +50,6 @@ impl Op {
         ("dup-close", Self::DupClose),
     ];
 
-    /// The name used in rows.
     pub(crate) fn name(self) -> &'static str {
         let named = Self::NAMED.iter().find(|(_, op)| *op == self);
         named.map_or("", |(name, _)| name)
@@ -75,9 +71,9 @@ impl Op {
             }),
             Op::CreatReadOnly => wrong(ops, paths, move |path| side.open_close(path, O_CREAT)),
             Op::Open(flags) => wrong(ops, paths, move |path| side.open_close(path, flags)),
-            Op::CreateUnlink(flags) => {
-                wrong(ops, paths, move |path| side.create_unlink(path, flags))
-            }
+            Op::CreateUnlink(flags) => wrong(ops, paths, move |path| {
+                side.open_close(path, flags) && side.unlink(path)
+            }),
             Op::Stat => wrong(ops, paths, move |path| side.stat(path).is_ok()),
             Op::Lstat => wrong(ops, paths, move |path| side.lstat(path).is_ok()),
             Op::Statx => wrong(ops, paths, move |path| side.statx(path).is_ok()),

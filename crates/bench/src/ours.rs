@@ -7,12 +7,11 @@ use std::sync::Arc;
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, SuperBlock, Task, Tuning, Vfs, VfsBuilder};
 
-use crate::error::Error;
+use crate::error::{Context, Error};
 
 /// The hash tables' key: counts are the same in every run.
 const SECRET: [u64; 2] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344];
 
-/// An empty tree in memory.
 pub(crate) fn memory() -> Arc<SuperBlock> {
     MemFs::new(MemOptions::default())
 }
@@ -24,31 +23,21 @@ pub(crate) fn instance() -> Result<Vfs, Error> {
 
 /// An instance over a file system that may hold a tree already.
 pub(crate) fn over(root: Arc<SuperBlock>) -> Result<Vfs, Error> {
-    keyed(root, SECRET)
+    build(Vfs::builder().secret(SECRET), root)
 }
 
-/// The same with another key of the hash tables.
-pub(crate) fn keyed(root: Arc<SuperBlock>, secret: [u64; 2]) -> Result<Vfs, Error> {
-    build(Vfs::builder().secret(secret), root)
-}
-
-/// Builds an instance over `root`.
 pub(crate) fn build(builder: VfsBuilder, root: Arc<SuperBlock>) -> Result<Vfs, Error> {
-    builder
-        .build(root)
-        .map_err(|e| Error::setup("build an instance", e))
+    builder.build(root).setup("build an instance")
 }
 
 /// An instance with an empty tree and the switches that `switch` sets.
 pub(crate) fn tuned(switch: impl FnOnce(&mut Tuning)) -> Result<Vfs, Error> {
     let mut tuning = Tuning::default();
     switch(&mut tuning);
-    let builder = Vfs::builder().secret(SECRET).tuning(tuning);
-    build(builder, memory())
+    build(Vfs::builder().secret(SECRET).tuning(tuning), memory())
 }
 
 /// A task with the host side's identity.
 pub(crate) fn task(vfs: &Vfs) -> Result<Task, Error> {
-    vfs.task(Cred::root())
-        .map_err(|e| Error::setup("make a task", e))
+    vfs.task(Cred::root()).setup("make a task")
 }

@@ -80,25 +80,17 @@ impl Page {
             Some((cargo, command)) => (format!(" {cargo}"), command),
             None => (String::new(), self.command),
         };
-        let shown: Vec<Row> = rows
-            .iter()
-            .filter(|row| (self.shows)(row))
-            .cloned()
-            .collect();
+        let shown = rows.iter().filter(|row| (self.shows)(row));
+        let shown: Vec<Row> = shown.cloned().collect();
+        let (title, about, more) = (self.title, &self.about, (self.more)(rows));
         let mut out = Vec::new();
-        writeln!(
+        write!(
             out,
-            "# {}\n\n{}{}\n",
-            self.title,
-            self.about,
-            (self.more)(rows)
-        )?;
-        writeln!(
-            out,
-            "Processors: {processors}. Host kernel: Linux {kernel}. Load average when it began: \
+            "# {title}\n\n{about}{more}\n\n\
+             Processors: {processors}. Host kernel: Linux {kernel}. Load average when it began: \
              {began}; when it ended: {ended}.\n\
              Repeat with\n\n    cargo run --release -p openpath-bench{cargo} -- {command}\n\n\
-             [How to read the table](README.md)\n"
+             [How to read the table](README.md)\n\n"
         )?;
         writeln!(out, "```text")?;
         write_table(&mut out, &shown)?;

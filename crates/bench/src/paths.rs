@@ -15,12 +15,10 @@ const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// Starts at `seed`.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -29,7 +27,6 @@ impl Rng {
         high as usize
     }
 
-    /// Puts `items` in random order.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));
@@ -38,16 +35,14 @@ impl Rng {
 
     fn name(&mut self, len_min: usize) -> Vec<u8> {
         let len = len_min + self.below(16 - len_min);
-        (0..len)
-            .map(|_| LETTERS[self.below(LETTERS.len())])
-            .collect()
+        let letter = |_| LETTERS[self.below(LETTERS.len())];
+        (0..len).map(letter).collect()
     }
 }
 
 /// One chain: the file at its end, and a name beside it that does not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
-    /// The file.
     pub(crate) file: CString,
     /// The absent name in the file's directory.
     pub(crate) missing: CString,
@@ -98,22 +93,24 @@ pub(crate) fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
     };
     let mut out = Vec::with_capacity(count);
     for _ in 0..count {
-        let (mut dir, last, absent) = if depth == 1 {
-            (Vec::new(), top(&mut rng), top(&mut rng))
-        } else {
-            let mut dir = [b"/", top(&mut rng).as_slice()].concat();
-            for _ in 2..depth {
-                dir.push(b'/');
-                dir.extend(rng.name(4));
-            }
-            (dir, rng.name(4), rng.name(4))
-        };
+        let mut dir = Vec::new();
+        if depth > 1 {
+            dir.push(b'/');
+            dir.extend(top(&mut rng));
+        }
+        for _ in 2..depth {
+            dir.push(b'/');
+            dir.extend(rng.name(4));
+        }
         dir.push(b'/');
-        let absent = if absent == last {
-            [&absent[..3], b"_"].concat()
-        } else {
-            absent
-        };
+        let [last, mut absent] = [(); 2].map(|()| match depth {
+            1 => top(&mut rng),
+            _ => rng.name(4),
+        });
+        if absent == last {
+            absent.truncate(3);
+            absent.push(b'_');
+        }
         out.push(Chain {
             file: join(&dir, &last),
             missing: join(&dir, &absent),
@@ -125,16 +122,13 @@ pub(crate) fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
 /// The files of `chains`, or the absent names, shuffled into the order of use. The strings are in
 /// that order in memory, so that in a cold run only the tree is cold.
 pub(crate) fn rotation(chains: &[Chain], missing: bool) -> Vec<CString> {
-    let pick = |c: &Chain| {
-        if missing {
-            c.missing.clone()
-        } else {
-            c.file.clone()
-        }
-    };
-    let mut order: Vec<usize> = (0..chains.len()).collect();
+    let mut order: Vec<&Chain> = chains.iter().collect();
     Rng::new(4242).shuffle(&mut order);
-    order.into_iter().map(|i| pick(&chains[i])).collect()
+    let pick = |chain: &Chain| match missing {
+        true => chain.missing.clone(),
+        false => chain.file.clone(),
+    };
+    order.into_iter().map(pick).collect()
 }
 
 fn join(dir: &[u8], name: &[u8]) -> CString {
@@ -149,12 +143,10 @@ pub(crate) struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Starts at path `at`.
     pub(crate) fn new(paths: &'a [CString], at: usize) -> Self {
         Self { paths, at }
     }
 
-    /// The next path.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> &'a CStr {
         let path = &self.paths[self.at];
@@ -179,22 +171,14 @@ mod tests {
     fn chains_have_depth_and_share_nothing() {
         for want in [1, 2, 5, 16] {
             let chains = chains(64, want, 7);
-            let mut names = HashSet::new();
+            let mut tops = HashSet::new();
             for chain in &chains {
                 assert_eq!((depth(&chain.file), depth(&chain.missing)), (want, want));
                 assert_eq!(chain.dirs().count(), want - 1);
                 assert_ne!(chain.file, chain.missing);
-                let top = chain
-                    .file
-                    .to_bytes()
-                    .split(|&b| b == b'/')
-                    .nth(1)
-                    .unwrap()
-                    .to_vec();
-                assert!(names.insert(top));
-                for name in chain.file.to_bytes().split(|&b| b == b'/').skip(1) {
-                    assert!((4..=15).contains(&name.len()));
-                }
+                assert!(tops.insert(chain.top()));
+                let mut names = chain.file.to_bytes().split(|&b| b == b'/').skip(1);
+                assert!(names.all(|name| (4..=15).contains(&name.len())));
             }
         }
     }

@@ -24,16 +24,14 @@ use std::path::PathBuf;
 use openpath_fuse::Rings;
 
 use crate::chart::{Chart, Picture};
-use crate::cmd::{Common, at_least_one, tell, warn};
-use crate::error::Error;
+use crate::cmd::{Common, warn};
+use crate::common::*;
 use crate::page::Page;
-use crate::row::Row;
 use crate::stats::Samples;
 use load::Load;
 use place::{Environment, Kind};
 use scene::Scene;
 
-/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -68,7 +66,7 @@ struct Programs {
 
 impl Programs {
     fn find(options: &Options) -> Result<Self, Error> {
-        let bench = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
+        let bench = std::env::current_exe().host("find this program")?;
         let openpath = options.openpath.clone();
         let openpath = openpath.unwrap_or_else(|| bench.with_file_name("openpath"));
         if openpath.is_file() {
@@ -84,20 +82,17 @@ impl Programs {
 
 /// How the kernel sends requests: the machine decides it, and it changes every row.
 fn requests() -> String {
-    let (ways, switch) = if Rings::are_offered() {
-        ("by rings", "Y")
-    } else {
-        ("one by one, by read(2)", "N")
+    let (ways, switch) = match Rings::are_offered() {
+        true => ("by rings", "Y"),
+        false => ("one by one, by read(2)", "N"),
     };
     format!("Requests of the kernel\ncame {ways} (`fuse.enable_uring` is {switch}).")
 }
 
 impl Options {
     pub(crate) fn page(&self) -> Page {
-        let (mut page, shown) = (
-            Page::of("run"),
-            "How many times the bare system's time each took",
-        );
+        let mut page = Page::of("run");
+        let shown = "How many times the bare system's time each took";
         page.about += &format!(" {}{}", requests(), self.picture.shown(shown));
         page
     }
@@ -109,15 +104,12 @@ struct Side {
     times: Vec<Vec<f64>>,
 }
 
-/// Runs every wanted row.
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let programs = Programs::find(options)?;
     warn(&requests());
     let scene = Scene::make(options)?;
     let mut loads = Load::all(&scene);
-    if loads.iter().any(|load| options.common.wants(&load.name)) {
-        loads.retain(|load| options.common.wants(&load.name));
-    }
+    options.common.narrow(&mut loads, |load| &load.name);
     let (mut sides, mut missing) = (Vec::new(), Vec::new());
     for (kind, _) in Kind::ALL {
         match Environment::enter(kind, &programs, &scene) {
@@ -176,28 +168,27 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
     let (Some(ours), Some(native)) = (of(Kind::Run), of(Kind::Disk)) else {
         return Vec::new();
     };
+    let overlay = Kind::KernelOverlay.label();
+    let of_kernel = of(Kind::KernelOverlay);
     let mut rows = Vec::new();
     for (n, Load { name, .. }) in loads.iter().enumerate() {
         let mine = samples(ours, n);
         rows.push(Row::growth(name, &mine, "native", &samples(native, n)));
         for side in sides {
             let (kind, theirs) = (side.place.kind, samples(side, n));
-            let name = format!("{name}, {}", kind.label());
-            match kind {
-                Kind::Run | Kind::Disk => {}
+            let (label, name) = (kind.label(), format!("{name}, {}", kind.label()));
+            rows.extend(match kind {
+                Kind::Run | Kind::Disk => None,
                 Kind::RunKernel => {
-                    let of_kernel = of(Kind::KernelOverlay).map(|side| samples(side, n));
-                    rows.extend(of_kernel.map(|of_kernel| {
-                        Row::growth(&name, &theirs, Kind::KernelOverlay.label(), &of_kernel)
-                    }));
+                    of_kernel.map(|other| Row::growth(&name, &theirs, overlay, &samples(other, n)))
                 }
                 Kind::Tmpfs | Kind::KernelOverlay => {
-                    rows.push(Row::growth(&name, &mine, kind.label(), &theirs))
+                    Some(Row::growth(&name, &mine, label, &theirs))
                 }
                 Kind::FuseOverlayfs | Kind::Proot => {
-                    rows.push(Row::faster(&name, &mine, kind.label(), &theirs))
+                    Some(Row::faster(&name, &mine, label, &theirs))
                 }
-            }
+            });
         }
     }
     let mean = |name: Kind, mine: &Side, theirs: &Side| {
@@ -218,7 +209,7 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
     for side in sides.iter().filter(|side| side.place.kind.is_rival()) {
         rows.push(mean(side.place.kind, ours, side));
     }
-    if let (Some(mine), Some(theirs)) = (of(Kind::RunKernel), of(Kind::KernelOverlay)) {
+    if let (Some(mine), Some(theirs)) = (of(Kind::RunKernel), of_kernel) {
         rows.push(mean(Kind::RunKernel, mine, theirs));
     }
     rows
@@ -236,17 +227,17 @@ const SHOWN: [(Kind, &str); 6] = [
 
 /// Loads by the ratio of their time to the bare system's. A load's own row compares with the bare
 /// system, and those named after it with another place.
-fn chart(rows: &[Row]) -> Chart {
-    let legend = SHOWN.map(|(kind, colour)| (kind.label(), colour));
-    let mut chart = Chart::new("Programs: times what the bare system takes", legend);
+fn chart(rows: &[Row]) -> Chart<6> {
+    let mut chart = Chart {
+        title: "Programs: times what the bare system takes",
+        legend: SHOWN.map(|(kind, colour)| (kind.label(), colour)),
+        groups: Vec::new(),
+    };
     for row in rows.iter().filter(|row| !row.name.contains(", ")) {
         let Some((ours, native)) = row.both() else {
             continue;
         };
-        let beside = |kind: Kind| {
-            let name = format!("{}, {}", row.name, kind.label());
-            Row::named(rows, &name)
-        };
+        let beside = |kind: Kind| Row::named(rows, &format!("{}, {}", row.name, kind.label()));
         let value = |kind: Kind| match kind {
             Kind::Run => Some(ours),
             // Its row compares it with the kernel's overlay.
@@ -254,7 +245,8 @@ fn chart(rows: &[Row]) -> Chart {
             kind => beside(kind)?.theirs(),
         };
         let values = SHOWN.map(|(kind, _)| Some(value(kind)? / native));
-        chart.group(row.name.trim_start_matches("run "), values);
+        let name = row.name.trim_start_matches("run ");
+        chart.groups.push((name.to_owned(), values));
     }
     chart
 }

@@ -19,7 +19,7 @@ pub(crate) const WINDOWS_MIN: usize = 5;
 pub(crate) enum Verdict {
     /// The goal is reached.
     Goal,
-    /// The bar is reached.
+    /// Only the bar is.
     Ok,
     /// The bar is missed.
     Short,
@@ -36,18 +36,15 @@ pub(crate) struct Peer {
     pub(crate) label: String,
     /// Its median, in the row's unit.
     pub(crate) value: f64,
-    /// Its spread.
     pub(crate) spread: Option<Spread>,
 }
 
-/// One result.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     /// The name, as `--filter` sees it.
     pub(crate) name: String,
     /// Our value in `unit`.
     pub(crate) ours: Option<f64>,
-    /// The other side.
     pub(crate) peer: Option<Peer>,
     /// `ns` or the counted unit.
     pub(crate) unit: &'static str,
@@ -55,13 +52,10 @@ pub(crate) struct Row {
     pub(crate) ratio: Option<f64>,
     /// Which side of the bar is good.
     pub(crate) sense: Option<Sense>,
-    /// The bar.
     pub(crate) bar: Option<f64>,
-    /// The goal.
     pub(crate) goal: Option<f64>,
     /// Whether the bar holds; None without a bar or a measurement.
     pub(crate) ok: Option<bool>,
-    /// The verdict.
     pub(crate) verdict: Verdict,
     /// The spread of ours.
     pub(crate) spread: Option<Spread>,
@@ -76,10 +70,14 @@ pub(crate) struct Row {
 impl Row {
     /// A row that could not be measured.
     pub(crate) fn missing(name: &str, why: &str) -> Self {
+        Self::blank(name, "").not_measured(why)
+    }
+
+    fn not_measured(self, why: &str) -> Self {
         Self {
+            unit: "",
             verdict: Verdict::NotMeasured,
-            note: Some(why.to_owned()),
-            ..Self::blank(name, "")
+            ..self.with_note(why)
         }
     }
 
@@ -109,10 +107,10 @@ impl Row {
     }
 
     /// The host's time of an operation without a counterpart of ours.
-    pub(crate) fn host_only(name: &str, label: &str, host: &Samples) -> Self {
+    pub(crate) fn host_only(name: &str, _: &Samples, label: &str, host: &Samples) -> Self {
         let row = Self {
             windows: host.windows(),
-            dropped: host.dropped(),
+            dropped: host.dropped,
             ..Self::blank(name, "ns")
         };
         match host.median() {
@@ -128,30 +126,28 @@ impl Row {
         value: fn(&Samples) -> Option<f64>,
         of: fn(f64, f64) -> f64,
     ) -> Self {
-        let windows = ours.windows().min(peer.windows());
-        let dropped = ours.dropped() + peer.dropped();
-        let missing = |why: &str| Self {
-            windows,
-            dropped,
-            ..Self::missing(name, why)
+        let row = Self {
+            windows: ours.windows().min(peer.windows()),
+            dropped: ours.dropped + peer.dropped,
+            ..Self::blank(name, "ns")
         };
-        let (Some(a), Some(b)) = (value(ours), value(peer)) else {
-            return missing("the machine left no clean window");
+        let (a, b) = match (value(ours), value(peer)) {
+            (Some(a), Some(b)) if row.windows >= WINDOWS_MIN => (a, b),
+            (Some(_), Some(_)) => {
+                let why = format!("only {} clean windows", row.windows);
+                return row.not_measured(&why);
+            }
+            _ => return row.not_measured("the machine left no clean window"),
         };
-        if windows < WINDOWS_MIN {
-            return missing(&format!("only {windows} clean windows"));
-        }
         let row = Self {
             ours: Some(a),
             ratio: Some(of(a, b)),
             spread: ours.spread(),
-            windows,
-            dropped,
-            ..Self::blank(name, "ns")
+            ..row
         };
         let row = row.against(label, b, peer.spread()).judge(of(a, b));
-        let wide = |spread: Option<Spread>| spread.is_some_and(|s| s.p90 > 2.0 * s.p10);
-        match wide(ours.spread()) || wide(peer.spread()) {
+        let wide = |side: &Samples| side.spread().is_some_and(|s| s.p90 > 2.0 * s.p10);
+        match wide(ours) || wide(peer) {
             true => row.with_note("unsteady"),
             false => row,
         }
@@ -172,7 +168,6 @@ impl Row {
         rows.iter().find(|row| row.name == name)
     }
 
-    /// The other side's value.
     pub(crate) fn theirs(&self) -> Option<f64> {
         self.peer.as_ref().map(|peer| peer.value)
     }
@@ -182,7 +177,6 @@ impl Row {
         self.ours.zip(self.theirs())
     }
 
-    /// Adds a remark.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         let note = match self.note.take() {
             Some(had) => format!("{had}; {note}"),
@@ -245,45 +239,40 @@ pub(crate) fn write_json(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the table.
 pub(crate) fn write_table(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
-    let heads = [
-        "row", "ours", "p10..p90", "mad", "against", "p10..p90", "ratio", "bar", "goal",
+    const HEADS: [&str; 11] = [
+        "row", "ours", "p10..p90", "mad", "against", "p10..p90", "ratio", "bar", "goal", "verdict",
+        "windows",
     ];
-    let mut lines = vec![heads.map(str::to_owned).to_vec()];
-    lines[0].extend(["verdict".to_owned(), "windows".to_owned()]);
+    let mut lines = vec![HEADS.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
-    let width = |i: usize| {
-        lines
-            .iter()
-            .map(|line| line[i].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    for (n, line) in lines.iter().enumerate() {
+    let mut widths = [0; HEADS.len()];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let notes = std::iter::once(None).chain(rows.iter().map(|row| row.note.as_deref()));
+    for (line, note) in lines.iter().zip(notes) {
         let mut text = String::new();
         for (cell, width) in line.iter().zip(&widths) {
             let _ = write!(text, "{cell:<width$}  ");
         }
-        if let Some(note) = n.checked_sub(1).and_then(|i| rows[i].note.as_deref()) {
-            text.push_str(note);
-        }
+        text.push_str(note.unwrap_or_default());
         writeln!(out, "{}", text.trim_end())?;
     }
     Ok(())
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &Row) -> [String; 11] {
     let limit = |value: Option<f64>| match (value, row.sense) {
         (Some(value), Some(Sense::AtLeast)) => format!(">= {}", short(value)),
         (Some(value), Some(Sense::AtMost)) => format!("<= {}", short(value)),
         _ => String::new(),
     };
-    let range = |spread: Option<Spread>| {
-        spread.map_or(String::new(), |s| {
-            format!("{}..{}", short(s.p10), short(s.p90))
-        })
+    let range = |spread: Option<Spread>| match spread {
+        Some(s) => format!("{}..{}", short(s.p10), short(s.p90)),
+        None => String::new(),
     };
     let verdict = match row.verdict {
         Verdict::Goal => "goal",
@@ -296,11 +285,10 @@ fn cells(row: &Row) -> Vec<String> {
         0 => String::new(),
         _ => format!("{} (-{})", row.windows, row.dropped),
     };
-    let peer = row.peer.as_ref();
-    vec![
+    let (ours, peer) = (row.ours, row.peer.as_ref());
+    [
         row.name.clone(),
-        row.ours
-            .map_or(String::new(), |v| format!("{} {}", short(v), row.unit)),
+        ours.map_or(String::new(), |v| format!("{} {}", short(v), row.unit)),
         range(row.spread),
         row.spread.map_or(String::new(), |s| short(s.mad)),
         peer.map_or(String::new(), |p| format!("{} {}", p.label, short(p.value))),
@@ -323,4 +311,84 @@ fn short(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn samples(value: f64) -> Samples {
+        Samples::new(vec![value; 9], 0)
+    }
+
+    /// What the contract (`bars`) requires decides the verdicts of rows, and nothing else.
+    #[test]
+    fn verdicts_follow_the_contract() {
+        let faster =
+            |name, ours: f64, peer: &Samples| Row::faster(name, &samples(ours), "tmpfs", peer);
+        let growth =
+            |ours: f64| Row::growth("big-dir rename", &samples(ours), "10", &samples(100.0));
+        let count = |name, value| Row::count(name, "", value);
+        let peer = samples(550.0);
+        let few = |windows| Samples::new(vec![9.0; windows], 8);
+        let cases = [
+            (faster("open-close d1", 50.0, &peer), Verdict::Ok),
+            (faster("open-close d1", 500.0, &peer), Verdict::Short),
+            (growth(101.0), Verdict::Goal),
+            (growth(1e6), Verdict::Short),
+            (
+                Row::missing("failed-open ext4 d1", "no ext4"),
+                Verdict::NotMeasured,
+            ),
+            (faster("stat d1", 1.0, &few(0)), Verdict::NotMeasured),
+            (faster("stat d1", 1.0, &few(2)), Verdict::NotMeasured),
+            (count("allocations stat d1", 0.0), Verdict::Goal),
+            (count("allocations stat d1", 1.0), Verdict::Short),
+            (count("locked open-close d1", 2.0), Verdict::Ok),
+            (count("getppid", 9e9), Verdict::Info),
+        ];
+        for (row, verdict) in cases {
+            assert_eq!(row.verdict, verdict, "{row:?}");
+            let fails = matches!(verdict, Verdict::Short | Verdict::NotMeasured);
+            assert_eq!(shortfalls(&[row]).len(), usize::from(fails));
+        }
+        let row = faster("stat d1", 1.0, &few(2));
+        assert_eq!((row.windows, row.dropped), (2, 8));
+        let row = faster("open-close d1", 50.0, &peer);
+        assert_eq!((row.ok, row.ratio), (Some(true), Some(11.0)));
+    }
+
+    #[test]
+    fn stalls_do_not_improve_cold_row() {
+        let value = |i| if i < 4 { 9_000.0 } else { 450_000.0 };
+        let stalled = Samples::new((0..10).map(value).collect(), 0);
+        let row = Row::faster_cold("cold open-close d16", &samples(4_000.0), "tmpfs", &stalled);
+        assert_eq!((row.ratio, row.verdict), (Some(2.25), Verdict::Short));
+    }
+
+    #[test]
+    fn spread_windows_are_noted() {
+        let wild = Samples::new((1..40).map(f64::from).collect(), 0);
+        for (peer, note) in [(wild, Some("unsteady")), (samples(20.0), None)] {
+            let row = Row::faster("stat d1", &samples(1.0), "tmpfs", &peer);
+            assert_eq!(row.note.as_deref(), note);
+        }
+    }
+
+    #[test]
+    fn json_and_table_have_every_row() {
+        let rows = [
+            Row::faster("stat d1", &samples(20.0), "tmpfs", &samples(500.0)).with_note("a note"),
+            Row::missing("failed-open ext4 d1", "no ext4"),
+        ];
+        let (mut json, mut table) = (Vec::new(), Vec::new());
+        write_json(&mut json, &rows).unwrap();
+        write_table(&mut table, &rows).unwrap();
+        let [json, table] = [json, table].map(|text| String::from_utf8(text).unwrap());
+        let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+        assert_eq!((json.lines().count(), &first["ratio"]), (2, &25.0.into()));
+        assert_eq!(
+            (&first["ok"], &first["peer"]["label"]),
+            (&true.into(), &"tmpfs".into())
+        );
+        assert!(table.contains("a note") && table.contains("NOT MEASURED"));
+        assert_eq!(table.lines().count(), 3);
+    }
+}

@@ -11,15 +11,8 @@ use std::ffi::CStr;
 use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 
-use crate::cmd::Ask;
-use crate::error::Error;
-use crate::harness::Plan;
-use crate::host::Host;
-use crate::ops::Op;
-use crate::row::Row;
-use crate::scene::{Scene, Tables, Tree, nothing_shared, over_one, threads_max};
-use crate::threads::counts;
-use crate::{locked, ours};
+use crate::common::*;
+use crate::locked;
 
 const FILE: &CStr = c"/tmp/same-file.data";
 const FLAGS: [(&str, OFlags); 3] = [
@@ -28,7 +21,6 @@ const FLAGS: [(&str, OFlags); 3] = [
     ("O_CREAT|O_RDWR", O_CREAT.union(O_RDWR)),
 ];
 
-/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -48,7 +40,6 @@ impl Options {
     }
 }
 
-/// Runs every wanted row.
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let ask = &options.ask;
     if options.locks {
@@ -57,47 +48,37 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     let on = ours::instance()?;
     let off = ours::tuned(|tuning| tuning.lock_context_flag = false)?;
-    let scenes: Vec<Scene> = FLAGS
-        .into_iter()
-        .flat_map(|flags| [Tables::Own, Tables::Shared].map(|tables| scene(flags, tables)))
-        .collect();
-    let ours = [("", Tree::Ours(&on)), (", flag off", Tree::Ours(&off))];
-    let theirs = host.roots().map(|(label, root)| (label, Tree::Host(root)));
-    let trees = ours.into_iter().chain(theirs);
-    for (_, tree) in trees.clone() {
-        scenes[0].grow(tree)?;
+    // What each side adds to its row of growth; the first two are ours.
+    let mut trees = vec![
+        (String::new(), Tree::Ours(&on)),
+        (", flag off".to_owned(), Tree::Ours(&off)),
+    ];
+    let theirs = host.roots();
+    trees.extend(theirs.map(|(label, root)| (format!(", {label}"), Tree::Host(root))));
+    let mut pairs: Vec<Pair<'_>> = Vec::new();
+    for (at, (after, _)) in trees.iter().enumerate().skip(2) {
+        pairs.push(("", after, [0, at], &after[2..], ""));
+    }
+    pairs.push(("", ", switch", [0, 1], "flag off", ""));
+    let scenes = FLAGS.map(|flags| Tables::ALL.map(|tables| scene(flags, tables)));
+    for (_, tree) in &trees {
+        scenes[0][0].grow(*tree)?;
     }
     host.leave()?;
-    let counts = counts();
     let mut rows = Vec::new();
-    for scenes in scenes.chunks(2) {
+    for scenes in &scenes {
         let mut plan = Plan::default();
         for scene in scenes {
-            let name = &scene.name;
-            let mut sides = Vec::new();
-            for (label, tree) in trees.clone() {
-                sides.push((label, scene.add(&mut plan, tree, &counts)?));
-            }
-            let on = sides[0].1.clone();
-            for (i, count) in counts.iter().enumerate() {
-                for (label, theirs) in &sides[2..] {
-                    let name = format!("{name}, {count}T, {label}");
-                    plan.row(Row::faster, &name, on[i], label, theirs[i]);
-                }
-                let (name, off) = (format!("{name}, {count}T, switch"), sides[1].1[i]);
-                plan.row(Row::faster, &name, on[i], "flag off", off);
-            }
-            for (at, (label, side)) in sides.iter().enumerate() {
-                let label = match at {
-                    0 | 1 => (*label).to_owned(),
-                    _ => format!(", {label}"),
-                };
-                over_one(&mut plan, name, &label, side, &counts);
+            let sides = trees.iter().map(|(_, tree)| scene.add(&mut plan, *tree));
+            let sides = sides.collect::<Result<Vec<_>, _>>()?;
+            compare(&mut plan, &scene.name, &sides, &pairs);
+            for ((label, _), side) in trees.iter().zip(&sides) {
+                over_one(&mut plan, &scene.name, label, side);
             }
         }
         rows.extend(plan.run(ask)?);
     }
-    if counts.contains(&2) {
+    if threads_max() > 1 {
         let mut plan = Plan::default();
         nothing_shared(&mut plan, "same-file nothing shared, 2T over 1T", FILE)?;
         rows.extend(plan.run(ask)?);
@@ -105,9 +86,9 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-fn scene((name, flags): (&str, OFlags), tables: Tables) -> Scene {
+fn scene((name, flags): (&str, OFlags), (tables, word): (Tables, &str)) -> Scene {
     Scene {
-        name: format!("same-file {name}, {}", tables.name()),
+        name: format!("same-file {name}, {word}"),
         op: Op::Open(flags),
         tables,
         paths: vec![vec![FILE.to_owned()]; threads_max()],

@@ -11,7 +11,7 @@ use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Vfs;
 
 use crate::calls::{Calls, Kernel, wrong_of};
-use crate::error::Error;
+use crate::error::{Context, Error};
 use crate::harness::{Burst, Id, Plan};
 use crate::host::Root;
 use crate::ops::Op;
@@ -20,46 +20,36 @@ use crate::row::Row;
 use crate::threads::{Make, counts, ready};
 use crate::{ours, sys};
 
-/// Which descriptor table a thread uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tables {
-    /// Its own.
     Own,
     /// One for all threads.
     Shared,
 }
 
 impl Tables {
-    /// The words used in rows.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Tables::Own => "own tables",
-            Tables::Shared => "shared table",
-        }
-    }
+    /// Both, with the words used in rows.
+    pub(crate) const ALL: [(Self, &'static str); 2] =
+        [(Self::Own, "own tables"), (Self::Shared, "shared table")];
 }
 
-/// Work for several threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
-    /// The name used in rows.
     pub(crate) name: String,
-    /// The operation.
     pub(crate) op: Op,
-    /// The tables.
     pub(crate) tables: Tables,
-    /// The paths of each thread.
     pub(crate) paths: Vec<Vec<CString>>,
 }
 
-/// The tree that the threads use.
 #[derive(Clone, Copy)]
 pub(crate) enum Tree<'a> {
-    /// An instance of ours.
     Ours(&'a Vfs),
-    /// A file system of the host.
     Host(&'a Root),
 }
+
+/// A comparison of two sides: what its row's name has before and after the number of threads, ours
+/// and the other, the label of the other, and a remark.
+pub(crate) type Pair<'a> = (&'a str, &'a str, [usize; 2], &'a str, &'a str);
 
 impl Scene {
     /// Creates every file of the scene, and the directories on the way.
@@ -72,13 +62,8 @@ impl Scene {
         }
     }
 
-    /// Adds the threads of one tree: a side for each of `counts`.
-    pub(crate) fn add<'a>(
-        &'a self,
-        plan: &mut Plan<'a>,
-        tree: Tree<'a>,
-        counts: &[usize],
-    ) -> Result<Vec<Id>, Error> {
+    /// Adds the threads of one tree: a side for each of [`counts`].
+    pub(crate) fn add<'a>(&'a self, plan: &mut Plan<'a>, tree: Tree<'a>) -> Result<Vec<Id>, Error> {
         let (op, tables) = (self.op, self.tables);
         let first = match tree {
             Tree::Ours(vfs) => Some(ours::task(vfs)?),
@@ -86,30 +71,41 @@ impl Scene {
         };
         let make = |paths: &'a Vec<CString>| -> Result<Make<'a>, Error> {
             let ring = Ring::new(paths, 0);
-            Ok(match (tree, &first) {
-                (Tree::Host(root), _) => Box::new(move || {
-                    enter_alone(root, tables == Tables::Own)?;
-                    burst(op, Kernel, ring)
-                }),
+            let task = match (tree, &first) {
+                (Tree::Host(root), _) => {
+                    return Ok(Box::new(move || {
+                        enter_alone(root, tables == Tables::Own)?;
+                        burst(op, Kernel, ring)
+                    }));
+                }
                 (Tree::Ours(_), Some(first)) if tables == Tables::Shared => {
-                    let task = first.clone_files();
-                    let task = task.map_err(|e| Error::setup("share a table", e))?;
-                    Box::new(move || burst(op, task, ring))
+                    first.clone_files().setup("share a table")?
                 }
-                (Tree::Ours(vfs), _) => {
-                    let task = ours::task(vfs)?;
-                    Box::new(move || burst(op, task, ring))
-                }
-            })
+                (Tree::Ours(vfs), _) => ours::task(vfs)?,
+            };
+            Ok(Box::new(move || burst(op, task, ring)))
         };
         let makes: Result<Vec<Make<'a>>, Error> = self.paths.iter().map(make).collect();
-        Ok(plan.threads(&self.name, makes?, counts))
+        Ok(plan.threads(&self.name, makes?, &counts()))
+    }
+}
+
+/// Adds the rows of each pair of sides, for each number of threads.
+pub(crate) fn compare(plan: &mut Plan<'_>, name: &str, sides: &[Vec<Id>], pairs: &[Pair<'_>]) {
+    for (i, count) in counts().iter().enumerate() {
+        for (before, after, [ours, peer], label, note) in pairs {
+            let name = format!("{name}{before}, {count}T{after}");
+            let row = plan.row(Row::faster, &name, sides[*ours][i], label, sides[*peer][i]);
+            if !note.is_empty() {
+                row.note(note);
+            }
+        }
     }
 }
 
 /// Adds the rows that compare numbers of threads with one thread: `NAME, 2T over 1T LABEL`.
-pub(crate) fn over_one(plan: &mut Plan<'_>, name: &str, label: &str, sides: &[Id], of: &[usize]) {
-    for (side, count) in sides.iter().zip(of).skip(1) {
+pub(crate) fn over_one(plan: &mut Plan<'_>, name: &str, label: &str, sides: &[Id]) {
+    for (side, count) in sides.iter().zip(counts()).skip(1) {
         let name = format!("{name}, {count}T over 1T{label}");
         plan.row(Row::faster, &name, *side, "one thread", sides[0]);
     }
@@ -142,8 +138,7 @@ pub(crate) fn threads_max() -> usize {
 
 /// Gives a thread of the host a root directory of its own, and a descriptor table if `table`.
 pub(crate) fn enter_alone(root: &Root, table: bool) -> Result<(), Error> {
-    sys::unshare_thread(table)
-        .map_err(|e| Error::host("a root and a table of its own for a thread", e))?;
+    sys::unshare_thread(table).host("a root and a table of its own for a thread")?;
     root.enter()
 }
 
@@ -153,6 +148,6 @@ fn burst<'a>(op: Op, side: impl Calls + 'a, mut ring: Ring<'a>) -> Result<Burst<
         return Ok(Box::new(move |ops| op.burst(&side, ops, &mut ring)));
     }
     let fd = side.open(ring.next(), O_RDONLY, 0);
-    let fd = fd.map_err(|e| Error::setup("open the file to duplicate", e))?;
+    let fd = fd.setup("open the file to duplicate")?;
     Ok(Box::new(move |ops| wrong_of(ops, || side.dup_close(fd))))
 }

@@ -11,16 +11,7 @@ use std::ffi::CString;
 
 use openpath_abi::fcntl::{O_RDONLY, O_RDWR};
 
-use crate::cmd::Ask;
-use crate::error::Error;
-use crate::harness::Plan;
-use crate::host::Host;
-use crate::ops::Op;
-use crate::paths::Rng;
-use crate::row::Row;
-use crate::scene::{Scene, Tables, Tree, over_one, threads_max};
-use crate::threads::counts;
-use crate::{SEED, ours};
+use crate::common::*;
 
 /// Entries of each directory of the shared tree.
 const FANOUT: usize = 8;
@@ -29,17 +20,12 @@ const LEVELS: u32 = 5;
 /// Every thread's paths through the shared tree, in rotation.
 const WALKS: usize = 1 << 15;
 
-/// Runs every wanted row.
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     let vfs = ours::instance()?;
     let trees = [Tree::Ours(&vfs), Tree::Host(&host.tmpfs)];
-    let mut scenes = will_it_scale(threads_max());
-    scenes.extend(fxmark(threads_max()));
-    if scenes.iter().any(|scene| ask.wants(&scene.name)) {
-        scenes.retain(|scene| ask.wants(&scene.name));
-    }
-    let counts = counts();
+    let mut scenes = all(threads_max());
+    ask.common.narrow(&mut scenes, |scene| &scene.name);
     let mut rows = Vec::new();
     // A few at a time, because sides that are measured together share the processor's caches.
     for scenes in scenes.chunks(4) {
@@ -49,91 +35,76 @@ pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
         }
         host.leave()?;
         for scene in scenes {
-            let ours = scene.add(&mut plan, trees[0], &counts)?;
-            let tmpfs = scene.add(&mut plan, trees[1], &counts)?;
-            for (i, count) in counts.iter().enumerate() {
-                let name = format!("{}, {count}T", scene.name);
-                plan.row(Row::faster, &name, ours[i], "tmpfs", tmpfs[i]);
-            }
-            over_one(&mut plan, &scene.name, "", &ours, &counts);
-            over_one(&mut plan, &scene.name, ", tmpfs", &tmpfs, &counts);
+            let (name, [ours, tmpfs]) = (&scene.name, trees);
+            let sides = [scene.add(&mut plan, ours)?, scene.add(&mut plan, tmpfs)?];
+            compare(&mut plan, name, &sides, &[("", "", [0, 1], "tmpfs", "")]);
+            over_one(&mut plan, name, "", &sides[0]);
+            over_one(&mut plan, name, ", tmpfs", &sides[1]);
         }
         rows.extend(plan.run(ask)?);
     }
     Ok(rows)
 }
 
-fn path(text: String) -> CString {
-    CString::new(text).unwrap_or_default()
-}
+type Make<T> = fn(usize) -> T;
 
-fn will_it_scale(threads: usize) -> Vec<Scene> {
-    let own = |make: &dyn Fn(usize) -> String| -> Vec<Vec<CString>> {
-        (0..threads).map(|i| vec![path(make(i))]).collect()
-    };
-    let open = Op::Open(O_RDWR);
-    let shapes = [
-        ("open1", open, own(&|i| format!("/tmp/wis.one-{i:06}"))),
-        (
-            "open2",
-            open,
-            own(&|i| format!("/tmp/wis.dir-{i:06}/wis.two")),
-        ),
-        ("open3", open, own(&|_| "/tmp/wis.three".to_owned())),
-        (
-            "dup1",
-            Op::DupClose,
-            own(&|i| format!("/tmp/wis.dup-{i:06}")),
-        ),
+/// All scenes: the file of each thread of will-it-scale, and FxMark's paths.
+fn all(threads: usize) -> Vec<Scene> {
+    let own: [(&str, Op, Make<String>); 4] = [
+        ("open1", Op::Open(O_RDWR), |i| {
+            format!("/tmp/wis.one-{i:06}")
+        }),
+        ("open2", Op::Open(O_RDWR), |i| {
+            format!("/tmp/wis.dir-{i:06}/wis.two")
+        }),
+        ("open3", Op::Open(O_RDWR), |_| "/tmp/wis.three".to_owned()),
+        ("dup1", Op::DupClose, |i| format!("/tmp/wis.dup-{i:06}")),
     ];
-    let with = |tables: Tables| {
-        shapes.clone().map(|(name, op, paths)| Scene {
-            name: format!("{name}, {}", tables.name()),
+    let deep: [(&str, Make<Vec<CString>>); 3] = [
+        ("MRPL", |i| {
+            vec![path(&format!("/fx/own-{i}/third/fourth/file"))]
+        }),
+        ("MRPM", random_walks),
+        ("MRPH", |_| vec![path("/fx/one/third/fourth/file")]),
+    ];
+    let mut scenes = Vec::new();
+    for (tables, word) in Tables::ALL {
+        scenes.extend(own.map(|(name, op, file)| Scene {
+            name: format!("{name}, {word}"),
             op,
             tables,
-            paths,
-        })
-    };
-    [Tables::Own, Tables::Shared]
-        .map(with)
-        .as_flattened()
-        .to_vec()
+            paths: (0..threads).map(|i| vec![path(&file(i))]).collect(),
+        }));
+    }
+    for (name, paths) in deep {
+        let ops = [("stat", Op::Stat), ("open-close", Op::Open(O_RDONLY))];
+        scenes.extend(ops.map(|(variant, op)| Scene {
+            name: format!("{name} {variant}"),
+            op,
+            tables: Tables::Own,
+            paths: (0..threads).map(paths).collect(),
+        }));
+    }
+    scenes
 }
 
-fn fxmark(threads: usize) -> Vec<Scene> {
-    let deep = |top: String| vec![path(format!("/fx/{top}/third/fourth/file"))];
-    let low: Vec<_> = (0..threads).map(|i| deep(format!("own-{i}"))).collect();
-    let high = (0..threads).map(|_| deep("one".to_owned())).collect();
-    let medium = (0..threads).map(random_walks).collect();
-    let mut out = Vec::new();
-    for (name, paths) in [("MRPL", low), ("MRPM", medium), ("MRPH", high)] {
-        for (variant, op) in [("stat", Op::Stat), ("open-close", Op::Open(O_RDONLY))] {
-            out.push(Scene {
-                name: format!("{name} {variant}"),
-                op,
-                tables: Tables::Own,
-                paths: paths.clone(),
-            });
-        }
-    }
-    out
+fn path(text: &str) -> CString {
+    CString::new(text).unwrap_or_default()
 }
 
 /// Random paths of the shared tree, in another order for each thread, the same in every run.
 fn random_walks(thread: usize) -> Vec<CString> {
     let mut rng = Rng::new(SEED + thread as u64);
-    let leaves = FANOUT.pow(LEVELS);
-    let mut out = Vec::with_capacity(WALKS);
-    for _ in 0..WALKS {
-        let mut leaf = rng.below(leaves);
+    let walk = |_| {
+        let mut leaf = rng.below(FANOUT.pow(LEVELS));
         let mut text = String::from("/fxm");
         for level in 0..LEVELS {
             text.push_str(&format!("/level{level}-{}", leaf % FANOUT));
             leaf /= FANOUT;
         }
-        out.push(path(text));
-    }
-    out
+        path(&text)
+    };
+    (0..WALKS).map(walk).collect()
 }
 
 #[cfg(test)]
@@ -143,22 +114,24 @@ mod tests {
 
     #[test]
     fn threads_share_paths_as_shape_requires() {
-        let scenes = will_it_scale(3);
-        let of = |name: &str| {
+        let scenes = all(3);
+        assert_eq!(scenes.len(), 14);
+        // The number of different paths, at least, and the components of each.
+        for (name, different, depth) in [
+            ("open1, own tables", 3..=3, 2),
+            ("open2, shared table", 3..=3, 3),
+            ("open3, own tables", 1..=1, 2),
+            ("MRPL stat", 3..=3, 5),
+            ("MRPM stat", 1000..=WALKS, 6),
+            ("MRPH stat", 1..=1, 5),
+        ] {
             let scene = scenes.iter().find(|s| s.name == name).unwrap();
-            scene.paths.iter().flatten().collect::<HashSet<_>>().len()
-        };
-        assert_eq!(of("open1, own tables"), 3);
-        assert_eq!(of("open2, shared table"), 3);
-        assert_eq!(of("open3, own tables"), 1);
-        let scenes = fxmark(2);
-        assert_eq!(scenes.len(), 6);
-        let high = scenes.iter().find(|s| s.name == "MRPH stat").unwrap();
-        assert_eq!(high.paths[0], high.paths[1]);
+            let all: HashSet<_> = scene.paths.iter().flatten().collect();
+            let slashes = |p: &CString| p.as_bytes().iter().filter(|&&b| b == b'/').count();
+            assert!(different.contains(&all.len()), "{name}");
+            assert!(all.iter().all(|p| slashes(p) == depth), "{name}");
+        }
         let medium = scenes.iter().find(|s| s.name == "MRPM stat").unwrap();
         assert_ne!(medium.paths[0], medium.paths[1]);
-        let slashes = |p: &CString| p.as_bytes().iter().filter(|&&b| b == b'/').count();
-        assert!(high.paths[0].iter().all(|p| slashes(p) == 5));
-        assert!(medium.paths[0].iter().all(|p| slashes(p) == 6));
     }
 }

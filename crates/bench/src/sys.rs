@@ -7,59 +7,66 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::mem::{MaybeUninit, offset_of};
 use std::os::unix::ffi::OsStrExt;
-use std::{fs, io};
+use std::{fs, io, ptr};
 
 use openpath_abi::{Errno, OFlags};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, UnshareFlags, unshare_unsafe};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::calls::{Calls, Kernel};
-use crate::error::Error;
+use crate::error::{Context, Error};
 use crate::gate;
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
-}
 
 /// Processor time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is ours and large enough.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
+    let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Gives the calling thread its own root and working directory, and its own descriptor table if
 /// `files`.
 pub(crate) fn unshare_thread(files: bool) -> io::Result<()> {
-    let files = if files { libc::CLONE_FILES } else { 0 };
-    // SAFETY: no pointer; the thread's own views are exchanged for copies.
-    check(unsafe { libc::unshare(libc::CLONE_FS | files) }).map(drop)
+    let mut flags = UnshareFlags::FS;
+    flags.set(UnshareFlags::FILES, files);
+    // SAFETY: the thread keeps copies of all descriptors, and closes only what it opens itself.
+    Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
+/// Gives the calling thread its own mount namespace.
+pub(crate) fn unshare_mounts() -> io::Result<()> {
+    // SAFETY: the descriptor table stays shared.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?)
 }
 
 /// Raises the descriptor limit to `count`, or to the hard limit; returns the limit.
 pub(crate) fn allow_descriptors(count: u64) -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: count,
-        rlim_max: count,
+    let set = |current: u64, maximum| {
+        let current = Some(current);
+        setrlimit(Resource::Nofile, Rlimit { current, maximum })
     };
-    // SAFETY: `limit` is ours and outlives each call.
-    unsafe {
-        if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) != 0 {
-            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-            limit.rlim_cur = limit.rlim_max.min(count);
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        }
+    if set(count, Some(count)).is_ok() {
+        return count;
     }
-    limit.rlim_cur
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let most = maximum.unwrap_or(count).min(count);
+    let _ = set(most, maximum);
+    most
+}
+
+/// The processors the calling thread may run on.
+pub(crate) fn processors() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|&i| set.is_set(i)).collect()
+}
+
+/// Keeps the calling thread on these processors.
+pub(crate) fn pin(processors: &[usize]) {
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|&i| set.set(i));
+    let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
 /// Reads the processor's clock after all earlier instructions and before all later ones. Its unit
@@ -76,21 +83,17 @@ pub(crate) fn ticks() -> u64 {
     }
 }
 
-/// A lock of the whole file as fcntl(2) takes it.
-fn whole(kind: libc::c_int) -> libc::flock {
-    // SAFETY: a zeroed lock is a valid one: from the file's start to its end.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock
-}
-
 /// fcntl(2) with `command` and a lock of the whole file, exclusive or none; returns whether it
 /// succeeded.
 #[inline]
 pub(crate) fn lock_range(fd: i32, command: u32, alone: bool) -> bool {
-    let lock = whole(if alone { libc::F_WRLCK } else { libc::F_UNLCK });
-    // SAFETY: the lock outlives the call.
-    unsafe { libc::fcntl(fd, command.cast_signed(), &raw const lock) == 0 }
+    let kind = if alone { libc::F_WRLCK } else { libc::F_UNLCK };
+    // SAFETY: a zeroed lock is a valid one: from the file's start to its end. It outlives the call.
+    unsafe {
+        let mut lock: libc::flock = std::mem::zeroed();
+        lock.l_type = kind as libc::c_short;
+        libc::fcntl(fd, command.cast_signed(), &raw const lock) == 0
+    }
 }
 
 /// flock(2); returns whether it succeeded.
@@ -102,7 +105,7 @@ pub(crate) fn flock(fd: i32, op: u32) -> bool {
 
 /// close_range(2).
 pub(crate) fn close_range(first: u32, last: u32) {
-    // SAFETY: the callers close only what [`dup`] gave them.
+    // SAFETY: the callers close only what `dup` gave them.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
@@ -170,104 +173,16 @@ impl Calls for Kernel {
     }
 
     fn make_dir(&self, path: &[u8]) -> Result<(), Error> {
-        let made = fs::create_dir_all(OsStr::from_bytes(path));
-        made.map_err(|e| Error::host("create a directory on the host", e))
+        fs::create_dir_all(OsStr::from_bytes(path)).host("create a directory on the host")
     }
 
     fn make_link(&self, target: &[u8], path: &[u8]) -> Result<(), Error> {
         let made = std::os::unix::fs::symlink(OsStr::from_bytes(target), OsStr::from_bytes(path));
-        made.map_err(|e| Error::host("create a link on the host", e))
+        made.host("create a link on the host")
     }
 
     fn make_file(&self, path: &[u8], content: &[u8]) -> Result<(), Error> {
-        let made = fs::write(OsStr::from_bytes(path), content);
-        made.map_err(|e| Error::host("create a file on the host", e))
-    }
-}
-
-/// getppid(2), the cheapest system call; returns whether it succeeded.
-pub(crate) fn getppid() -> bool {
-    // SAFETY: no argument.
-    unsafe { libc::getppid() >= 0 }
-}
-
-/// Gives the calling thread its own mount namespace, without propagation to others.
-pub(crate) fn private_mounts() -> io::Result<()> {
-    let none = std::ptr::null();
-    // SAFETY: unshare takes no pointer; mount gets a NUL-ended target and ignores the rest.
-    unsafe {
-        check(libc::unshare(libc::CLONE_NEWNS))?;
-        let flags = libc::MS_REC | libc::MS_PRIVATE;
-        check(libc::mount(none, c"/".as_ptr(), none, flags, none.cast()))?;
-    }
-    Ok(())
-}
-
-/// Mounts a fresh tmpfs on `target`.
-pub(crate) fn mount_tmpfs(target: &CStr) -> io::Result<()> {
-    let (kind, data) = (c"tmpfs", c"size=90%,nr_inodes=0,mode=755");
-    // SAFETY: four NUL-ended strings.
-    let done = unsafe {
-        libc::mount(
-            kind.as_ptr(),
-            target.as_ptr(),
-            kind.as_ptr(),
-            0,
-            data.as_ptr().cast(),
-        )
-    };
-    check(done).map(drop)
-}
-
-/// Unmounts `target` lazily.
-pub(crate) fn umount(target: &CStr) {
-    // SAFETY: a NUL-ended string. A failure leaves the mount to the namespace's end.
-    unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
-}
-
-/// Makes the open directory the root and the working directory.
-pub(crate) fn enter_root(dir: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: a live descriptor and a NUL-ended string.
-    unsafe {
-        check(libc::fchdir(dir.as_raw_fd()))?;
-        check(libc::chroot(c".".as_ptr()))?;
-    }
-    Ok(())
-}
-
-/// Drops the clean pages of a file from the host's cache.
-pub(crate) fn drop_pages(file: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: a system call without pointers.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
-        0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
-}
-
-/// The processors the calling thread may run on.
-pub(crate) fn processors() -> Vec<usize> {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: all zeros is a valid set, and the kernel fills no more than `size` bytes.
-    let set = unsafe {
-        libc::sched_getaffinity(0, size, set.as_mut_ptr());
-        set.assume_init()
-    };
-    // SAFETY: every index is below the size of the set.
-    (0..libc::CPU_SETSIZE as usize)
-        .filter(|&i| unsafe { libc::CPU_ISSET(i, &set) })
-        .collect()
-}
-
-/// Keeps the calling thread on these processors.
-pub(crate) fn pin(processors: &[usize]) {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: all zeros is a valid set; the indices come from `processors` above.
-    unsafe {
-        for &i in processors {
-            libc::CPU_SET(i, &mut *set.as_mut_ptr());
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr());
+        fs::write(OsStr::from_bytes(path), content).host("create a file on the host")
     }
 }
 
@@ -326,7 +241,7 @@ pub fn allocations() -> u64 {
 
 /// Stops for the tracer; the first call requests tracing.
 pub(crate) fn trace_mark() {
-    let none = std::ptr::null_mut::<libc::c_void>();
+    let none = ptr::null_mut::<libc::c_void>();
     // SAFETY: neither call uses memory of ours. A second request for tracing is refused.
     unsafe {
         libc::ptrace(libc::PTRACE_TRACEME, 0, none, none);
@@ -338,7 +253,7 @@ pub(crate) fn trace_mark() {
 /// line. Its parent must be the calling thread.
 pub(crate) fn locked_between_marks(child: &std::process::Child) -> io::Result<u64> {
     let pid = child.id().cast_signed();
-    let rip = std::mem::offset_of!(libc::user_regs_struct, rip);
+    let rip = offset_of!(libc::user, regs) + offset_of!(libc::user_regs_struct, rip);
     let (mut count, mut known) = (0, HashMap::new());
     wait_stop(pid, libc::SIGSTOP)?;
     loop {
@@ -346,18 +261,9 @@ pub(crate) fn locked_between_marks(child: &std::process::Child) -> io::Result<u6
         if wait_stop(pid, libc::SIGTRAP)? == libc::SIGSTOP {
             break;
         }
-        let at = ptrace(
-            libc::PTRACE_PEEKUSER,
-            pid,
-            std::mem::offset_of!(libc::user, regs) + rip,
-        )?;
-        let locked = match known.get(&at) {
-            Some(&locked) => locked,
-            None => *known
-                .entry(at)
-                .or_insert(is_locked(&code(pid, at as usize))),
-        };
-        count += u64::from(locked);
+        let at = ptrace(libc::PTRACE_PEEKUSER, pid, rip)?;
+        let locked = known.entry(at);
+        count += u64::from(*locked.or_insert_with(|| is_locked(&code(pid, at as usize))));
     }
     ptrace(libc::PTRACE_CONT, pid, 0)?;
     Ok(count)
@@ -366,7 +272,9 @@ pub(crate) fn locked_between_marks(child: &std::process::Child) -> io::Result<u6
 fn wait_stop(pid: i32, want: i32) -> io::Result<i32> {
     let mut status = 0;
     // SAFETY: `status` is ours.
-    check(unsafe { libc::waitpid(pid, &raw mut status, 0) })?;
+    if unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
     if !libc::WIFSTOPPED(status) {
         return Err(io::Error::other("the traced process ended early"));
     }
@@ -380,18 +288,13 @@ fn wait_stop(pid: i32, want: i32) -> io::Result<i32> {
 
 /// ptrace(2) without data; the answer of a request that reads is its word.
 fn ptrace(request: libc::c_uint, pid: i32, at: usize) -> io::Result<i64> {
-    let (at, none) = (
-        at as *mut libc::c_void,
-        std::ptr::null_mut::<libc::c_void>(),
-    );
+    let (at, none) = (at as *mut libc::c_void, ptr::null_mut::<libc::c_void>());
     // SAFETY: the errno is this thread's own. The kernel checks the address, which is one of the
     // other process; nothing of ours is read or written.
     let (word, errno) = unsafe {
         *libc::__errno_location() = 0;
-        (
-            libc::ptrace(request, pid, at, none),
-            *libc::__errno_location(),
-        )
+        let word = libc::ptrace(request, pid, at, none);
+        (word, *libc::__errno_location())
     };
     match (word, errno) {
         (-1, 1..) => Err(io::Error::from_raw_os_error(errno)),

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
+use crate::error::{Error, all_right};
 use crate::harness::{Burst, WINDOW_NS, fit, timed};
 use crate::sys;
 
@@ -74,10 +74,7 @@ impl Group {
         makes: Vec<Make<'env>>,
     ) -> Result<Self, Error> {
         let processors = sys::processors();
-        let mut group = Self {
-            workers: Vec::new(),
-            ops: 0,
-        };
+        let (mut workers, mut most) = (Vec::new(), 0);
         for (i, make) in makes.into_iter().enumerate() {
             let (orders, to_do) = channel();
             let (answer, answers) = channel();
@@ -89,13 +86,13 @@ impl Group {
                     Err(why) => drop(answer.send(Err(why))),
                 }
             });
-            group.workers.push(Worker { orders, answers });
+            workers.push(Worker { orders, answers });
         }
-        for worker in &group.workers {
+        for worker in &workers {
             worker.order(None)?;
-            group.ops = group.ops.max(worker.answer()?.ops);
+            most = worker.answer()?.ops.max(most);
         }
-        Ok(group)
+        Ok(Self { workers, ops: most })
     }
 
     /// Nanoseconds per operation of all of `count` threads; None if the window is not clean.
@@ -151,10 +148,8 @@ fn work(
         let late = start.elapsed() > LATE;
         let (timed, wrong) = timed(|| burst(ops));
         let (end, clean) = (Instant::now(), timed.is_clean() && !late);
-        match wrong {
-            0 => Ok((timed.wall_ns, Done { ops, end, clean })),
-            _ => Err(Error::Wrong(format!("{label}: {wrong} operations"))),
-        }
+        all_right(wrong, label)?;
+        Ok((timed.wall_ns, Done { ops, end, clean }))
     };
     for order in orders {
         let answer = match order {
@@ -163,11 +158,8 @@ fn work(
             }
             None => {
                 let once = |ops| run(ops, Instant::now()).map(|(ns, _)| ns);
-                fit(OPS_MIN, BURST_NS, once).map(|ops| Done {
-                    ops,
-                    end: Instant::now(),
-                    clean: true,
-                })
+                let (end, clean) = (Instant::now(), true);
+                fit(OPS_MIN, BURST_NS, once).map(|ops| Done { ops, end, clean })
             }
         };
         if answers.send(answer).is_err() {

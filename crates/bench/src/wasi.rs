@@ -16,21 +16,17 @@ mod calls;
 mod guests;
 mod hosts;
 mod inside;
-mod program;
 mod real;
 mod tree;
 
 use std::path::{Path, PathBuf};
 
 use crate::chart::{Chart, Picture};
-use crate::cmd::{Ask, at_least_one};
-use crate::error::Error;
+use crate::common::*;
+use crate::host::Scratch;
 use crate::page::Page;
-use crate::row::Row;
-use crate::scratch::Scratch;
 use hosts::Blocking;
 
-/// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -51,21 +47,18 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn page(&self) -> Page {
-        let (mut page, shown) = (
-            Page::of("--features wasi -- wasi"),
-            "How many times what openpath takes each call took",
-        );
+        let mut page = Page::of("--features wasi -- wasi");
+        let shown = "How many times what openpath takes each call took";
         page.about += &self.picture.shown(shown);
         page
     }
 }
 
-/// Runs every wanted row.
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     // No pool thread may run while stores are counted.
     let guests = guests::rows(options)?;
     let mut rows = calls::rows(options)?;
-    rows.extend(program::rows(options)?);
+    rows.extend(calls::programs(options)?);
     rows.extend(real::rows(options)?);
     rows.extend(guests);
     options.picture.draw(|| chart(&rows).svg())?;
@@ -76,33 +69,33 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
 const SHOWN: [(Blocking, &str); 2] = [(Blocking::Pool, "#b5485f"), (Blocking::InPlace, "#d9822b")];
 
 /// The ratio of each call's time elsewhere to ours.
-fn chart(rows: &[Row]) -> Chart {
-    let legend = SHOWN.map(|(way, colour)| (way.label(), colour));
-    let title = "Calls of a guest under wasmtime-wasi: times what openpath takes";
-    let mut chart = Chart::new(title, legend);
-    let mut names: Vec<&str> = rows
-        .iter()
-        .filter_map(|row| Some(row.name.split_once(", ")?.0))
-        .collect();
+fn chart(rows: &[Row]) -> Chart<2> {
+    let mut chart = Chart {
+        title: "Calls of a guest under wasmtime-wasi: times what openpath takes",
+        legend: SHOWN.map(|(way, colour)| (way.label(), colour)),
+        groups: Vec::new(),
+    };
+    let names = rows.iter().filter_map(|row| row.name.split_once(", "));
+    let mut names: Vec<&str> = names.map(|(name, _)| name).collect();
     names.dedup();
     for name in names {
-        let ratio =
-            |(way, _): (Blocking, _)| Row::named(rows, &format!("{name}, {}", way.label()))?.ratio;
-        let values = SHOWN.map(ratio);
+        let row = |way: Blocking| Row::named(rows, &format!("{name}, {}", way.label()));
+        let values = SHOWN.map(|(way, _)| row(way)?.ratio);
         if values.iter().any(Option::is_some) {
-            chart.group(name.trim_start_matches("wasi "), values);
+            let name = name.trim_start_matches("wasi ");
+            chart.groups.push((name.to_owned(), values));
         }
     }
     chart
 }
 
 fn scratch(folder: &Path) -> Result<Scratch, Error> {
-    Scratch::new(folder).map_err(|why| Error::host("scratch directory", why))
+    Scratch::new(folder).host("scratch directory")
 }
 
 /// Converts an error of the engine.
 fn engine(what: &str) -> impl Fn(wasmtime::Error) -> Error + '_ {
-    move |why| Error::setup(what, format!("{why:#}"))
+    move |why| Error::Setup(format!("{what}: {why:#}"))
 }
 
 #[cfg(test)]
@@ -112,10 +105,8 @@ mod tests {
     use crate::stats::Samples;
 
     fn options(filter: Option<&str>, guests: usize) -> Options {
-        let mut ask = Ask {
-            seconds: 0,
-            ..Ask::rounds(1)
-        };
+        let mut ask = Ask::rounds(1);
+        ask.seconds = 0;
         ask.common.filter = filter.map(str::to_owned);
         Options {
             ask,
@@ -149,10 +140,11 @@ mod tests {
         let stores = rows("each, common stores", usize::MAX / 1024);
         assert_eq!(stores.len(), 2, "{stores:?}");
         let instances = rows("directory each, bytes of an instance", 5);
-        let named = instances
-            .iter()
-            .any(|name| name.ends_with("bytes of an instance"));
-        assert!(named && instances.len() == 3, "{instances:?}");
+        let named = |name: &String| name.ends_with("bytes of an instance");
+        assert!(
+            instances.iter().any(named) && instances.len() == 3,
+            "{instances:?}"
+        );
     }
 
     #[test]

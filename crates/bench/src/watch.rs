@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use openpath_vfs::Vfs;
 
-use crate::error::Error;
+use crate::error::{Context, Error, all_right};
 use crate::gate;
 use crate::gate::sys::{Span, shared};
 use sys::{Access, Kind, watched};
@@ -61,11 +61,9 @@ pub(crate) fn observe(
         }
         seen
     });
-    let accesses = accesses.map_err(|e| Error::host("watch the shared memory", e))?;
-    match wrong {
-        0 => Ok(Seen { spans, accesses }),
-        _ => Err(Error::Wrong(format!("{wrong} watched operations"))),
-    }
+    let accesses = accesses.host("watch the shared memory")?;
+    all_right(wrong as u64, "watched operations")?;
+    Ok(Seen { spans, accesses })
 }
 
 impl Seen {
@@ -79,11 +77,8 @@ impl Seen {
                 *line = line.filter(|known| known == group);
             }
         }
-        let all = || {
-            self.accesses
-                .iter()
-                .flat_map(|(_, all)| all.iter().map(|one| one.at))
-        };
+        let stores = self.accesses.iter().flat_map(|(_, all)| all);
+        let all = || stores.clone().map(|one| one.at);
         let common = || all().filter(|at| owner[&(at / LINE)].is_none());
         let is_root = |at: &usize| {
             let inside = |&(start, bytes): &(usize, usize)| (start..start + bytes).contains(at);
@@ -93,9 +88,8 @@ impl Seen {
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for at in common() {
             let span = self.spans.iter().find(|span| span.place(at).is_some());
-            *places
-                .entry(span.map_or("", |span| &span.name))
-                .or_default() += 1;
+            let name = span.map_or("", |span| span.name);
+            *places.entry(name).or_default() += 1;
         }
         let mut places: Vec<(&str, usize)> = places.into_iter().collect();
         places.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
@@ -110,10 +104,10 @@ impl Seen {
 
     /// Lines that both of two groups access, read and written, in one operation.
     pub(crate) fn shared_lines(&self) -> [f64; 2] {
+        let lines = |all: &[Access]| all.iter().map(|one| one.at / LINE).collect::<Vec<_>>();
         let touched = |group: usize| -> BTreeSet<usize> {
             let own = self.accesses.iter().filter(|(of, _)| *of == group);
-            own.flat_map(|(_, all)| all.iter().map(|one| one.at / LINE))
-                .collect()
+            own.flat_map(|(_, all)| lines(all)).collect()
         };
         let met: BTreeSet<usize> = touched(0).intersection(&touched(1)).copied().collect();
         [false, true].map(|store| {
@@ -132,7 +126,8 @@ mod tests {
     use super::*;
 
     fn seen(accesses: Vec<(usize, Vec<Access>)>) -> Seen {
-        let spans = vec![Span::new("low", 0, 64), Span::new("high", 64, 10_000)];
+        let span = |(name, start, bytes)| Span { name, start, bytes };
+        let spans = [("low", 0, 64), ("high", 64, 10_000)].map(span).into();
         Seen { spans, accesses }
     }
 

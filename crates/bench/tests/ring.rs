@@ -76,18 +76,12 @@ fn cached_open_by_ring_with_kept_path_allocates_nothing() {
         let open = Sqe::openat(AT_FDCWD, Bytes::Static(PATH), O_RDONLY, 0);
         ring.prepare(open).expect("room");
         ring.submit().expect("submit");
-        let fd = ring
-            .next_completion()
-            .expect("an open")
-            .result
-            .expect("open");
-        let fd = i32::try_from(fd).expect("a descriptor");
+        let opened = ring.next_completion().expect("an open");
+        let fd = i32::try_from(opened.result.expect("open")).expect("a descriptor");
         ring.prepare(Sqe::close(File::Fd(fd))).expect("room");
         ring.submit().expect("submit");
-        ring.next_completion()
-            .expect("a close")
-            .result
-            .expect("close");
+        let closed = ring.next_completion().expect("a close");
+        closed.result.expect("close");
     });
     assert_eq!((counted, pool.stats().started), (0, 0));
 }
@@ -104,10 +98,8 @@ fn idle_asynchronous_task_allocates_little() {
     }
     let each = (sys::allocations() - before.0) as f64 / MANY as f64;
     let bytes = (resident() - before.1) / MANY;
-    eprintln!(
-        "{each} allocations, {bytes} B beside {} B of the value",
-        size_of::<AsyncTask>()
-    );
+    let value = size_of::<AsyncTask>();
+    eprintln!("{each} allocations, {bytes} B beside {value} B of the value");
     // A desk and a sleeper, and now and then growth of the pool's list of lanes.
     assert!(each < 2.1, "{each} allocations");
 }

@@ -8,7 +8,6 @@
 //!     every page at most once.
 
 use std::fs::File;
-use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -16,13 +15,10 @@ use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_NOATIME, O_RDONLY};
 use openpath_ring::{Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{Task, Vfs};
+use rustix::fs::{Advice, fadvise};
 
 use super::host_dir;
-use crate::cmd::Ask;
-use crate::error::Error;
-use crate::harness::{Id, Plan};
-use crate::row::Row;
-use crate::{ours, sys};
+use crate::common::*;
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 32 << 10;
@@ -32,7 +28,6 @@ const READS: [u64; 2] = [1024, 256];
 const NAME: &str = "data";
 /// How the file is opened.
 const FLAGS: OFlags = O_RDONLY.union(O_NOATIME);
-
 /// The beginning of row names, and whether the pages are dropped before each window.
 const KINDS: [(&str, bool); 2] = [("read 4k cached", false), ("read 4k not cached", true)];
 
@@ -52,8 +47,7 @@ pub(super) fn run(ask: &Ask, dir: &Path) -> Result<Vec<Row>, Error> {
         return Ok(Vec::new());
     }
     let path = dir.join(NAME);
-    let made = fill(&path).and_then(|()| File::open(&path));
-    let file = &made.map_err(|e| Error::host("make the file", e))?;
+    let file = &fill(&path).host("make the file")?;
     let (by_kernel, by_workers) = (tree(dir, 128)?, tree(dir, 0)?);
     let pool = Pool::new(PoolOptions::default());
     let mut rows = Vec::new();
@@ -91,26 +85,24 @@ fn add<'a>(
         let at = |n: u64| first.wrapping_add(n.wrapping_mul(step)) % PAGES;
         let pages: Vec<u64> = (0..reads).map(at).collect();
         if let Some(file) = file {
-            sys::drop_pages(file.as_fd()).map_err(|e| Error::host("drop pages", e))?;
+            fadvise(file, 0, None, Advice::DontNeed).host("drop pages")?;
         }
         let start = Instant::now();
         let wrong = reader(&pages);
         let ns = start.elapsed().as_nanos() as f64;
-        match wrong {
-            0 => Ok(ns / reads as f64),
-            _ => Err(Error::Wrong(format!("{wrong} of {reads} reads"))),
-        }
+        all_right(wrong, "reads").map(|()| ns / reads as f64)
     })
 }
 
-/// Each page begins with its number.
-fn fill(path: &Path) -> std::io::Result<()> {
+/// Makes the file: each page begins with its number.
+fn fill(path: &Path) -> std::io::Result<File> {
     let mut data = vec![0; PAGES as usize * PAGE];
     for (number, page) in (0u64..).zip(data.chunks_exact_mut(PAGE)) {
         page[..8].copy_from_slice(&number.to_le_bytes());
     }
     std::fs::write(path, data)?;
-    File::open(path)?.sync_all()
+    let file = File::open(path)?;
+    file.sync_all().map(|()| file)
 }
 
 /// The directory, with so many places in the kernel's ring.
@@ -122,8 +114,11 @@ fn tree(dir: &Path, kernel_ring: u32) -> Result<Vfs, Error> {
 fn opened(vfs: &Vfs) -> Result<(Task, i32), Error> {
     let task = ours::task(vfs)?;
     let fd = task.open(format!("/{NAME}").as_bytes(), FLAGS, 0);
-    let fd = fd.map_err(|e| Error::setup("open the file", e))?;
-    Ok((task, fd))
+    fd.setup("open the file").map(|fd| (task, fd))
+}
+
+fn place(page: u64) -> i64 {
+    (page * PAGE as u64).cast_signed()
 }
 
 fn by_call(vfs: &Vfs) -> Result<impl FnMut(&[u64]) -> u64 + use<>, Error> {
@@ -144,27 +139,23 @@ fn by_ring(
     depth: usize,
 ) -> Result<impl FnMut(&[u64]) -> u64 + use<>, Error> {
     let (task, fd) = opened(vfs)?;
-    let ring = Ring::new(task, pool, RingOptions::default());
-    let mut ring = ring.map_err(|e| Error::setup("make a ring", e))?;
+    let mut ring = Ring::new(task, pool, RingOptions::default()).setup("make a ring")?;
     Ok(move |pages: &[u64]| {
         let batches = pages.chunks(depth);
         batches.map(|pages| batch(&mut ring, fd, pages)).sum()
     })
 }
 
-fn place(page: u64) -> i64 {
-    (page * PAGE as u64).cast_signed()
-}
-
 fn batch(ring: &mut Ring, fd: i32, pages: &[u64]) -> u64 {
+    let all = pages.len() as u64;
     for &page in pages {
         let read = Sqe::read(fd, vec![0; PAGE], place(page)).user_data(page);
         if ring.prepare(read).is_err() {
-            return pages.len() as u64;
+            return all;
         }
     }
     if ring.submit_and_wait(pages.len()).is_err() {
-        return pages.len() as u64;
+        return all;
     }
     let mut right = 0;
     while let Some(cqe) = ring.next_completion() {
@@ -173,5 +164,5 @@ fn batch(ring: &mut Ring, fd: i32, pages: &[u64]) -> u64 {
         };
         right += u64::from(read.len() == PAGE && read[..8] == cqe.user_data.to_le_bytes());
     }
-    (pages.len() as u64).abs_diff(right)
+    all.abs_diff(right)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adds openers of the same mix of names to a plan, as sides.
+//! Adds openers of the same mix of names to a plan, as sides. An opener opens names and closes the
+//! files; it returns how many opens were wrong.
 //!
 //! Most of them hand work to other threads, so the processor clock cannot tell a disturbed window
 //! from one that waited as it must. So wall time is measured, and the median of many short windows
@@ -20,32 +21,40 @@ use tokio::task::spawn_blocking;
 
 use super::mix::{Mix, Name};
 use super::sys::KernelRing;
-use crate::calls::{Calls, Kernel};
-use crate::error::Error;
-use crate::harness::{Id, Plan, fit};
+use crate::common::*;
+use crate::harness::fit;
 
 /// How long a window should take.
 const WINDOW_NS: u64 = 2_000_000;
 /// Windows are multiples of this many opens: every batch is full.
 const STEP: u64 = 32;
-
 /// How every side opens.
 const FLAGS: OFlags = O_RDONLY.union(O_CLOEXEC);
 
-/// A way to open.
-pub(super) trait Opener {
-    /// Opens these names and closes the files; returns how many opens were wrong.
-    fn burst(&mut self, names: &[Name]) -> u64;
-}
-
-/// Open and close as calls, which wait if they must.
-pub(super) struct Direct<C>(pub(super) C);
-
-impl<C: Calls> Opener for Direct<C> {
-    fn burst(&mut self, names: &[Name]) -> u64 {
-        let wrong = |name: &&Name| !is_right(&self.0, name, self.0.open(&name.path, FLAGS, 0));
-        names.iter().filter(wrong).count() as u64
-    }
+/// Adds an opener of names of which `percent` are cached; `number` makes its missing names
+/// different from others.
+pub(super) fn add<'a>(
+    plan: &mut Plan<'a>,
+    label: &str,
+    (percent, number): (u64, u64),
+    mut opener: impl FnMut(&[Name]) -> u64 + 'a,
+) -> Id {
+    let (mut mix, mut ops) = (Mix::new(percent, number), None);
+    let name = label.to_owned();
+    let mut window = move |ops| {
+        let names = mix.names(ops);
+        let begun = Instant::now();
+        let wrong = opener(&names);
+        let ns = begun.elapsed().as_nanos() as u64;
+        all_right(wrong, &name).map(|()| ns)
+    };
+    plan.own(label, move || {
+        let ops = match ops {
+            Some(ops) => ops,
+            None => *ops.insert(fit(STEP, WINDOW_NS, &mut window)?),
+        };
+        window(ops).map(|ns| ns as f64 / ops as f64)
+    })
 }
 
 /// Whether an open had the right result; closes the file.
@@ -56,47 +65,26 @@ fn is_right(side: &impl Calls, name: &Name, opened: Result<i32, Errno>) -> bool 
     }
 }
 
+/// Open and close as calls, which wait if they must.
+pub(super) fn direct(side: impl Calls) -> impl FnMut(&[Name]) -> u64 {
+    move |names| {
+        let right = |name: &&Name| is_right(&side, name, side.open(&name.path, FLAGS, 0));
+        (names.len() - names.iter().filter(right).count()) as u64
+    }
+}
+
 /// `IORING_OP_OPENAT`, several at once, and close(2).
-impl Opener for KernelRing {
-    fn burst(&mut self, names: &[Name]) -> u64 {
+pub(super) fn kernel_ring(depth: usize) -> Result<impl FnMut(&[Name]) -> u64, Error> {
+    let mut ring = KernelRing::new(depth)?;
+    Ok(move |names: &[Name]| {
         let mut wrong = 0;
-        for names in names.chunks(self.depth) {
+        for names in names.chunks(depth) {
             let paths = names.iter().map(|name| &*name.path);
-            self.open_all(paths, FLAGS, |at, opened| {
+            ring.open_all(paths, FLAGS, |at, opened| {
                 wrong += u64::from(!is_right(&Kernel, &names[at], opened));
             });
         }
         wrong
-    }
-}
-
-/// Adds an opener of names of which `percent` are cached; `number` makes its missing names
-/// different from others.
-pub(super) fn add<'a>(
-    plan: &mut Plan<'a>,
-    label: &str,
-    (percent, number): (u64, u64),
-    mut opener: impl Opener + 'a,
-) -> Id {
-    let (mut mix, mut ops) = (Mix::new(percent, number), None);
-    let label = label.to_owned();
-    let name = label.clone();
-    let mut window = move |ops| {
-        let names = mix.names(ops);
-        let begun = Instant::now();
-        let wrong = opener.burst(&names);
-        let ns = begun.elapsed().as_nanos() as u64;
-        match wrong {
-            0 => Ok(ns),
-            _ => Err(Error::Wrong(format!("{name}: {wrong} of {ops} opens"))),
-        }
-    };
-    plan.own(&label, move || {
-        let ops = match ops {
-            Some(ops) => ops,
-            None => *ops.insert(fit(STEP, WINDOW_NS, &mut window)?),
-        };
-        window(ops).map(|ns| ns as f64 / ops as f64)
     })
 }
 
@@ -112,13 +100,14 @@ impl OurRing {
         let mut options = RingOptions::default();
         options.entries = u32::try_from(depth).unwrap_or(u32::MAX);
         options.inline = inline;
-        let ring = Ring::new(task, pool, options).map_err(|e| Error::setup("make a ring", e))?;
+        let ring = Ring::new(task, pool, options).setup("make a ring")?;
         Ok(Self { ring, depth })
     }
 
-    /// Opens one name; returns whether the result was right.
-    pub(super) fn open_one(&mut self, name: &Name) -> bool {
-        self.batch(std::slice::from_ref(name)) == 0
+    /// Opens the names, as many at once as the ring is for.
+    pub(super) fn open(&mut self, names: &[Name]) -> u64 {
+        let batches = names.chunks(self.depth);
+        batches.map(|names| self.batch(names)).sum()
     }
 
     fn batch(&mut self, names: &[Name]) -> u64 {
@@ -132,44 +121,20 @@ impl OurRing {
         if self.ring.submit_and_wait(names.len()).is_err() {
             return names.len() as u64;
         }
-        let (mut seen, mut wrong) = (0, 0);
+        let mut right = 0;
         while let Some(cqe) = self.ring.next_completion() {
-            let (name, fd) = (
-                &names[cqe.user_data as usize],
-                cqe.result.map(|fd| fd as i32),
-            );
-            wrong += u64::from(!is_right(self.ring.task(), name, fd));
-            seen += 1;
+            let (name, fd) = (&names[cqe.user_data as usize], cqe.result);
+            right += usize::from(is_right(self.ring.task(), name, fd.map(|fd| fd as i32)));
         }
-        wrong + names.len().abs_diff(seen) as u64
-    }
-}
-
-impl Opener for OurRing {
-    fn burst(&mut self, names: &[Name]) -> u64 {
-        let batches = names.chunks(self.depth);
-        batches.map(|names| self.batch(names)).sum()
+        names.len().abs_diff(right) as u64
     }
 }
 
 /// A future, on the same kind of runtime as `tokio::fs`.
-pub(super) struct Future {
-    runtime: Runtime,
-    task: AsyncTask,
-}
-
-impl Future {
-    pub(super) fn new(task: Task, pool: &Pool) -> Result<Self, Error> {
-        let task = AsyncTask::new(task, pool, RingOptions::default());
-        let task = task.map_err(|e| Error::setup("make an asynchronous task", e))?;
-        let runtime = runtime()?;
-        Ok(Self { runtime, task })
-    }
-}
-
-impl Opener for Future {
-    fn burst(&mut self, names: &[Name]) -> u64 {
-        let Self { runtime, task } = self;
+pub(super) fn future(task: Task, pool: &Pool) -> Result<impl FnMut(&[Name]) -> u64 + use<>, Error> {
+    let task = AsyncTask::new(task, pool, RingOptions::default());
+    let (mut task, runtime) = (task.setup("make an asynchronous task")?, runtime()?);
+    Ok(move |names: &[Name]| {
         runtime.block_on(async {
             let mut wrong = 0;
             for name in names {
@@ -178,75 +143,46 @@ impl Opener for Future {
             }
             wrong
         })
-    }
-}
-
-/// How the open is offloaded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Offload {
-    /// `tokio::fs::File::open`.
-    Fs,
-    /// `spawn_blocking` around the standard library's open and close.
-    SpawnBlocking,
-}
-
-/// Opens as asynchronous programs do today: every open goes to a pool of threads, several at once.
-pub(super) struct Tokio {
-    runtime: Runtime,
-    offload: Offload,
-    depth: usize,
-}
-
-impl Tokio {
-    pub(super) fn new(offload: Offload, depth: usize) -> Result<Self, Error> {
-        let runtime = runtime()?;
-        Ok(Self {
-            runtime,
-            offload,
-            depth,
-        })
-    }
+    })
 }
 
 fn runtime() -> Result<Runtime, Error> {
     let built = Builder::new_multi_thread().worker_threads(2).build();
-    built.map_err(|e| Error::host("start a runtime", e))
+    built.host("start a runtime")
 }
 
-fn path(name: &Name) -> &Path {
-    Path::new(OsStr::from_bytes(name.path.to_bytes()))
-}
-
-/// Opens and closes; returns whether the result was right.
-async fn open(offload: Offload, name: Name) -> bool {
-    match offload {
-        Offload::Fs => tokio::fs::File::open(path(&name)).await.is_ok() == name.hit,
-        Offload::SpawnBlocking => {
-            let opened = spawn_blocking(move || File::open(path(&name)).is_ok() == name.hit);
-            opened.await.unwrap_or(false)
-        }
+/// Opens and closes; returns whether the result was right. It uses `tokio::fs::File::open`, or
+/// (`blocking`) `spawn_blocking` around the standard library's open and close.
+async fn open(blocking: bool, name: Name) -> bool {
+    fn path(name: &Name) -> &Path {
+        Path::new(OsStr::from_bytes(name.path.to_bytes()))
     }
+    if !blocking {
+        return tokio::fs::File::open(path(&name)).await.is_ok() == name.hit;
+    }
+    let opened = spawn_blocking(move || File::open(path(&name)).is_ok() == name.hit);
+    opened.await.unwrap_or(false)
 }
 
-impl Opener for Tokio {
-    /// Opens one after the other on the caller's task, or with a task for each, of which a limited
-    /// number run at once.
-    fn burst(&mut self, names: &[Name]) -> u64 {
-        let offload = self.offload;
-        self.runtime.block_on(async {
+/// Opens as asynchronous programs do today: every open goes to a pool of threads, one after the
+/// other on the caller's task, or with a task for each, of which `depth` run at once.
+pub(super) fn tokio(blocking: bool, depth: usize) -> Result<impl FnMut(&[Name]) -> u64, Error> {
+    let runtime = runtime()?;
+    Ok(move |names: &[Name]| {
+        runtime.block_on(async {
             let mut wrong = 0;
-            for names in names.chunks(self.depth) {
+            for names in names.chunks(depth) {
                 if let [name] = names {
-                    wrong += u64::from(!open(offload, name.clone()).await);
+                    wrong += u64::from(!open(blocking, name.clone()).await);
                     continue;
                 }
                 let names = names.iter().cloned();
-                let spawned = names.map(|name| tokio::spawn(open(offload, name)));
+                let spawned = names.map(|name| tokio::spawn(open(blocking, name)));
                 for task in spawned.collect::<Vec<_>>() {
                     wrong += u64::from(!task.await.unwrap_or(false));
                 }
             }
             wrong
         })
-    }
+    })
 }

@@ -2,45 +2,27 @@
 //! Makes a tree in which every lookup waits, as on a disk that does not answer.
 
 use std::any::Any;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
     Attr, Inode, InodeOps, LookupResult, SuperBlock, SuperBlockOps, SuperBlockOptions, WaitMode,
 };
 
-/// Blocks the lookups until it is opened.
+/// Blocks the lookups while it is shut, and counts those that wait.
 #[derive(Clone, Default)]
-pub(super) struct Gate(Arc<(Mutex<State>, Condvar)>);
-
-#[derive(Default)]
-struct State {
-    open: bool,
-    waiting: usize,
-}
+pub(super) struct Gate(Arc<(Mutex<()>, AtomicUsize)>);
 
 impl Gate {
     /// How many lookups wait.
     pub(super) fn waiting(&self) -> usize {
-        let (state, _) = &*self.0;
-        state.lock().unwrap_or_else(PoisonError::into_inner).waiting
+        self.0.1.load(Relaxed)
     }
 
-    /// Lets all present and later lookups continue.
-    pub(super) fn open(&self) {
-        let (state, opened) = &*self.0;
-        state.lock().unwrap_or_else(PoisonError::into_inner).open = true;
-        opened.notify_all();
-    }
-
-    fn pass(&self) {
-        let (state, opened) = &*self.0;
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.waiting += 1;
-        while !state.open {
-            state = opened.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.waiting -= 1;
+    /// Shuts it until the guard is dropped.
+    pub(super) fn shut(&self) -> MutexGuard<'_, ()> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,7 +38,9 @@ impl InodeOps for Dir {
         if wait_mode == WaitMode::Cached {
             return Ok(LookupResult::WouldBlock);
         }
-        self.0.pass();
+        self.0.0.1.fetch_add(1, Relaxed);
+        drop(self.0.shut());
+        self.0.0.1.fetch_sub(1, Relaxed);
         Ok(LookupResult::Absent)
     }
 }

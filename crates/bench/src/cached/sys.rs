@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens files by the kernel's ring, for comparison.
 
-#![expect(
-    unsafe_code,
-    reason = "what the kernel's ring reads must outlive the call"
-)]
+#![expect(unsafe_code, reason = "the kernel's ring reads until it answers")]
 
 use std::ffi::CStr;
 use std::io;
@@ -13,21 +10,16 @@ use io_uring::{IoUring, opcode, types};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{Errno, OFlags};
 
-use crate::error::Error;
+use crate::common::*;
 
 /// A ring that opens.
-pub(super) struct KernelRing {
-    ring: IoUring,
-    /// The most opens at once.
-    pub(super) depth: usize,
-}
+pub(super) struct KernelRing(IoUring);
 
 impl KernelRing {
     /// A ring for `depth` opens at once.
     pub(super) fn new(depth: usize) -> Result<Self, Error> {
         let entries = u32::try_from(depth.next_power_of_two()).unwrap_or(u32::MAX);
-        let ring = IoUring::new(entries).map_err(|e| Error::host("io_uring_setup", e))?;
-        Ok(Self { ring, depth })
+        IoUring::new(entries).map(Self).host("io_uring_setup")
     }
 
     /// Opens all of these at once, at most as many as the ring is for; `answer` gets the index of
@@ -46,22 +38,20 @@ impl KernelRing {
                 .user_data(at as u64);
             // SAFETY: the paths are borrowed until this call returns, and it returns only when all
             // answers have come; if they do not come, the process ends.
-            if unsafe { self.ring.submission().push(&open) }.is_err() {
+            if unsafe { self.0.submission().push(&open) }.is_err() {
                 std::process::abort();
             }
         }
         while left > 0 {
-            match self.ring.submit_and_wait(left) {
+            match self.0.submit_and_wait(left) {
                 Err(why) if why.kind() != io::ErrorKind::Interrupted => std::process::abort(),
                 _ => {}
             }
-            for done in self.ring.completion() {
+            for done in self.0.completion() {
                 left -= 1;
-                let fd = done.result();
-                let opened = if fd < 0 {
-                    Err(Errno::from_raw(-fd))
-                } else {
-                    Ok(fd)
+                let opened = match done.result() {
+                    fd @ 0.. => Ok(fd),
+                    errno => Err(Errno::from_raw(-errno)),
                 };
                 answer(done.user_data() as usize, opened);
             }

@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::host;
 use crate::paths::Rng;
-use crate::process;
 
 /// How many headers the project has, in the directory that is searched last.
 const OWN: usize = 7;
@@ -46,9 +46,8 @@ pub(crate) fn write(dir: &Path, units: usize) -> io::Result<String> {
     Ok(script)
 }
 
-/// The name and version of the compiler.
 pub(super) fn compiler() -> Option<String> {
-    let [version, _] = process::run(Command::new("gcc").arg("-dumpfullversion")).ok()?;
+    let [version, _] = host::run(Command::new("gcc").arg("-dumpfullversion")).ok()?;
     Some(format!("gcc {version}"))
 }
 
@@ -57,10 +56,9 @@ pub(super) fn compiler() -> Option<String> {
 fn search_list() -> io::Result<Vec<PathBuf>> {
     let mut ask = Command::new("gcc");
     ask.args(["-xc", "-E", "-v", "-"]).env("LC_ALL", "C");
-    let [_, text] = process::run(&mut ask)?;
-    let list = text
-        .lines()
-        .skip_while(|line| !line.starts_with("#include <"));
+    let [_, text] = host::run(&mut ask)?;
+    let list = text.lines();
+    let list = list.skip_while(|line| !line.starts_with("#include <"));
     let mut places: Vec<PathBuf> = list
         .skip(1)
         .take_while(|line| line.starts_with(' '))
@@ -68,17 +66,17 @@ fn search_list() -> io::Result<Vec<PathBuf>> {
         .filter(|place| place != Path::new("/usr/local/include"))
         .collect();
     places.sort_by_key(|place| {
-        let (base, has) = (place.starts_with("/usr/include"), |name| {
-            place.join(name).exists()
-        });
-        (!base, has("stdio.h"), has("stddef.h"))
+        let has = |name| place.join(name).exists();
+        (
+            !place.starts_with("/usr/include"),
+            has("stdio.h"),
+            has("stddef.h"),
+        )
     });
-    if places.is_empty() {
-        return Err(io::Error::other(
-            "the compiler names no directory of headers",
-        ));
+    match places.is_empty() {
+        true => Err(io::Error::other("gcc names no directory of headers")),
+        false => Ok(places),
     }
-    Ok(places)
 }
 
 fn own(i: usize) -> String {
@@ -86,26 +84,18 @@ fn own(i: usize) -> String {
 }
 
 fn header(i: usize) -> String {
-    let mut out =
-        format!("#ifndef PART_{i}\n#define PART_{i}\nstruct part_{i} {{ long at, len; }};\n");
+    let struct_i = format!("struct part_{i}");
+    let mut out = format!("#ifndef PART_{i}\n#define PART_{i}\n{struct_i} {{ long at, len; }};\n");
     for j in 0..20 {
-        let _ = writeln!(
-            out,
-            "static inline long part_{i}_{j}(struct part_{i} *p) {{ return p->at * {j} + p->len; }}"
-        );
+        let name = format!("static inline long part_{i}_{j}({struct_i} *p)");
+        let _ = writeln!(out, "{name} {{ return p->at * {j} + p->len; }}");
     }
-    out.push_str("#endif\n");
-    out
+    out + "#endif\n"
 }
 
 fn unit<'a>(i: usize, headers: impl Iterator<Item = &'a str>) -> String {
-    let mut out = String::new();
-    for name in headers {
-        let _ = writeln!(out, "#include <{name}>");
-    }
-    for j in 0..OWN {
-        let _ = writeln!(out, "#include <{}>", own(j));
-    }
+    let headers = headers.map(str::to_owned).chain((0..OWN).map(own));
+    let mut out: String = headers.map(|name| format!("#include <{name}>\n")).collect();
     for j in 0..20 {
         let _ = writeln!(
             out,

@@ -9,29 +9,51 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use openpath_abi::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::project;
-use super::trace::{Open, Trace};
-use crate::process;
-use crate::scratch::Scratch;
+use crate::host::{self, Scratch};
+
+/// One open: the index of its path in [`Trace::paths`], its flags, and its errno, 0 for success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Open(pub(super) usize, pub(super) u32, pub(super) i32);
+
+/// The opens of a compilation, and the tree that they walked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Trace {
+    pub(super) cwd: String,
+    /// The directories, parents first.
+    pub(super) dirs: Vec<String>,
+    pub(super) links: Vec<(String, String)>,
+    pub(super) files: Vec<String>,
+    /// The paths, as given.
+    pub(super) paths: Vec<String>,
+    pub(super) opens: Vec<Open>,
+}
+
+impl Trace {
+    pub(super) fn read(text: &str) -> io::Result<Self> {
+        let trace: Self = serde_json::from_str(text)?;
+        match trace.opens.iter().all(|open| open.0 < trace.paths.len()) {
+            true => Ok(trace),
+            false => Err(io::Error::other("an open has no path")),
+        }
+    }
+
+    /// Its text, with a line for each path.
+    pub(super) fn write(&self) -> io::Result<String> {
+        Ok(serde_json::to_string(self)?.replace(",\"", ",\n\""))
+    }
+}
 
 /// Replaces the directory of the compilation.
 const NEUTRAL: &str = "/build/project";
-const NAMES: &[(&str, i32)] = &[
-    ("O_RDONLY", libc::O_RDONLY),
-    ("O_WRONLY", libc::O_WRONLY),
-    ("O_RDWR", libc::O_RDWR),
-    ("O_CREAT", libc::O_CREAT),
-    ("O_EXCL", libc::O_EXCL),
-    ("O_NOCTTY", libc::O_NOCTTY),
-    ("O_TRUNC", libc::O_TRUNC),
-    ("O_APPEND", libc::O_APPEND),
-    ("O_NONBLOCK", libc::O_NONBLOCK),
-    ("O_DIRECTORY", libc::O_DIRECTORY),
-    ("O_NOFOLLOW", libc::O_NOFOLLOW),
-    ("O_CLOEXEC", libc::O_CLOEXEC),
-    ("O_LARGEFILE", 0),
-];
+/// Flags of open(2), by name.
+macro_rules! flags {
+    ($($name:ident)*) => { &[$((stringify!($name), libc::$name)),*] };
+}
+const FLAGS: &[(&str, i32)] = flags!(O_RDONLY O_WRONLY O_RDWR O_CREAT O_EXCL O_NOCTTY O_TRUNC O_APPEND
+    O_NONBLOCK O_DIRECTORY O_NOFOLLOW O_CLOEXEC O_LARGEFILE);
 const LINKS_MAX: usize = 40;
 
 /// An open in strace's log.
@@ -58,7 +80,7 @@ pub(super) fn record(units: usize) -> io::Result<Trace> {
         .current_dir(dir)
         .env("TMPDIR", dir.join("tmp"))
         .env("LC_ALL", "C");
-    process::run(&mut strace)?;
+    host::run(&mut strace)?;
     let calls = parse(&String::from_utf8_lossy(&fs::read(&log)?));
     if calls.is_empty() {
         return Err(io::Error::other("strace saw no open"));
@@ -100,18 +122,15 @@ fn parse_call(text: &str) -> Option<Call> {
     let words = args.trim_start_matches(", ").split(',').next()?;
     let mut flags = 0;
     for word in words.split('|') {
-        flags |= NAMES.iter().find(|(name, _)| *name == word.trim())?.1;
+        flags |= FLAGS.iter().find(|(name, _)| *name == word.trim())?.1;
     }
     let errno = match answer.trim().strip_prefix("-1 ") {
         Some(why) => Errno::from_name(why.split(' ').next()?)?.raw(),
         None => 0,
     };
-    let plain = !path.contains('\\') && !path.contains(' ');
-    plain.then(|| Call {
-        path: path.to_owned(),
-        flags: flags.cast_unsigned(),
-        errno,
-    })
+    let (path, flags) = (path.to_owned(), flags.cast_unsigned());
+    let plain = !path.contains(['\\', ' ']);
+    plain.then_some(Call { path, flags, errno })
 }
 
 /// The objects that the walks met.
@@ -137,13 +156,11 @@ impl Seen {
             let next = at.join(&name);
             match fs::symlink_metadata(&next) {
                 Ok(meta) if meta.is_symlink() => {
-                    let Ok(target) = fs::read_link(&next) else {
+                    links += 1;
+                    let Some(target) = fs::read_link(&next).ok().filter(|_| links <= LINKS_MAX)
+                    else {
                         return;
                     };
-                    links += 1;
-                    if links > LINKS_MAX {
-                        return;
-                    }
                     if target.is_absolute() {
                         at = PathBuf::from("/");
                     }
@@ -154,12 +171,8 @@ impl Seen {
                     self.dirs.insert(next.clone());
                     at = next;
                 }
-                Ok(_) => {
-                    self.files.insert(next);
-                    return;
-                }
-                Err(_) => {
-                    if found && todo.is_empty() {
+                other => {
+                    if other.is_ok() || (found && todo.is_empty()) {
                         self.files.insert(next);
                     }
                     return;
@@ -171,14 +184,10 @@ impl Seen {
 
 /// The names of a path, the last one first.
 fn components(path: &Path) -> Vec<String> {
-    let mut names: Vec<String> = path
-        .to_string_lossy()
-        .split('/')
-        .filter(|name| !name.is_empty() && *name != ".")
-        .map(str::to_owned)
-        .collect();
-    names.reverse();
-    names
+    let text = path.to_string_lossy();
+    let names = text.split('/').rev();
+    let names = names.filter(|name| !name.is_empty() && *name != ".");
+    names.map(str::to_owned).collect()
 }
 
 /// The calls with the tree that they walked; `dir`, their working directory, gets a neutral name.
@@ -202,11 +211,10 @@ fn survey(dir: &Path, calls: &[Call]) -> Trace {
     let kept = |at: &&PathBuf| !(dir.starts_with(at) && *at != dir);
     trace.dirs.extend(seen.dirs.iter().filter(kept).map(text));
     trace.files.extend(seen.files.iter().map(text));
-    trace.links.extend(
-        seen.links
-            .iter()
-            .map(|(path, target)| (text(path), text(target))),
-    );
+    let links = seen.links.iter();
+    trace
+        .links
+        .extend(links.map(|(path, target)| (text(path), text(target))));
     let mut places = HashMap::new();
     for call in calls {
         let path = neutral(&call.path);
@@ -215,8 +223,7 @@ fn survey(dir: &Path, calls: &[Call]) -> Trace {
             trace.paths.push(path);
             next
         });
-        let (flags, errno) = (call.flags, call.errno);
-        trace.opens.push(Open { path, flags, errno });
+        trace.opens.push(Open(path, call.flags, call.errno));
     }
     trace
 }
@@ -224,6 +231,11 @@ fn survey(dir: &Path, calls: &[Call]) -> Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn call(path: &str, flags: i32, errno: i32) -> Call {
+        let (path, flags) = (path.to_owned(), flags.cast_unsigned());
+        Call { path, flags, errno }
+    }
 
     #[test]
     fn calls_are_parsed_from_strace_log() {
@@ -234,11 +246,6 @@ mod tests {
             8  <... openat resumed>) = 4\n\
             8  openat(5, \"beside\", O_RDONLY) = 3\n\
             8  openat(AT_FDCWD, \"c\", O_STRANGE) = 3\n";
-        let call = |path: &str, flags: i32, errno| Call {
-            path: path.to_owned(),
-            flags: flags.cast_unsigned(),
-            errno,
-        };
         let created = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
         let want = [
             call("a/x.h", libc::O_NOCTTY, libc::ENOENT),
@@ -255,26 +262,26 @@ mod tests {
         fs::create_dir_all(dir.join("real/deep")).unwrap();
         fs::write(dir.join("real/deep/x.h"), "").unwrap();
         std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
-        let call = |path: &str, errno| Call {
-            path: path.to_owned(),
-            flags: 0,
-            errno,
-        };
+        let missing = || call("real/none.h", 0, libc::ENOENT);
         let calls = [
-            call("link/deep/../deep/x.h", 0),
-            call("gone.s", 0),
-            call("real/none.h", libc::ENOENT),
-            call("real/none.h", libc::ENOENT),
+            call("link/deep/../deep/x.h", 0, 0),
+            call("gone.s", 0, 0),
+            missing(),
+            missing(),
         ];
         let trace = survey(dir, &calls);
         let at = |name: &str| format!("{NEUTRAL}{name}");
-        let dirs = ["", "/real", "/real/deep"].map(at);
-        assert_eq!(trace.dirs[1..], dirs);
+        assert_eq!(trace.dirs[1..], ["", "/real", "/real/deep"].map(at));
         assert_eq!(trace.files, ["/gone.s", "/real/deep/x.h"].map(at));
         assert_eq!(trace.links, [(at("/link"), "real".to_owned())]);
-        assert_eq!(
-            (trace.opens.len(), trace.failed(), trace.paths.len()),
-            (4, 2, 3)
-        );
+        let errnos: Vec<i32> = trace.opens.iter().map(|open| open.2).collect();
+        assert_eq!(errnos, [0, 0, libc::ENOENT, libc::ENOENT]);
+        assert_eq!(trace.paths.len(), 3);
+        assert_eq!(Trace::read(&trace.write().unwrap()).unwrap(), trace);
+        let lost = Trace {
+            paths: Vec::new(),
+            ..trace
+        };
+        assert!(Trace::read(&lost.write().unwrap()).is_err());
     }
 }

@@ -13,13 +13,10 @@ use openpath_abi::OFlags;
 use openpath_abi::fcntl::{O_EXCL, O_TRUNC};
 use openpath_vfs::Task;
 
-use super::trace::Trace;
-use crate::calls::{Calls, Kernel};
-use crate::error::Error;
-use crate::harness::{Heat, Id, Plan};
-use crate::host::Root;
+use super::record::{Open, Trace};
+use crate::common::*;
 
-/// How many equal parts the trace has; a window is one of them.
+/// How many equal parts the trace has; a window is some of them.
 const SLICES: usize = 32;
 
 struct Step {
@@ -42,25 +39,15 @@ impl Replay {
         root.enter()?;
         grow(trace, &Kernel)?;
         enter(root, &trace.cwd)?;
-        let mut out = Self {
-            steps: Vec::new(),
-            left_out: 0,
-        };
-        for open in &trace.opens {
-            let path = CString::new(trace.paths[open.path].as_str())
-                .map_err(|e| Error::setup("a path of the trace", e))?;
-            let step = Step {
-                path,
-                flags: OFlags::from_bits_retain(open.flags) & !(O_EXCL | O_TRUNC),
-                errno: open.errno,
-            };
-            if step.is_right(&Kernel) {
-                out.steps.push(step);
-            } else {
-                out.left_out += 1;
-            }
+        let mut steps = Vec::new();
+        for &Open(path, flags, errno) in &trace.opens {
+            let path = CString::new(trace.paths[path].as_str()).setup("a path of the trace")?;
+            let flags = OFlags::from_bits_retain(flags) & !(O_EXCL | O_TRUNC);
+            steps.push(Step { path, flags, errno });
         }
-        Ok(out)
+        steps.retain(|step| step.is_right(&Kernel));
+        let left_out = trace.opens.len() - steps.len();
+        Ok(Self { steps, left_out })
     }
 
     /// The numbers of opens and of failed opens.
@@ -76,64 +63,33 @@ impl Replay {
         side: &'a impl Calls,
         mut enter: impl FnMut() -> Result<(), Error> + 'a,
     ) -> Id {
-        let slices = Rc::new(Slices {
-            steps: &self.steps,
-            side,
-            at: Cell::new(0),
-            last: Cell::new(1),
-        });
-        let warm = Rc::clone(&slices);
+        let run = move |first: usize, slices: u64| {
+            let (mut wrong, count) = (0, self.steps.len());
+            for at in (first..first + slices as usize).map(|at| at % SLICES) {
+                for step in &self.steps[count * at / SLICES..count * (at + 1) / SLICES] {
+                    wrong += u64::from(!step.is_right(side));
+                }
+            }
+            wrong
+        };
+        // The next slice, and how many the last window had.
+        let state = Rc::new((Cell::new(0), Cell::new(1)));
+        let ahead = Rc::clone(&state);
         let enter = move || {
             enter()?;
-            warm.ahead();
+            // Untimed, the slices that the next window will time.
+            run(ahead.0.get(), ahead.1.get());
             Ok(())
         };
-        let id = plan.add("header-search", Heat::Cold, enter, move |ops| {
-            slices.run(ops)
+        let id = plan.add("header-search", Heat::Cold, enter, move |slices| {
+            let (at, last) = &*state;
+            last.set(slices);
+            let next = (at.get() + slices as usize) % SLICES;
+            run(at.replace(next), slices)
         });
         // An operation of this side is a slice.
         plan.stands_for(id, self.steps.len() as f64 / SLICES as f64);
         id
-    }
-}
-
-/// Walks the trace slice by slice, repeatedly.
-struct Slices<'a, C> {
-    steps: &'a [Step],
-    side: &'a C,
-    at: Cell<usize>,
-    /// Slices of the last window: as many run untimed before the next.
-    last: Cell<u64>,
-}
-
-impl<C: Calls> Slices<'_, C> {
-    fn slice(&self, at: usize) -> &[Step] {
-        let count = self.steps.len();
-        &self.steps[count * at / SLICES..count * (at + 1) / SLICES]
-    }
-
-    fn turns(&self, turns: u64) -> u64 {
-        let mut wrong = 0;
-        for _ in 0..turns {
-            let at = self.at.get();
-            for step in self.slice(at) {
-                wrong += u64::from(!step.is_right(self.side));
-            }
-            self.at.set((at + 1) % SLICES);
-        }
-        wrong
-    }
-
-    /// Runs untimed the slices that the next window will time.
-    fn ahead(&self) {
-        let at = self.at.get();
-        self.turns(self.last.get());
-        self.at.set(at);
-    }
-
-    fn run(&self, turns: u64) -> u64 {
-        self.last.set(turns);
-        self.turns(turns)
     }
 }
 
@@ -151,7 +107,7 @@ impl Step {
 /// Enters the working directory of a trace below a root of the host.
 pub(super) fn enter(root: &Root, cwd: &str) -> Result<(), Error> {
     root.enter()?;
-    std::env::set_current_dir(cwd).map_err(|e| Error::host("enter the project", e))
+    std::env::set_current_dir(cwd).host("enter the project")
 }
 
 /// Builds the tree of `trace` in the root.
@@ -169,6 +125,5 @@ fn grow(trace: &Trace, side: &impl Calls) -> Result<(), Error> {
 /// Builds the tree of `trace` in the task's instance and enters its working directory.
 pub(super) fn grow_ours(trace: &Trace, task: &Task) -> Result<(), Error> {
     grow(trace, task)?;
-    let entered = task.chdir(trace.cwd.as_bytes());
-    entered.map_err(|e| Error::setup("enter the project", e))
+    task.chdir(trace.cwd.as_bytes()).setup("enter the project")
 }

@@ -8,8 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::SEED;
-use crate::error::Error;
-use crate::harness::{Heat, Id, Plan};
+use crate::common::*;
 
 /// A generator of random numbers, the same in every run (a multiply-add, of which the high half is
 /// used).
@@ -20,7 +19,6 @@ impl Random {
         Self(seed)
     }
 
-    /// A number below `bound`.
     #[inline]
     pub(super) fn below(&mut self, bound: u32) -> u32 {
         self.0 = self
@@ -56,7 +54,6 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    /// All of them, with their names.
     pub(super) const ALL: [(Self, &'static str); 5] = [
         (Self::Top, "top"),
         (Self::Random, "random"),
@@ -65,28 +62,16 @@ impl Pattern {
         (Self::AboveHole, "above-hole"),
     ];
 
-    pub(super) fn name(self) -> &'static str {
-        Self::ALL[self as usize].1
-    }
-
-    /// Prepares a full table once; returns the number of wrong results.
-    pub(super) fn prepare(self, table: &mut (impl Table + ?Sized), at: Span) -> u64 {
-        match self {
-            Self::AboveHole => {
-                u64::from(!table.free(at.hole())) + u64::from(!table.free(at.count - 1))
-            }
-            _ => 0,
+    /// Prepares a full table once, or (`into` off) undoes that; returns the number of wrong results.
+    pub(super) fn change(self, table: &mut impl Table, at: Span, into: bool) -> u64 {
+        if self != Self::AboveHole {
+            return 0;
         }
-    }
-
-    /// Undoes [`Pattern::prepare`].
-    pub(super) fn restore(self, table: &mut (impl Table + ?Sized), at: Span) -> u64 {
-        match self {
-            Self::AboveHole => {
-                u64::from(table.alloc(0) != at.hole()) + u64::from(table.alloc(0) != at.count - 1)
-            }
-            _ => 0,
-        }
+        let of = |fd| match into {
+            true => u64::from(!table.free(fd)),
+            false => u64::from(table.alloc(0) != fd),
+        };
+        [at.hole(), at.count - 1].map(of).into_iter().sum()
     }
 
     /// Operations that bring the caches into their final state.
@@ -99,9 +84,9 @@ impl Pattern {
 
     /// Runs `ops` operations (rounded to the pattern's step).
     #[inline]
-    pub(super) fn burst(
+    pub(super) fn burst<T: Table>(
         self,
-        table: &mut impl Table,
+        table: &mut T,
         at: Span,
         random: &mut Random,
         ops: u64,
@@ -111,8 +96,7 @@ impl Pattern {
             Self::Random => (0..ops).map(|_| swap(table, at.pick(random))).sum(),
             Self::Batch => {
                 let batch = u64::from((at.count - at.base) / 2).min(64);
-                let mut wrong = 0;
-                let mut left = ops;
+                let (mut wrong, mut left) = (0, ops);
                 while left > 0 {
                     wrong += many(table, at, random, batch.min(left));
                     left -= batch.min(left);
@@ -160,10 +144,7 @@ pub(super) fn add<'a, T: Table + 'a>(
         let warm = Rc::clone(&table);
         let enter = move || {
             let (table, random) = &mut *warm.borrow_mut();
-            match pattern.burst(table, at, random, pattern.warm_up(at)) {
-                0 => Ok(()),
-                wrong => Err(Error::Wrong(format!("{name}: {wrong} numbers in warm-up"))),
-            }
+            all_right(pattern.burst(table, at, random, pattern.warm_up(at)), &name)
         };
         let burst = move |ops| {
             let (table, random) = &mut *table.borrow_mut();
@@ -212,7 +193,7 @@ fn many(table: &mut impl Table, at: Span, random: &mut Random, count: u64) -> u6
 
 /// Closes a low one and the highest, opens both.
 #[inline]
-fn hole(table: &mut (impl Table + ?Sized), at: Span) -> u64 {
+fn hole(table: &mut impl Table, at: Span) -> u64 {
     let (low, top) = (at.hole(), at.count - 1);
     let closed = u64::from(!table.free(low)) + u64::from(!table.free(top));
     closed + u64::from(table.alloc(0) != low) + u64::from(table.alloc(0) != top)

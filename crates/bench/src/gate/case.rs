@@ -8,16 +8,11 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{AtFlags, Errno};
 use openpath_vfs::{Cred, MountFlags, Task, Vfs};
 
-use crate::calls::Calls;
-use crate::error::Error;
-use crate::ops::Op;
-use crate::ours;
-use crate::paths::{Chain, Ring};
+use crate::common::*;
 
 /// The objects that the walk meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// Nothing but directories.
     Dirs,
     /// A symbolic link to the directory of the last component.
     Symlink,
@@ -46,9 +41,7 @@ pub(crate) enum Via {
 /// An operation at a depth, as in `open-close d16`, `open-close symlink d5` or `stat user d1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// The operation.
     pub(crate) op: Op,
-    /// The objects on the way.
     pub(crate) via: Via,
     /// Whether a user without capabilities does it.
     pub(crate) user: bool,
@@ -73,11 +66,10 @@ const VIAS: [(&str, Via); 11] = [
 ];
 const USER: u32 = 1000;
 
-/// The task of an operation, and perhaps another one with the same table.
+/// The task of an operation, and perhaps another one with the same table, which could change the
+/// table at any time.
 pub(crate) struct Actor {
-    /// The task.
     pub(crate) task: Task,
-    /// It could change the table at any time.
     _sharer: Option<Task>,
 }
 
@@ -150,8 +142,7 @@ impl Case {
         }
         maker.grow(chains)?;
         for chain in chains {
-            let prepared = self.prepare(maker, chain);
-            prepared.map_err(|e| Error::setup("prepare a file", e))?;
+            self.prepare(maker, chain).setup("prepare a file")?;
         }
         Ok(())
     }
@@ -166,14 +157,8 @@ impl Case {
         maker.fchmodat2(AT_FDCWD, file, mode, AtFlags::empty())?;
         match self.via {
             Via::Dirs | Via::Mount | Via::Mounts | Via::Nested | Via::Namespace => {}
-            Via::Root => {
-                let point = [b"/", chain.top()].concat();
-                chain.file = c_string(&point);
-            }
-            Via::MountUp => {
-                let again = [b"/", chain.top(), b"/.."].concat();
-                chain.below(&again);
-            }
+            Via::Root => chain.file = c_string(&[b"/", chain.top()].concat()),
+            Via::MountUp => chain.below(&[b"/", chain.top(), b"/.."].concat()),
             Via::Relative => {
                 for path in [&mut chain.file, &mut chain.missing] {
                     *path = c_string(path.to_bytes().get(1..).unwrap_or_default());
@@ -203,15 +188,13 @@ impl Case {
         Ok(())
     }
 
-    /// Makes the task, and one that shares its table.
     pub(crate) fn actor(self, vfs: &Vfs) -> Result<Actor, Error> {
         let task = task(vfs, self.user)?;
         if self.via == Via::Namespace {
-            let unshared = task.unshare_mounts();
-            unshared.map_err(|e| Error::setup("take a mount namespace", e))?;
+            task.unshare_mounts().setup("take a mount namespace")?;
         }
         let sharer = self.shared.then(|| task.clone_files()).transpose();
-        let _sharer = sharer.map_err(|e| Error::setup("share a table", e))?;
+        let _sharer = sharer.setup("share a table")?;
         Ok(Actor { task, _sharer })
     }
 
@@ -226,10 +209,7 @@ impl Case {
 
     /// Fails after a run with wrong results.
     pub(crate) fn right(self, wrong: u64) -> Result<(), Error> {
-        if wrong == 0 {
-            return Ok(());
-        }
-        Err(Error::Wrong(format!("{self:?}: {wrong} operations")))
+        all_right(wrong, &format!("{self:?}"))
     }
 }
 
@@ -246,7 +226,7 @@ pub(crate) fn task(vfs: &Vfs, user: bool) -> Result<Task, Error> {
 fn mount(maker: &Task, point: &[u8]) -> Result<(), Error> {
     maker.make_dir(point)?;
     let mounted = maker.mount(ours::memory(), point, MountFlags::default());
-    mounted.map_err(|e| Error::setup("mount", e))
+    mounted.setup("mount")
 }
 
 fn c_string(bytes: &[u8]) -> CString {
@@ -271,36 +251,41 @@ mod tests {
 
     #[test]
     fn cases_are_parsed_from_row_names() {
-        let case = Case::parse("creat-existing d16").unwrap();
-        let plain = Case {
-            op: Op::CreatExisting,
-            via: Via::Dirs,
-            user: false,
-            shared: false,
-            depth: 16,
+        let read = |text| {
+            let Case {
+                op,
+                via,
+                user,
+                shared,
+                depth,
+            } = Case::parse(text).unwrap();
+            (op, via, user, shared, depth)
         };
-        assert_eq!(case, plain);
-        let case = Case::parse("stat dotdot user d5").unwrap();
-        let read = (case.op, case.via, case.user, case.depth);
-        assert_eq!(read, (Op::Stat, Via::DotDot, true, 5));
-        assert!(Case::parse("stat barred d5").unwrap().user);
-        assert!(Case::parse("denied-open d1").unwrap().user);
+        for (text, want) in [
+            (
+                "creat-existing d16",
+                (Op::CreatExisting, Via::Dirs, false, false, 16),
+            ),
+            (
+                "stat dotdot user d5",
+                (Op::Stat, Via::DotDot, true, false, 5),
+            ),
+            ("stat barred d5", (Op::Stat, Via::Barred, true, false, 5)),
+            ("denied-open d1", (Op::Denied, Via::Dirs, true, false, 1)),
+        ] {
+            assert_eq!(read(text), want);
+        }
         let case = Case::parse("open-close user shared-table d16").unwrap();
         assert_eq!(case.circumstances(), "user shared-table d16");
-        let bad = ["", "stat", "stat d", "stat d0", "stat 5", "walk d5"];
-        for text in bad
-            .into_iter()
-            .chain(["stat dotdot d1", "stat sideways d5"])
-        {
+        let bad = "|stat|stat d|stat d0|stat 5|walk d5|stat dotdot d1|stat sideways d5";
+        for text in bad.split('|') {
             assert!(Case::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn dotdot_returns_to_same_directory() {
-        assert_eq!(
-            through_dotdot(b"/a/bc/file").to_bytes(),
-            b"/a/bc/../bc/file"
-        );
+        let through = through_dotdot(b"/a/bc/file");
+        assert_eq!(through.to_bytes(), b"/a/bc/../bc/file");
     }
 }

@@ -9,23 +9,19 @@ use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_vfs::{Fd, Task};
 
 use super::case::{Case, Via};
-use crate::ops::Op;
-use crate::paths::{Chain, Ring};
+use crate::common::*;
 
 /// The action of one of the two tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// A cached call.
     Cached(Op),
     /// Create a file exclusively, and unlink it.
     CreateUnlink,
     /// Create a file exclusively; the unlink is untraced.
     Create,
-    /// Create a directory, and remove it.
     MkdirRmdir,
     /// Rename the file away, and back.
     Rename,
-    /// Change the mode.
     Chmod,
     /// Open, write eight bytes at the beginning, close.
     Write,
@@ -63,16 +59,15 @@ impl Action {
 
     /// Runs the action once; returns whether the result was right.
     pub(crate) fn once(self, task: &Task, how: Case, chain: &Chain) -> bool {
-        if let Action::Cached(op) = self {
-            let path = if op.wants_missing() {
-                &chain.missing
-            } else {
-                &chain.file
-            };
-            let paths = std::slice::from_ref(path);
-            return Case { op, ..how }.burst(task, 1, &mut Ring::new(paths, 0)) == 0;
-        }
-        self.change(task, chain).is_ok()
+        let Action::Cached(op) = self else {
+            return self.change(task, chain).is_ok();
+        };
+        let path = match op.wants_missing() {
+            true => &chain.missing,
+            false => &chain.file,
+        };
+        let paths = std::slice::from_ref(path);
+        Case { op, ..how }.burst(task, 1, &mut Ring::new(paths, 0)) == 0
     }
 
     /// Undoes what would disturb the next run; returns whether that succeeded.
@@ -125,9 +120,8 @@ impl Pair {
 
     /// Whether the files differ afterwards.
     pub(crate) fn changes(&self) -> bool {
-        self.actions
-            .iter()
-            .any(|action| !matches!(action, Action::Cached(_)))
+        let cached = |action: &Action| matches!(action, Action::Cached(_));
+        !self.actions.iter().all(cached)
     }
 }
 
@@ -181,13 +175,8 @@ pub(crate) fn all() -> Vec<Pair> {
             add([first, Op::OpenClose].map(Action::Cached), true, plain);
         }
     }
-    for via in [
-        Via::Symlink,
-        Via::DirLink,
-        Via::DotDot,
-        Via::Mount,
-        Via::Barred,
-    ] {
+    use Via::{Barred, DirLink, DotDot, Mount, Symlink};
+    for via in [Symlink, DirLink, DotDot, Mount, Barred] {
         SAME.into_iter()
             .for_each(|op| add(twice(op), false, how(via, false, 5)));
     }

@@ -3,19 +3,18 @@
 //!
 //! They are in the runner, after each operation: the engine has no hook for them and no cost.
 
-use std::fmt;
 use std::hint::black_box;
-use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use clap::ValueEnum;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Plant {
     /// Every timed burst of ours runs 64 times.
     Slow,
     /// Every operation allocates.
-    Alloc,
+    Allocation,
     /// Every operation counts itself in a word that all tasks share.
     SharedCounter,
     /// Every hit sets a bit that is set already.
@@ -32,34 +31,10 @@ pub(crate) enum Plant {
     Locked,
 }
 
-const NAMES: [(&str, Plant); 9] = [
-    ("slow", Plant::Slow),
-    ("allocation", Plant::Alloc),
-    ("shared-counter", Plant::SharedCounter),
-    ("visited-bit", Plant::VisitedBit),
-    ("false-sharing", Plant::FalseSharing),
-    ("adjacent-line", Plant::AdjacentLine),
-    ("remote-free", Plant::RemoteFree),
-    ("five-percent", Plant::FivePercent),
-    ("locked", Plant::Locked),
-];
-
-impl fmt::Display for Plant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = NAMES.iter().find(|(_, plant)| plant == self);
-        f.write_str(name.map_or("", |(name, _)| name))
-    }
-}
-
-impl FromStr for Plant {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|&(_, plant)| plant).ok_or_else(|| {
-            let names: Vec<&str> = NAMES.iter().map(|&(name, _)| name).collect();
-            format!("no such fault: choose one of {}", names.join(", "))
-        })
+impl Plant {
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or(String::new(), |value| value.get_name().to_owned())
     }
 }
 
@@ -83,7 +58,7 @@ impl Target {
         let word = |at: usize| &self.words.0[at % 16];
         match plant {
             Plant::Slow | Plant::FivePercent => {}
-            Plant::Alloc => drop(black_box(Box::new(task))),
+            Plant::Allocation => drop(black_box(Box::new(task))),
             Plant::SharedCounter => drop(word(0).fetch_add(1, Relaxed)),
             Plant::VisitedBit => word(0).store(1, Relaxed),
             Plant::FalseSharing => word(task).store(1, Relaxed),
@@ -98,15 +73,6 @@ impl Target {
     }
 }
 
-/// How many operations run if `ops` are requested.
-pub(crate) fn padded(plant: Option<Plant>, ops: u64) -> u64 {
-    if plant == Some(Plant::FivePercent) {
-        ops + ops / 20
-    } else {
-        ops
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,18 +80,16 @@ mod tests {
     #[test]
     fn every_fault_has_a_name_and_an_effect() {
         let target = Target::default();
-        for (name, plant) in NAMES {
-            assert_eq!(name.parse(), Ok(plant));
-            assert_eq!(plant.to_string(), name);
+        for &plant in Plant::value_variants() {
+            assert_eq!(Plant::from_str(&plant.name(), false), Ok(plant));
             target.commit_fault(plant, 1);
         }
+        let named = ["slow", "allocation", "shared-counter", "five-percent"];
         assert!(
-            "other"
-                .parse::<Plant>()
-                .unwrap_err()
-                .contains("remote-free")
+            named
+                .iter()
+                .all(|name| Plant::from_str(name, false).is_ok())
         );
-        assert_eq!(padded(Some(Plant::FivePercent), 100), 105);
     }
 
     #[test]

@@ -13,21 +13,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed, com
 /// A named range of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its first byte.
+    pub(crate) name: &'static str,
     pub(crate) start: usize,
-    /// Its length.
     pub(crate) bytes: usize,
 }
 
 impl Span {
-    /// The range of `bytes` from `start`.
-    pub(crate) fn new(name: impl Into<String>, start: usize, bytes: usize) -> Self {
-        let name = name.into();
-        Self { name, start, bytes }
-    }
-
     /// `name+offset` of an address that lies in it.
     pub(crate) fn place(&self, at: usize) -> Option<String> {
         let inside = (self.start..self.start + self.bytes).contains(&at);
@@ -84,35 +75,38 @@ pub(crate) fn leave_arena() {
 /// Fresh memory, at `at` unless that is 0.
 fn map(at: usize, bytes: usize) -> io::Result<usize> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    let fixed = if at == 0 {
-        0
-    } else {
-        libc::MAP_FIXED_NOREPLACE
-    };
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let flags = flags
+        | if at == 0 {
+            0
+        } else {
+            libc::MAP_FIXED_NOREPLACE
+        };
     // SAFETY: a fresh mapping, which never replaces another.
     let got = unsafe { libc::mmap(at as *mut c_void, bytes, access, flags, -1, 0) };
     if got == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    if at != 0 && got as usize != at {
-        return Err(io::Error::other("the address is taken"));
+    match at == 0 || got as usize == at {
+        true => Ok(got as usize),
+        false => Err(io::Error::other("the address is taken")),
     }
-    Ok(got as usize)
 }
 
 /// The arena, this program's variables and `spans`: whole pages that may be shared.
 pub(crate) fn shared(spans: Vec<Span>) -> Vec<Span> {
     let used = ARENA_USED.load(Relaxed).next_multiple_of(PAGE);
-    let arena = Span::new("arena", ARENA_START.load(Relaxed), used.min(ARENA_BYTES));
     let mut all = spans;
-    all.push(arena);
+    all.push(Span {
+        name: "arena",
+        start: ARENA_START.load(Relaxed),
+        bytes: used.min(ARENA_BYTES),
+    });
     all.extend(variables());
     all.retain(|span| span.bytes > 0);
     all
 }
 
-/// A loaded object: the program or a library.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     /// Its file; empty for the program itself.
@@ -142,10 +136,9 @@ unsafe extern "C" fn note_object(
     let (info, out) = unsafe { (&*info, &mut *out.cast::<Vec<Object>>()) };
     // SAFETY: the description's table of segments, and its name if there is one.
     let (segments, name) = unsafe {
+        let name = (!info.dlpi_name.is_null()).then(|| CStr::from_ptr(info.dlpi_name));
         let segments = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-        let name = info.dlpi_name;
-        let name = (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned());
-        (segments, name)
+        (segments, name.unwrap_or_default())
     };
     let bias = info.dlpi_addr as usize;
     let range = |segment: &libc::Elf64_Phdr| {
@@ -164,14 +157,12 @@ unsafe extern "C" fn note_object(
         let begin = if read_only { fixed.1 } else { start };
         (begin & !(PAGE - 1), end.next_multiple_of(PAGE))
     };
+    let variables = loaded(libc::PF_W).map(pages);
     out.push(Object {
-        name: name.unwrap_or_default(),
+        name: name.to_string_lossy().into_owned(),
         bias,
         code: loaded(libc::PF_X).next().unwrap_or_default(),
-        variables: loaded(libc::PF_W)
-            .map(pages)
-            .filter(|(a, b)| a < b)
-            .collect(),
+        variables: variables.filter(|(a, b)| a < b).collect(),
     });
     0
 }
@@ -180,7 +171,11 @@ unsafe extern "C" fn note_object(
 fn variables() -> Vec<Span> {
     let program = objects().into_iter().next();
     let ranges = program.map_or_else(Vec::new, |program| program.variables);
-    let span = |(start, end)| Span::new("variables", start, end - start);
+    let span = |(start, end)| Span {
+        name: "variables",
+        start,
+        bytes: end - start,
+    };
     ranges.into_iter().map(span).collect()
 }
 
@@ -188,7 +183,6 @@ fn variables() -> Vec<Span> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks(&'static [AtomicU64; MARKS]);
 
-/// The number of marks.
 pub(crate) const MARKS: usize = 8;
 
 impl Marks {
@@ -214,7 +208,8 @@ mod tests {
 
     #[test]
     fn span_names_its_addresses() {
-        let span = Span::new("names", 0x1000, 0x10);
+        let (name, start, bytes) = ("names", 0x1000, 0x10);
+        let span = Span { name, start, bytes };
         assert_eq!(span.place(0x100f).as_deref(), Some("names+0xf"));
         assert_eq!((span.place(0xfff), span.place(0x1010)), (None, None));
     }

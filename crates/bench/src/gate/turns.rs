@@ -25,11 +25,8 @@ use super::pair::{Pair, all};
 use super::plant::Target;
 use super::sys::{Marks, objects};
 use super::{Plant, spans};
-use crate::error::Error;
-use crate::ours;
-use crate::paths::{Chain, Rng, chains};
+use crate::common::*;
 
-/// The options.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
     /// The address of the marks.
@@ -62,7 +59,6 @@ const ROUNDS: usize = 2;
 /// Time for the ordering thread to fall asleep.
 const REST: Duration = Duration::from_micros(300);
 
-/// A pair, and the paths of the two threads.
 struct Exercise {
     pair: Pair,
     paths: [Chain; 2],
@@ -76,7 +72,6 @@ struct Exchange {
     changed: Condvar,
 }
 
-/// An order, or an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Message {
     #[default]
@@ -85,7 +80,6 @@ enum Message {
     Do(usize, usize, usize, bool),
     /// Done, right or wrong.
     Done(bool),
-    /// No more.
     End,
 }
 
@@ -117,17 +111,17 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let filter = options.filter.as_deref().unwrap_or_default();
     let wants = |pair: &Pair| pair.name().contains(filter);
     let pairs: Vec<Pair> = all().into_iter().filter(wants).collect();
-    let marks = Marks::map(options.marks).map_err(|e| Error::setup("map the marks", e))?;
+    let marks = Marks::map(options.marks).setup("map the marks")?;
     let mut rng = Rng::new(options.seed);
     let _padding = padding(&mut rng);
     let secret = [rng.below(usize::MAX) as u64, options.seed];
-    let vfs = ours::keyed(ours::memory(), secret)?;
+    let vfs = ours::build(Vfs::builder().secret(secret), ours::memory())?;
     let maker = ours::task(&vfs)?;
     let laid = lay(&maker, &pairs, &mut rng)?;
     let living: Result<Vec<Task>, Error> = (0..options.tasks).map(|_| ours::task(&vfs)).collect();
     let target = Target::default();
     describe(&vfs, &pairs, out)?;
-    let setup = Run {
+    let mut run = Run {
         vfs: &vfs,
         target: &target,
         together: options.together,
@@ -135,14 +129,10 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
         plant: None,
     };
     if options.reuse {
-        setup.all(&laid[..laid.len().min(3)])?;
+        run.all(&laid[..laid.len().min(3)])?;
     }
-    let setup = Run {
-        marks: Some(marks),
-        plant: options.plant,
-        ..setup
-    };
-    let ended = setup.all(&laid);
+    (run.marks, run.plant) = (Some(marks), options.plant);
+    let ended = run.all(&laid);
     drop(living?);
     ended
 }
@@ -150,11 +140,8 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// Blocks of random sizes, every other one freed, so that later allocations lie elsewhere.
 fn padding(rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut blocks: Vec<Vec<u8>> = (0..64).map(|_| vec![1; 16 + rng.below(3000)]).collect();
-    let mut keep = false;
-    blocks.retain(|_| {
-        keep = !keep;
-        keep
-    });
+    let mut keep = [true, false].into_iter().cycle();
+    blocks.retain(|_| keep.next() != Some(false));
     blocks
 }
 
@@ -178,15 +165,12 @@ fn lay(maker: &Task, pairs: &[Pair], rng: &mut Rng) -> Result<Vec<Exercise>, Err
         let shared = |way: &Pair| !way.changes() && !pair.changes() && way.how == pair.how;
         let own = |way: &&Pair| std::ptr::eq(*way, pair);
         let found = laid.iter().find(|(way, _)| own(way) || shared(way));
-        let both = found.map(|(_, both)| both.as_slice());
-        let Some([one, other]) = both else {
+        let Some([one, other]) = found.map(|(_, both)| both.as_slice()) else {
             return Err(Error::Setup(format!("{} has no files", pair.name())));
         };
-        let second = if pair.elsewhere { other } else { one };
-        Ok(Exercise {
-            pair: *pair,
-            paths: [one.clone(), second.clone()],
-        })
+        let (pair, second) = (*pair, if pair.elsewhere { other } else { one });
+        let paths = [one.clone(), second.clone()];
+        Ok(Exercise { pair, paths })
     };
     pairs.iter().map(exercise).collect()
 }
@@ -197,12 +181,8 @@ fn describe(vfs: &Vfs, pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error>
         writeln!(out, "span {} {:x} {:x}", span.name, span.start, span.bytes)?;
     }
     for object in objects() {
-        let (start, end) = object.code;
-        writeln!(
-            out,
-            "object {:x} {start:x} {end:x} {}",
-            object.bias, object.name
-        )?;
+        let (bias, (start, end), name) = (object.bias, object.code, object.name);
+        writeln!(out, "object {bias:x} {start:x} {end:x} {name}")?;
     }
     for pair in pairs {
         writeln!(out, "pair {}", pair.name())?;
@@ -245,8 +225,7 @@ impl Run<'_> {
     /// Makes two tasks with one table; if one thread makes all, also two of root and two of a user.
     fn tasks(self) -> Result<Vec<Task>, Error> {
         let first = task(self.vfs, false)?;
-        let second = first.clone_files();
-        let second = second.map_err(|e| Error::setup("share a table", e))?;
+        let second = first.clone_files().setup("share a table")?;
         let mut made = vec![first, second];
         if self.together {
             for user in [false, false, true, true] {
@@ -299,16 +278,13 @@ impl Run<'_> {
     }
 
     fn once(self, me: usize, task: &Task, pair: &Pair, path: &Chain, marks: Option<Marks>) -> bool {
-        if let Some(marks) = marks {
-            marks.set(1 + 2 * me);
-        }
+        let mark = |event| marks.iter().for_each(|marks| marks.set(event));
+        mark(1 + 2 * me);
         let right = pair.actions[me].once(task, pair.how, path);
         if let Some(plant) = self.plant {
             self.target.commit_fault(plant, me);
         }
-        if let Some(marks) = marks {
-            marks.set(2 + 2 * me);
-        }
+        mark(2 + 2 * me);
         right && pair.actions[me].undo(task, path)
     }
 }

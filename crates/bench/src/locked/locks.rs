@@ -13,17 +13,8 @@ use openpath_abi::lock::{
 use openpath_abi::{Errno, Flock};
 use openpath_vfs::{Fd, Task, Vfs};
 
-use crate::calls::{Calls, Kernel, wrong_of};
-use crate::cmd::Ask;
-use crate::error::Error;
-use crate::harness::Plan;
-use crate::host::{Host, Root};
-use crate::row::Row;
-use crate::scene::{enter_alone, threads_max};
-use crate::threads::Make;
-use crate::{ours, sys};
+use crate::common::*;
 
-/// The kind of lock.
 #[derive(Clone, Copy)]
 enum Kind {
     Posix,
@@ -36,10 +27,11 @@ const KINDS: [(Kind, &str); 3] = [
     (Kind::Ofd, "ofd"),
     (Kind::Flock, "flock"),
 ];
-
 const ALONE: Flock = Flock::new(F_WRLCK, 0, 0);
 const NONE: Flock = Flock::new(F_UNLCK, 0, 0);
 const FILE: &CStr = c"/locked.data";
+/// How many operations each thread does in [`together`].
+const TURNS: u64 = 500;
 
 impl Kind {
     #[inline(always)]
@@ -65,16 +57,15 @@ impl Kind {
             let locked = sys::lock_range(fd, if waits { wait } else { set }, true);
             locked && sys::lock_range(fd, set, false)
         };
-        match (self, waits) {
-            (Kind::Posix, _) => range(F_SETLK, F_SETLKW),
-            (Kind::Ofd, _) => range(F_OFD_SETLK, F_OFD_SETLKW),
-            (Kind::Flock, false) => sys::flock(fd, LOCK_EX | LOCK_NB) && sys::flock(fd, LOCK_UN),
-            (Kind::Flock, true) => sys::flock(fd, LOCK_EX) && sys::flock(fd, LOCK_UN),
+        let flock = |how| sys::flock(fd, how) && sys::flock(fd, LOCK_UN);
+        match self {
+            Kind::Posix => range(F_SETLK, F_SETLKW),
+            Kind::Ofd => range(F_OFD_SETLK, F_OFD_SETLKW),
+            Kind::Flock => flock(if waits { LOCK_EX } else { LOCK_EX | LOCK_NB }),
         }
     }
 }
 
-/// The wanted rows.
 pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let threads = threads_max();
     let names = KINDS.map(|(_, word)| {
@@ -85,12 +76,12 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
         return Ok(Vec::new());
     }
     let host = Host::new()?;
-    let (root, vfs) = (&host.tmpfs, ours::instance()?);
-    ours::task(&vfs)?.make_file(FILE.to_bytes(), b"")?;
+    let (root, vfs) = (&host.tmpfs, &ours::instance()?);
+    ours::task(vfs)?.make_file(FILE.to_bytes(), b"")?;
     let mut rows = Vec::new();
     for ((kind, _), [alone, turns]) in KINDS.into_iter().zip(&names) {
         let mut plan = Plan::default();
-        let one = plan.threads(alone, vec![ours(kind, &vfs, false)?], &[1])[0];
+        let one = plan.threads(alone, vec![ours(kind, vfs, false)?], &[1])[0];
         let other = plan.threads(alone, vec![theirs(kind, root, false)], &[1])[0];
         plan.row(Row::faster, alone, one, "tmpfs", other);
         rows.extend(plan.run(ask)?);
@@ -98,7 +89,7 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
             continue;
         }
         // They wait for each other, so none of them has a window of its own: wall time counts.
-        let (mut plan, vfs) = (Plan::default(), &vfs);
+        let mut plan = Plan::default();
         let own = plan.own(turns, move || {
             let makes = (0..threads).map(|_| ours(kind, vfs, true));
             together(makes.collect::<Result<_, _>>()?)
@@ -114,25 +105,20 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// How many operations each thread does in [`together`].
-const TURNS: u64 = 500;
-
 /// Nanoseconds per operation of all threads, started at once.
 fn together(makes: Vec<Make<'_>>) -> Result<f64, Error> {
     let all = makes.len();
-    let gate = Barrier::new(all + 1);
+    let gate = &Barrier::new(all + 1);
     let (wall, done) = thread::scope(|scope| {
-        let workers: Vec<_> = makes
+        let work = |make: Make<'_>| {
+            let burst = make();
+            gate.wait();
+            burst.map(|mut burst| burst(TURNS))
+        };
+        let workers = makes
             .into_iter()
-            .map(|make| {
-                let gate = &gate;
-                scope.spawn(move || {
-                    let burst = make();
-                    gate.wait();
-                    burst.map(|mut burst| burst(TURNS))
-                })
-            })
-            .collect();
+            .map(|make| scope.spawn(move || work(make)));
+        let workers: Vec<_> = workers.collect();
         gate.wait();
         let begun = Instant::now();
         let done: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
@@ -140,9 +126,7 @@ fn together(makes: Vec<Make<'_>>) -> Result<f64, Error> {
     });
     for worker in done {
         let wrong = worker.map_err(|_| Error::Setup("a measuring thread ended".to_owned()))??;
-        if wrong != 0 {
-            return Err(Error::Wrong(format!("{wrong} locks in turn")));
-        }
+        all_right(wrong, "locks in turn")?;
     }
     Ok(wall.as_nanos() as f64 / (TURNS * all as u64) as f64)
 }
@@ -151,7 +135,7 @@ fn ours<'a>(kind: Kind, vfs: &Vfs, waits: bool) -> Result<Make<'a>, Error> {
     let task = ours::task(vfs)?;
     Ok(Box::new(move || {
         let fd = task.open(FILE.to_bytes(), O_RDWR, 0);
-        let fd = fd.map_err(|e| Error::setup("open the file to lock", e))?;
+        let fd = fd.setup("open the file to lock")?;
         Ok(Box::new(move |ops| {
             wrong_of(ops, || kind.ours(&task, fd, waits).is_ok())
         }))
@@ -162,7 +146,7 @@ fn theirs(kind: Kind, root: &Root, waits: bool) -> Make<'_> {
     Box::new(move || {
         enter_alone(root, true)?;
         let fd = Kernel.open(FILE, O_RDWR | O_CREAT, 0o644);
-        let fd = fd.map_err(|e| Error::setup("open the file to lock", e))?;
+        let fd = fd.setup("open the file to lock")?;
         Ok(Box::new(move |ops| wrong_of(ops, || kind.host(fd, waits))))
     })
 }

@@ -25,19 +25,14 @@ impl Clock {
             std::hint::spin_loop();
         }
         let passed = ticks() - first;
-        let ns_per_tick = begun.elapsed().as_nanos() as f64 / passed as f64;
-        let mut nothing = Times::new(10_001);
-        (0..10_001).for_each(|_| nothing.time(|| ()));
         let mut clock = Self {
-            ns_per_tick,
+            ns_per_tick: begun.elapsed().as_nanos() as f64 / passed as f64,
             empty_ns: 0.0,
         };
+        let mut nothing = Times::new(10_001);
+        (0..10_001).for_each(|_| nothing.time(|| ()));
         clock.empty_ns = nothing.summary(&clock).at[0];
         clock
-    }
-
-    fn ns(&self, ticks: f64) -> f64 {
-        (ticks * self.ns_per_tick - self.empty_ns).max(0.0)
     }
 }
 
@@ -83,8 +78,8 @@ impl Times {
     }
 
     pub(super) fn summary(&self, clock: &Clock) -> Summary {
-        let times = self.ticks[..self.count].iter();
-        let mut sorted: Vec<f64> = times.map(|&t| clock.ns(f64::from(t))).collect();
+        let ns = |&ticks: &u32| (f64::from(ticks) * clock.ns_per_tick - clock.empty_ns).max(0.0);
+        let mut sorted: Vec<f64> = self.ticks[..self.count].iter().map(ns).collect();
         sorted.sort_by(f64::total_cmp);
         Summary {
             count: self.count,
@@ -103,18 +98,11 @@ mod tests {
         let clock = Clock::calibrate();
         let mut times = Times::new(2001);
         for i in 0..2001 {
-            times.time(|| {
-                if i == 77 {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-            });
+            let nap = Duration::from_millis(2 * u64::from(i == 77));
+            times.time(|| (!nap.is_zero()).then(|| std::thread::sleep(nap)));
         }
-        let seen = times.summary(&clock);
-        assert!(seen.count == 2001 && seen.long >= 1);
-        assert!(
-            seen.at[0] < 100.0 && seen.at[3] > 1_900_000.0,
-            "{:?}",
-            seen.at
-        );
+        let Summary { count, at, long } = times.summary(&clock);
+        assert!(count == 2001 && long >= 1);
+        assert!(at[0] < 100.0 && at[3] > 1_900_000.0, "{at:?}");
     }
 }

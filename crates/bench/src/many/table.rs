@@ -8,13 +8,8 @@ use openpath_vfs::{Fd, Task};
 
 use super::clock::{Clock, Times};
 use super::latency;
-use crate::calls::{Calls, Kernel};
-use crate::error::Error;
-use crate::host::Host;
-use crate::memory::Resident;
-use crate::paths::{Chain, Rng};
-use crate::row::Row;
-use crate::{SEED, ours, sys};
+use crate::common::*;
+use crate::counts::Resident;
 
 /// The beginning of the rows' names.
 pub(super) const NAME: &str = "many table";
@@ -75,6 +70,11 @@ impl<'a, T: Calls> Lane<'a, T> {
         made.ok()
     }
 
+    fn close(&mut self, fd: Fd) -> bool {
+        let table = self.table;
+        self.closed.time(|| table.close(fd))
+    }
+
     /// One step of a phase on a table that grows; false if its result was wrong.
     fn step(&mut self, phase: Phase) -> bool {
         match phase {
@@ -85,26 +85,21 @@ impl<'a, T: Calls> Lane<'a, T> {
             }
             Phase::Churn => {
                 let fd = self.fds[self.rng.below(self.fds.len())];
-                let table = self.table;
                 // The lowest free one: the one just closed.
-                self.closed.time(|| table.close(fd)) && self.make(false) == Some(fd)
+                self.close(fd) && self.make(false) == Some(fd)
             }
             Phase::Close => {
-                let last = self.fds.len() - 1;
-                let fd = self.fds.swap_remove(self.rng.below(last + 1));
-                let table = self.table;
-                self.closed.time(|| table.close(fd))
+                let at = self.rng.below(self.fds.len());
+                let fd = self.fds.swap_remove(at);
+                self.close(fd)
             }
         }
     }
 
     /// The same without growth: a new descriptor is closed.
     fn control(&mut self, phase: Phase) -> bool {
-        let Some(fd) = self.make(phase == Phase::Dup) else {
-            return false;
-        };
-        let table = self.table;
-        self.closed.time(|| table.close(fd))
+        let made = self.make(phase == Phase::Dup);
+        made.is_some_and(|fd| self.close(fd))
     }
 }
 
@@ -126,15 +121,16 @@ impl Lanes<'_> {
         self.host.begin();
         let mut done = 0;
         while done < count {
-            let turn = TURN.min(count - done);
-            let right = (0..turn).all(|_| self.grown.step(phase))
-                && (0..turn).all(|_| self.control.control(phase))
-                && (done..(done + turn).min(theirs)).all(|_| self.host.step(phase));
+            let next = done + TURN.min(count - done);
+            let right = (done..next).all(|_| self.grown.step(phase))
+                && (done..next).all(|_| self.control.control(phase))
+                && (done..next.min(theirs)).all(|_| self.host.step(phase));
             if !right {
-                let at = done + turn;
-                return Err(Error::Wrong(format!("{NAME}: among the first {at} steps")));
+                return Err(Error::Wrong(format!(
+                    "{NAME}: among the first {next} steps"
+                )));
             }
-            done += turn;
+            done = next;
         }
         Ok(())
     }
@@ -146,7 +142,7 @@ impl Lanes<'_> {
         }
         let [grown, control] = [&self.grown, &self.control].map(|lane| of(lane, closed));
         let (name, host) = (format!("{NAME} {name}"), of(&self.host, closed));
-        latency(&name, clock, grown, control, Some(host))
+        latency(&name, clock, grown, control, host)
     }
 }
 
@@ -167,18 +163,16 @@ pub(super) fn rows(count: usize, host: &Host, clock: &Clock) -> Result<Vec<Row>,
     let mut kept = Vec::new();
     for (phase, name) in [(Phase::Open, "open"), (Phase::Dup, "dup")] {
         let tasks = [ours::task(&vfs)?, ours::task(&vfs)?];
-        let (of_one, tasks) = std::thread::scope(|scope| {
-            let run = move || {
-                sys::unshare_thread(true).map_err(|e| Error::host("a table of its own", e))?;
-                host.tmpfs.enter()?;
-                tasks[0].set_rlimit_nofile(room);
-                let counts = [count, theirs];
-                let rows = measure((phase, name), counts, (clock, resident), &tasks)?;
-                Ok::<_, Error>((rows, tasks))
-            };
-            let lost = |_| Error::Setup("the measuring thread ended".to_owned());
-            scope.spawn(run).join().map_err(lost)?
-        })?;
+        let run = move || {
+            sys::unshare_thread(true).host("a table of its own")?;
+            host.tmpfs.enter()?;
+            tasks[0].set_rlimit_nofile(room);
+            let rows = measure((phase, name), [count, theirs], (clock, resident), &tasks)?;
+            Ok::<_, Error>((rows, tasks))
+        };
+        let ran = std::thread::scope(|scope| scope.spawn(run).join());
+        let ran = ran.map_err(|_| Error::Setup("the measuring thread ended".to_owned()));
+        let (of_one, tasks) = ran??;
         rows.extend(of_one);
         kept.push(tasks);
     }
@@ -187,19 +181,18 @@ pub(super) fn rows(count: usize, host: &Host, clock: &Clock) -> Result<Vec<Row>,
 
 fn measure(
     (phase, name): (Phase, &str),
-    [count, theirs]: [usize; 2],
+    counts @ [count, theirs]: [usize; 2],
     (clock, resident): (&Clock, &Resident),
     [grown, control]: &[Task; 2],
 ) -> Result<Vec<Row>, Error> {
     for _ in 0..FEW {
-        let opened = Calls::open(control, FILE, O_RDONLY, 0);
-        opened.map_err(|_| Error::Wrong("an open".to_owned()))?;
+        Calls::open(control, FILE, O_RDONLY, 0).setup("an open")?;
     }
     let mut lanes = Lanes {
         grown: Lane::new(grown, count),
         control: Lane::new(control, count),
         host: Lane::new(&Kernel, theirs),
-        counts: [count, theirs],
+        counts,
     };
     lanes.control.fds.push(0);
     let before = resident.bytes()?;

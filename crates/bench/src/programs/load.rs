@@ -17,21 +17,17 @@ const APPEND: &str = "import os; \
     f = os.open(os.environ['OUT'] + '/log', os.O_WRONLY | os.O_CREAT | os.O_APPEND); \
     [os.write(f, b'line %d\\n' % n) for n in range(20000)]";
 
-/// One load.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
-    /// Its name in rows.
     pub(super) name: String,
     /// Prepares; not timed.
     pub(super) before: String,
-    /// The timed script.
     pub(super) work: String,
     /// Prints what must be the same everywhere; not timed.
     pub(super) check: String,
 }
 
 impl Load {
-    /// All loads.
     pub(super) fn all(scene: &Scene) -> Vec<Self> {
         let python = format!("{} -c 'import {MODULES}'", scene.python);
         let sums = "cd \"$OUT\"; find . -type f | LC_ALL=C sort | xargs -d '\\n' cksum";

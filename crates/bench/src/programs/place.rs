@@ -3,14 +3,14 @@
 //! with each engine, the kernel's overlayfs, fuse-overlayfs and proot. The worker runs the loads
 //! (the programs whose time is measured) there.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::Programs;
 use super::scene::Scene;
 use super::worker::Answer;
-use crate::error::Error;
+use crate::common::*;
 
 /// What is between a load and the files of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +43,6 @@ impl Kind {
         (Self::Proot, "proot"),
     ];
 
-    /// Its name in tables.
     pub(super) fn label(self) -> &'static str {
         Self::ALL[self as usize].1
     }
@@ -69,15 +68,16 @@ impl Kind {
                 run
             }
             Self::KernelOverlay | Self::FuseOverlayfs => {
-                let script = match self {
+                let mount = match self {
                     Self::KernelOverlay => KERNEL_OVERLAY,
                     _ => FUSE_OVERLAY,
                 };
                 let mut run = Command::new("unshare");
                 // Its server would stay; so it ends with the worker, the first of its processes.
                 run.args(["--mount", "--pid", "--fork", "--kill-child"]);
-                run.args(["--propagation", "private", "sh", "-ec", script]);
-                run.arg(&scene.spare).arg(exe);
+                run.args(["--propagation", "private", "sh", "-ec"]);
+                run.arg(OVERLAY.replace("MOUNT", mount)).arg(&scene.spare);
+                run.arg(exe);
                 run
             }
             Self::Proot => {
@@ -89,33 +89,27 @@ impl Kind {
     }
 }
 
-/// Mounts the kernel's overlayfs over the root, as `openpath run --engine kernel` does, and enters
-/// it; `$0` is an empty folder.
-const KERNEL_OVERLAY: &str = r#"
+/// Mounts an overlay over the root, its changes kept on a tmpfs, and enters it; `$0` is an empty
+/// folder.
+const OVERLAY: &str = r#"
 mount -t tmpfs none "$0"
 mkdir "$0/up" "$0/work" "$0/all"
 options="lowerdir=/,upperdir=$0/up,workdir=$0/work"
-mount -t overlay -o "$options,userxattr,xino=on,index=off,metacopy=off" none "$0/all"
+MOUNT
 for folder in proc sys dev; do mount --rbind "/$folder" "$0/all/$folder"; done
 exec chroot "$0/all" "$@"
 "#;
-
-/// Mounts fuse-overlayfs over the whole tree and enters it; `$0` is an empty folder.
-const FUSE_OVERLAY: &str = r#"
-mount -t tmpfs none "$0"
-mkdir "$0/up" "$0/work" "$0/all"
-fuse-overlayfs -o "lowerdir=/,upperdir=$0/up,workdir=$0/work" "$0/all"
-for folder in proc sys dev; do mount --rbind "/$folder" "$0/all/$folder"; done
-exec chroot "$0/all" "$@"
-"#;
+/// As `openpath run --engine kernel` does.
+const KERNEL_OVERLAY: &str =
+    r#"mount -t overlay -o "$options,userxattr,xino=on,index=off,metacopy=off" none "$0/all""#;
+const FUSE_OVERLAY: &str = r#"fuse-overlayfs -o "$options" "$0/all""#;
 
 /// A place with its worker.
 pub(super) struct Environment {
-    /// Its kind.
     pub(super) kind: Kind,
     worker: Child,
-    asks: Option<ChildStdin>,
-    answers: Option<BufReader<ChildStdout>>,
+    /// Where scripts go, and where answers come from.
+    pipes: Option<(ChildStdin, BufReader<ChildStdout>)>,
 }
 
 impl Environment {
@@ -129,17 +123,13 @@ impl Environment {
         start.arg("worker").arg(folder);
         start.arg(folder.join("out").join(kind.label().replace(' ', "-")));
         start.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let worker = start.spawn();
-        let mut worker = worker.map_err(|why| Error::setup(kind.label(), why))?;
-        let (asks, answers) = (
-            worker.stdin.take(),
-            worker.stdout.take().map(BufReader::new),
-        );
+        let mut worker = start.spawn().setup(kind.label())?;
+        let answers = worker.stdout.take().map(BufReader::new);
+        let pipes = worker.stdin.take().zip(answers);
         let mut place = Self {
             kind,
             worker,
-            asks,
-            answers,
+            pipes,
         };
         place.does("mkdir -p \"$OUT\"")?;
         Ok(place)
@@ -147,40 +137,31 @@ impl Environment {
 
     /// Runs a script; returns its nanoseconds and its output.
     pub(super) fn does(&mut self, script: &str) -> Result<(f64, String), Error> {
-        let failed = |why| Error::setup(self.kind.label(), why);
-        let answer = ask(&mut self.asks, &mut self.answers, script);
-        let answer = answer.map_err(|why| failed(why.to_string()))?;
+        let label = self.kind.label();
+        let answer = self.ask(script).setup(label)?;
         match answer.failed {
             None => Ok((answer.ns, answer.out)),
-            Some(why) => Err(failed(why)),
+            Some(why) => Err(why).setup(label),
         }
     }
-}
 
-/// Sends a script to a worker, and waits for the answer.
-fn ask(
-    asks: &mut Option<ChildStdin>,
-    answers: &mut Option<BufReader<ChildStdout>>,
-    script: &str,
-) -> std::io::Result<Answer> {
-    let ended = || std::io::Error::other("its worker has ended");
-    let (Some(asks), Some(answers)) = (asks, answers) else {
-        return Err(ended());
-    };
-    let mut line = serde_json::to_string(script)?;
-    line.push('\n');
-    asks.write_all(line.as_bytes())?;
-    line.clear();
-    match answers.read_line(&mut line)? {
-        0 => Err(ended()),
-        _ => Ok(serde_json::from_str(&line)?),
+    /// Sends a script to the worker, and waits for the answer.
+    fn ask(&mut self, script: &str) -> io::Result<Answer> {
+        let ended = || io::Error::other("its worker has ended");
+        let (asks, answers) = self.pipes.as_mut().ok_or_else(ended)?;
+        writeln!(asks, "{}", serde_json::to_string(script)?)?;
+        let mut line = String::new();
+        match answers.read_line(&mut line)? {
+            0 => Err(ended()),
+            _ => Ok(serde_json::from_str(&line)?),
+        }
     }
 }
 
 impl Drop for Environment {
     fn drop(&mut self) {
         // The worker ends with its input, and the place with it.
-        self.asks = None;
+        self.pipes = None;
         let _status = self.worker.wait();
     }
 }

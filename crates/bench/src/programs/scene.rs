@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Options;
-use crate::error::Error;
+use crate::common::*;
 use crate::failed::project;
-use crate::process;
+use crate::host;
 
 /// How many files one folder of the repository and of the archive has.
 const A_FOLDER: usize = 100;
@@ -61,11 +61,10 @@ impl Scene {
             build: String::new(),
             python: shell(
                 "python3 -c 'import sys; print(sys.executable)'",
-                "/".as_ref(),
+                Path::new("/"),
             )?,
         };
-        let made = scene.fill(options);
-        made.map_err(|why| Error::host("make the files", why))?;
+        scene.fill(options).host("make the files")?;
         shell(MAKE, &scene.folder)?;
         shell("mount -t tmpfs none copy; cp -a disk/. copy", &scene.top)?;
         Ok(scene)
@@ -117,11 +116,8 @@ fn inserts() -> String {
         sql.push_str("begin;\n");
         for i in 0..INSERTS {
             let n = t * INSERTS + i;
-            let _ = writeln!(
-                sql,
-                "insert into item values ({n}, 'name {}');",
-                n * 7919 % 10007
-            );
+            let name = n * 7919 % 10007;
+            let _ = writeln!(sql, "insert into item values ({n}, 'name {name}');");
         }
         sql.push_str("commit;\n");
     }
@@ -130,7 +126,6 @@ fn inserts() -> String {
 
 /// Runs a script that must succeed; returns what it prints.
 fn shell(script: &str, folder: &Path) -> Result<String, Error> {
-    let done = process::run(Command::new("sh").args(["-ec", script]).current_dir(folder));
-    let [said, _] = done.map_err(|why| Error::host("make the files", why))?;
-    Ok(said)
+    let done = host::run(Command::new("sh").args(["-ec", script]).current_dir(folder));
+    done.host("make the files").map(|[said, _]| said)
 }

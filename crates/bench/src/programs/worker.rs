@@ -11,12 +11,9 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// The result of a script.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// Its duration.
     pub(super) ns: f64,
-    /// What it printed.
     pub(super) out: String,
     /// The error, if its status was not 0.
     pub(super) failed: Option<String>,

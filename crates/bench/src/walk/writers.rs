@@ -8,11 +8,7 @@ use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::Task;
 
 use super::Options;
-use crate::calls::Calls;
-use crate::error::Error;
-use crate::harness::{Heat, Plan};
-use crate::ours;
-use crate::row::Row;
+use crate::common::*;
 
 const FANOUT: usize = 1000;
 const FEW: usize = 10;
@@ -26,21 +22,15 @@ struct Dir {
     mode: Cell<u32>,
 }
 
-#[derive(Clone, Copy)]
-enum Change {
-    Rename,
-    Chmod,
-}
-
-/// The rows of each change: alone, and with an open of the deep file after it.
-const ROWS: [[(&str, Change, bool); 2]; 2] = [
+/// The rows: whether the change is a rename, and whether an open of the deep file follows it.
+const ROWS: [[(&str, bool, bool); 2]; 2] = [
     [
-        ("big-dir rename", Change::Rename, false),
-        ("big-dir rename, then open", Change::Rename, true),
+        ("big-dir rename", true, false),
+        ("big-dir rename, then open", true, true),
     ],
     [
-        ("big-dir chmod", Change::Chmod, false),
-        ("big-dir chmod, then open", Change::Chmod, true),
+        ("big-dir chmod", false, false),
+        ("big-dir chmod, then open", false, true),
     ],
 ];
 
@@ -57,12 +47,10 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let mut out = Vec::new();
     for rows in ROWS {
         let mut plan = Plan::default();
-        for (name, change, open) in rows {
+        for (name, renames, open) in rows {
             let [big, small] = [(&big, ask.repeats()), (&small, 1)].map(|(dir, repeats)| {
-                let burst = move |ops| {
-                    let turn = |_| dir.turn(task, change, open);
-                    (0..ops * repeats).map(turn).sum()
-                };
+                let turn = move |_| dir.turn(task, renames, open);
+                let burst = move |ops| (0..ops * repeats).map(turn).sum();
                 plan.add(name, Heat::Cold, || Ok(()), burst)
             });
             plan.row(Row::growth, name, big, &format!("{FEW} cached"), small)
@@ -95,17 +83,14 @@ impl Dir {
     }
 
     /// Changes it once, and opens the deep file on request; returns 1 if that failed.
-    fn turn(&self, task: &Task, change: Change, open: bool) -> u64 {
+    fn turn(&self, task: &Task, renames: bool, open: bool) -> u64 {
         let name = self.name.get();
-        let changed = match change {
-            Change::Rename => {
-                self.name.set(1 - name);
-                task.rename(self.names[name], self.names[1 - name])
-            }
-            Change::Chmod => {
-                self.mode.set(self.mode.get() ^ 0o055);
-                task.chmod(self.names[name], self.mode.get())
-            }
+        let changed = if renames {
+            self.name.set(1 - name);
+            task.rename(self.names[name], self.names[1 - name])
+        } else {
+            self.mode.set(self.mode.get() ^ 0o055);
+            task.chmod(self.names[name], self.mode.get())
         };
         let deep = &self.deep[self.name.get()];
         let opened = !open || task.open_close(deep, O_RDONLY);

@@ -19,34 +19,25 @@ use wasmtime::{Config, Engine, Linker, Module, Store};
 
 use super::hosts::{self, Blocking};
 use super::{Options, engine, scratch};
-use crate::calls::{Calls, Kernel};
-use crate::cmd::tell;
-use crate::error::Error;
-use crate::gate;
-use crate::memory::Resident;
+use crate::common::*;
+use crate::counts::Resident;
 use crate::ours::{memory, over, task};
-use crate::row::Row;
 use crate::watch::observe;
 use crate::watch::sys::Kind;
 
-/// The tree that a guest writes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    /// A directory of its own.
-    Directory,
-    /// An overlay over the image.
-    Overlay,
-}
+/// The tree that a guest writes to, by the beginning of its row names and the directory of the
+/// image: a directory of its own, or an overlay over the image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Shape(&'static str, &'static str);
+
+const SHAPES: [Shape; 2] = [
+    Shape("wasi guests, directory each", "/"),
+    Shape("wasi guests, overlay each", "/overlay"),
+];
 
 impl Shape {
-    const ALL: [Self; 2] = [Self::Directory, Self::Overlay];
-
-    /// The beginning of its row names.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Directory => "wasi guests, directory each",
-            Self::Overlay => "wasi guests, overlay each",
-        }
+    fn name(self, end: &str) -> String {
+        format!("{}, {end}", self.0)
     }
 }
 
@@ -77,31 +68,28 @@ const TEXT: &str = r#"(module
       (then (return (i32.const 1))))
     (call $fd_close (i32.load (i32.const 0)))))"#;
 
-/// The image, and the instance that it is mounted in.
 struct Image {
     vfs: Vfs,
     image: Arc<SuperBlock>,
 }
 
-fn failed(errno: openpath_abi::Errno) -> Error {
-    Error::setup("make a guest", errno)
-}
+const MAKE: &str = "make a guest";
 
 impl Image {
     fn new() -> Result<Self, Error> {
         let image = memory();
-        {
-            let task = task(&over(image.clone())?)?;
-            task.make_dir(b"/private")?;
-            task.make_dir(b"/overlay")?;
-            for d in 0..DIRS {
-                task.make_dir(format!("/dir-{d}").as_bytes())?;
-                for n in 0..FILES {
-                    let path = format!("/dir-{d}/file-{n}");
-                    task.make_file(path.as_bytes(), path.as_bytes())?;
-                }
+        let first = over(image.clone())?;
+        let maker = task(&first)?;
+        maker.make_dir(b"/private")?;
+        maker.make_dir(b"/overlay")?;
+        for d in 0..DIRS {
+            maker.make_dir(format!("/dir-{d}").as_bytes())?;
+            for n in 0..FILES {
+                let path = format!("/dir-{d}/file-{n}");
+                maker.make_file(path.as_bytes(), path.as_bytes())?;
             }
         }
+        drop((maker, first));
         let vfs = over(image.clone())?;
         Ok(Self { vfs, image })
     }
@@ -114,33 +102,29 @@ impl Image {
         task.set_rlimit_nofile(DESCRIPTORS);
         let private = memory();
         let builder = OpenpathWasi::builder().task(task);
-        let builder = match shape {
-            Shape::Directory => builder.mount("/private", private).preopen("/", "/"),
-            Shape::Overlay => {
+        let builder = match shape.1 {
+            "/" => builder.mount("/private", private),
+            dir => {
                 let options = OverlayOptions::default()
                     .lowers(vec![self.image.clone()])
                     .upper(Some(private));
-                let overlay = OverlayFs::new(options).map_err(failed)?;
-                builder.mount("/overlay", overlay).preopen("/", "/overlay")
+                builder.mount(dir, OverlayFs::new(options).setup(MAKE)?)
             }
         };
-        let guest = builder.build().map_err(failed)?;
+        let guest = builder.preopen("/", shape.1).build().setup(MAKE)?;
         use_file(&guest, shape)?;
         Ok(guest)
     }
 }
 
 /// Opens and closes the file as the guest's calls do.
-fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
+fn use_file(guest: &Guest, Shape(_, root): Shape) -> Result<(), Error> {
     let task = guest.task();
-    let root: &[u8] = match shape {
-        Shape::Directory => b"/",
-        Shape::Overlay => b"/overlay",
-    };
-    let dir = task.open(root, O_RDONLY | O_DIRECTORY, 0).map_err(failed)?;
+    let dir = task.open(root.as_bytes(), O_RDONLY | O_DIRECTORY, 0);
+    let dir = dir.setup(MAKE)?;
     let fd = task.beneath().openat(dir, FILE, O_RDONLY, 0);
-    task.close(fd.map_err(failed)?).map_err(failed)?;
-    task.close(dir).map_err(failed)
+    task.close(fd.setup(MAKE)?).setup(MAKE)?;
+    task.close(dir).setup(MAKE)
 }
 
 /// The end of the rows' names: stores, and what takes a one.
@@ -164,11 +148,9 @@ fn make<T>(
         made.push(one?);
     }
     let (seconds, count) = (begun.elapsed().as_secs_f64(), made.len().max(1) as f64);
-    let cost = Cost {
-        bytes: memory.bytes()?.saturating_sub(before) as f64 / count,
-        seconds: seconds / count,
-    };
-    Ok((made, cost))
+    let bytes = memory.bytes()?.saturating_sub(before) as f64 / count;
+    let seconds = seconds / count;
+    Ok((made, Cost { bytes, seconds }))
 }
 
 /// Gives each guest its instance and runs it.
@@ -216,17 +198,16 @@ fn common_stores(shape: Shape) -> Result<Row, Error> {
     for (name, count) in &stores.places {
         note.push_str(&format!("; {name} {count:.1}"));
     }
-    let name = format!("{}, {STORES}", shape.name());
-    Ok(Row::count(&name, "", stores.common).with_note(&note))
+    Ok(Row::count(&shape.name(STORES), "", stores.common).with_note(&note))
 }
 
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let count = options.guests;
-    let mut shapes = Shape::ALL.to_vec();
-    let wants = |shape: &Shape, end: &str| options.ask.wants(&format!("{}, {end}", shape.name()));
+    let mut shapes = SHAPES.to_vec();
+    let wants = |shape: &Shape, end: &str| options.ask.wants(&shape.name(end));
     let mut rows = Vec::new();
     for &shape in shapes.iter().filter(|shape| wants(shape, STORES)) {
-        tell(&format!("{}, {STORES}", shape.name()));
+        tell(&shape.name(STORES));
         rows.push(common_stores(shape)?);
     }
     shapes.retain(|shape| OF_MANY.iter().any(|end| wants(shape, end)));
@@ -243,9 +224,8 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let made = made.collect::<Result<Vec<_>, Error>>()?;
     let mut config = Config::new();
     // Memories reserve no more than they use: 10,000 default ones would fill the address space.
-    config
-        .memory_reservation(1 << 20)
-        .memory_guard_size(1 << 16);
+    config.memory_reservation(1 << 20);
+    config.memory_guard_size(1 << 16);
     let of = Engine::new(&config).map_err(engine("start the engine"))?;
     let module = Module::new(&of, TEXT).map_err(engine("compile the guest"))?;
     let scratch = scratch(&options.folder)?;
@@ -255,19 +235,18 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let peers = (0..count).map(|_| hosts::context(Blocking::InPlace, scratch.path()));
     let peer = start(&hosts::peer_linker(&of)?, &module, peers, &memory)?;
     for (shape, (guests, cost)) in made {
-        let count =
-            |what: &str, unit, value| Row::count(&format!("{}, {what}", shape.name()), unit, value);
+        let count = |what: &str, unit, value| Row::count(&shape.name(what), unit, value);
         let started = guests.into_iter().map(Ok);
         let started = start(&hosts::linker(&of)?, &module, started, &memory)?;
         let seconds = cost.seconds + started.seconds;
         let mut speed = count("started a second", "/s", 1.0 / seconds);
         speed.ratio = Some(peer.seconds / seconds);
-        let label = Blocking::InPlace.label();
+        let speed = speed.against(Blocking::InPlace.label(), 1.0 / peer.seconds, None);
+        let bytes = count("bytes", "B", cost.bytes);
         rows.extend([
-            count("bytes", "B", cost.bytes)
-                .with_note("without an instance; has used a file of the image"),
+            bytes.with_note("without an instance; has used a file of the image"),
             count("bytes of an instance", "B", started.bytes),
-            speed.against(label, 1.0 / peer.seconds, None),
+            speed,
         ]);
     }
     Ok(rows)

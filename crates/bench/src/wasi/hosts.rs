@@ -15,10 +15,8 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 use super::inside::Inside;
 use super::tree::Tree;
 use super::{Options, engine, inside, scratch};
-use crate::calls::Kernel;
-use crate::error::Error;
-use crate::ours;
-use crate::scratch::Scratch;
+use crate::common::*;
+use crate::host::Scratch;
 
 /// The files of wasmtime's side, and the module that all sides run.
 pub(super) struct World {
@@ -49,7 +47,7 @@ impl World {
     /// A guest of ours with the files of wasmtime's side.
     pub(super) fn on_host(&self) -> Result<Inside<Guest>, Error> {
         let root = HostFs::open(self.scratch.path(), HostOptions::default());
-        self.over(root.map_err(|errno| Error::setup("open the directory", errno))?)
+        self.over(root.setup("open the directory")?)
     }
 
     fn over(&self, root: Arc<SuperBlock>) -> Result<Inside<Guest>, Error> {
@@ -83,14 +81,12 @@ pub(super) fn peer_linker(of: &Engine) -> Result<Linker<WasiP1Ctx>, Error> {
 /// A guest whose descriptor 3 is the root.
 pub(super) fn guest(vfs: &Vfs) -> Result<Guest, Error> {
     let builder = OpenpathWasi::builder().task(ours::task(vfs)?);
-    let guest = builder.preopen("/", "/").build();
-    guest.map_err(|errno| Error::setup("make a guest", errno))
+    builder.preopen("/", "/").build().setup("make a guest")
 }
 
 /// How wasmtime's own WASI handles a call that may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocking {
-    /// A thread of a pool does it.
     Pool,
     /// The guest's own thread does it (`allow_blocking_current_thread`).
     InPlace,
@@ -99,7 +95,6 @@ pub(super) enum Blocking {
 impl Blocking {
     pub(super) const ALL: [Self; 2] = [Self::Pool, Self::InPlace];
 
-    /// Its label in rows.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Pool => "default",

@@ -6,9 +6,8 @@ use wasmtime::{Engine, Linker, Module, Store, TypedFunc};
 
 use super::engine;
 use super::tree::Tree;
-use crate::error::Error;
+use crate::common::*;
 
-/// The module, as text.
 const TEXT: &str = include_str!("guest.wat");
 /// The start of the tables in the guest's memory, and the length of each: 64 times address and
 /// length.
@@ -17,75 +16,32 @@ const TABLE: usize = 512;
 /// The range of paths in it.
 const PATHS: std::ops::Range<usize> = 8192..65536;
 
-/// Its loops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loop {
-    Floor,
-    OpenClose,
-    FailedOpen,
-    Stat,
-    Fstat,
-    Read,
-    Pread,
-    Readdir,
-}
+/// A loop: its export in the module, the table of a level that it uses (0 files, 1 missing names, 2
+/// the directory; none if it uses no path, and so does not depend on depth), and the number of
+/// operations that use every path of a level.
+pub(super) struct Loop(
+    pub(super) &'static str,
+    pub(super) Option<usize>,
+    pub(super) u64,
+);
 
-impl Loop {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Floor,
-        Self::OpenClose,
-        Self::FailedOpen,
-        Self::Stat,
-        Self::Fstat,
-        Self::Read,
-        Self::Pread,
-        Self::Readdir,
-    ];
+const ALL: u64 = crate::PATHS as u64;
+pub(super) const LOOPS: [Loop; 8] = [
+    Loop("floor", None, ALL),
+    Loop("open-close", Some(0), ALL),
+    Loop("failed-open", Some(1), ALL),
+    Loop("stat", Some(0), ALL),
+    Loop("fstat", None, ALL),
+    Loop("read", Some(0), ALL),
+    Loop("pread", None, ALL),
+    Loop("readdir", Some(2), 1),
+];
 
-    /// Its export in the module.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Floor => "floor",
-            Self::OpenClose => "open-close",
-            Self::FailedOpen => "failed-open",
-            Self::Stat => "stat",
-            Self::Fstat => "fstat",
-            Self::Read => "read",
-            Self::Pread => "pread",
-            Self::Readdir => "readdir",
-        }
-    }
-
-    /// Whether it uses paths, and so depends on depth.
-    pub(super) fn walks(self) -> bool {
-        !matches!(self, Self::Floor | Self::Fstat | Self::Pread)
-    }
-
-    /// The number of operations that use every path of a level.
-    pub(super) fn paths(self) -> u64 {
-        match self {
-            Self::Readdir => 1,
-            _ => crate::PATHS as u64,
-        }
-    }
-
-    /// The table of a level that it uses: files, missing names, the directory.
-    fn table(self) -> usize {
-        match self {
-            Self::FailedOpen => 1,
-            Self::Readdir => 2,
-            _ => 0,
-        }
-    }
-}
-
-/// One side, with any host.
 pub(super) trait Side {
-    /// Runs a loop at a level `ops` times; returns how many answers were wrong.
-    fn burst(&mut self, what: Loop, level: usize, ops: u64) -> u64;
+    /// Runs loop `what` at a level `ops` times; returns how many answers were wrong.
+    fn burst(&mut self, what: usize, level: usize, ops: u64) -> u64;
 }
 
-/// A guest, and its store.
 pub(super) struct Inside<T: 'static> {
     store: Store<T>,
     loops: Vec<TypedFunc<(u32, u32), u32>>,
@@ -104,21 +60,21 @@ impl<T> Inside<T> {
         data: T,
         tree: &Tree,
     ) -> Result<Self, Error> {
-        let failed = engine("start the guest");
+        const WHAT: &str = "start the guest";
+        let failed = engine(WHAT);
         let mut store = Store::new(linker.engine(), data);
         let instance = linker.instantiate(&mut store, module).map_err(&failed)?;
-        let memory = instance
-            .get_memory(&mut store, "memory")
-            .ok_or_else(|| Error::setup("start the guest", "it has no memory"))?;
-        write(memory.data_mut(&mut store), tree)
-            .ok_or_else(|| Error::setup("start the guest", "too many paths"))?;
+        let memory = instance.get_memory(&mut store, "memory");
+        let memory = memory.ok_or("it has no memory").setup(WHAT)?;
+        let written = write(memory.data_mut(&mut store), tree);
+        written.ok_or("too many paths").setup(WHAT)?;
         let keep = instance.get_typed_func::<u32, u32>(&mut store, "keep");
         let keep = keep.map_err(&failed)?;
         let errno = keep.call(&mut store, TABLES as u32).map_err(&failed)?;
         if errno != 0 {
             return Err(Error::Wrong(format!("the first open: errno {errno}")));
         }
-        let loops = Loop::ALL.map(|l| instance.get_typed_func(&mut store, l.name()));
+        let loops = LOOPS.map(|Loop(name, ..)| instance.get_typed_func(&mut store, name));
         let loops = loops.into_iter().collect::<Result<_, _>>();
         let loops = loops.map_err(&failed)?;
         Ok(Self { store, loops })
@@ -126,13 +82,10 @@ impl<T> Inside<T> {
 }
 
 impl<T> Side for Inside<T> {
-    fn burst(&mut self, what: Loop, level: usize, ops: u64) -> u64 {
-        let table = (TABLES + TABLE * (3 * level + what.table())) as u32;
-        let wrong = u32::try_from(ops).ok().and_then(|n| {
-            self.loops[what as usize]
-                .call(&mut self.store, (n, table))
-                .ok()
-        });
+    fn burst(&mut self, what: usize, level: usize, ops: u64) -> u64 {
+        let table = 3 * level + LOOPS[what].1.unwrap_or(0);
+        let (table, count) = ((TABLES + TABLE * table) as u32, u32::try_from(ops).ok());
+        let wrong = count.and_then(|n| self.loops[what].call(&mut self.store, (n, table)).ok());
         wrong.map_or(ops, u64::from)
     }
 }
@@ -140,27 +93,21 @@ impl<T> Side for Inside<T> {
 /// Writes tables and paths into the memory of a guest; None if they do not fit.
 fn write(memory: &mut [u8], tree: &Tree) -> Option<()> {
     let mut free = PATHS.start;
-    for (n, level) in tree.0.iter().enumerate() {
-        let listed = [level.listed.clone()];
-        for (m, paths) in [&level.files[..], &level.missing, &listed]
-            .iter()
-            .enumerate()
-        {
-            let table = TABLES + TABLE * (3 * n + m);
-            let mut places = Vec::new();
-            for path in *paths {
-                memory
-                    .get_mut(free..free + path.len())
-                    .filter(|_| free + path.len() <= PATHS.end)?
-                    .copy_from_slice(path.as_bytes());
-                places.push((free as u32, path.len() as u32));
-                free += path.len();
-            }
-            for (place, (at, len)) in places.iter().cycle().take(crate::PATHS).enumerate() {
-                let entry = memory.get_mut(table + 8 * place..table + 8 * place + 8)?;
-                entry[..4].copy_from_slice(&at.to_le_bytes());
-                entry[4..].copy_from_slice(&len.to_le_bytes());
-            }
+    let tables = tree.0.iter();
+    let tables = tables.flat_map(|level| [&level.files[..], &level.missing, &level.listed]);
+    for (n, paths) in tables.enumerate() {
+        let mut entries = Vec::new();
+        for path in paths {
+            let end = free + path.len();
+            let place = memory.get_mut(free..end).filter(|_| end <= PATHS.end)?;
+            place.copy_from_slice(path.as_bytes());
+            entries.push([free as u32, path.len() as u32]);
+            free = end;
+        }
+        let entries = entries.iter().cycle().take(crate::PATHS);
+        let table = memory.get_mut(TABLES + TABLE * n..)?.chunks_exact_mut(4);
+        for (word, place) in entries.flatten().zip(table) {
+            place.copy_from_slice(&word.to_le_bytes());
         }
     }
     Some(())

@@ -18,18 +18,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Options;
-use super::hosts::Blocking;
-use crate::cmd::tell;
-use crate::error::Error;
-use crate::harness::Plan;
-use crate::row::Row;
+use crate::common::*;
 use load::Load;
-use sides::{Ended, NATIVE, Program, Side};
+use sides::{Ended, Program, SIDES, Way};
 
-/// The names of a program's rows.
-fn names(load: &Load) -> [String; 3] {
-    [Blocking::Pool.label(), Blocking::InPlace.label(), NATIVE]
-        .map(|end| format!("{}, {end}", load.name))
+/// The name of the row that compares with a side.
+fn name(load: &Load, (_, label): (Way, &str)) -> String {
+    format!("{}, {label}", load.name)
 }
 
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
@@ -38,54 +33,54 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     };
     let mut rows = Vec::new();
     for load in Load::all()? {
-        if options.ask.wants_any(&names(&load)) {
+        let names: Vec<String> = SIDES[1..].iter().map(|side| name(&load, *side)).collect();
+        if options.ask.wants_any(&names) {
             rows.extend(of(&load, programs, options)?);
         }
     }
     Ok(rows)
 }
 
-/// The rows of one program.
 fn of(load: &Load, programs: &Path, options: &Options) -> Result<Vec<Row>, Error> {
     tell(&format!("{}, which is compiled first", load.name));
-    let program = Program::new(load, programs, &options.folder)?;
+    let program = &Program::new(load, programs, &options.folder)?;
     // R2
-    let first = RefCell::new(None);
+    let first = &RefCell::new(None);
     let mut plan = Plan::long();
-    let [mine, pool, blocking, process] = program.sides().map(|side| {
-        let (name, first) = (&load.name, &first);
-        plan.own(&format!("{name}, {}", side.label), move || {
-            run_once(name, &side, first)
+    let sides = SIDES.map(|side| {
+        let name = name(load, side);
+        plan.own(&name.clone(), move || {
+            run_once(&name, program, side.0, first)
         })
     });
-    let [to_pool, to_blocking, to_process] = names(load);
-    plan.row(Row::faster, &to_pool, mine, Blocking::Pool.label(), pool);
-    plan.row(
-        Row::faster,
-        &to_blocking,
-        mine,
-        Blocking::InPlace.label(),
-        blocking,
-    );
-    plan.row(Row::growth, &to_process, mine, NATIVE, process);
+    for (at, side @ (way, label)) in SIDES.into_iter().enumerate().skip(1) {
+        let compare = if way == Way::Process {
+            Row::growth
+        } else {
+            Row::faster
+        };
+        plan.row(compare, &name(load, side), sides[0], label, sides[at]);
+    }
     plan.run(&options.ask)
 }
 
-/// Runs a side; returns its nanoseconds.
-fn run_once(name: &str, side: &Side<'_>, first: &RefCell<Option<Ended>>) -> Result<f64, Error> {
-    (side.clear)()?;
+fn run_once(
+    name: &str,
+    program: &Program<'_>,
+    way: Way,
+    first: &RefCell<Option<Ended>>,
+) -> Result<f64, Error> {
+    program.clear(way)?;
     let start = Instant::now();
-    let ended = (side.run)()?;
+    let ended = program.run(way)?;
     let took = start.elapsed();
     if *first.borrow_mut().get_or_insert_with(|| ended.clone()) == ended {
         return Ok(took.as_nanos() as f64);
     }
-    let text = String::from_utf8_lossy(&ended.said);
-    let text: String = text.chars().take(200).collect();
-    let (label, status) = (side.label, ended.status);
-    Err(Error::Wrong(format!(
-        "{name}, {label}: status {status}, and it says {text:?}"
-    )))
+    let Ended(status, said) = ended;
+    let text: String = String::from_utf8_lossy(&said).chars().take(200).collect();
+    let why = format!("{name}: status {status}, and it says {text:?}");
+    Err(Error::Wrong(why))
 }
 
 #[cfg(test)]
@@ -93,6 +88,7 @@ mod tests {
     use super::*;
     use crate::chart::Picture;
     use crate::cmd::Ask;
+    use crate::host::Scratch;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
@@ -123,42 +119,36 @@ mod tests {
           (then unreachable))
         (call $exit (i32.const 3))))"#;
 
-    /// A folder of programs, of which `word` is one with this script as its process.
-    fn programs(name: &str, script: &str) -> PathBuf {
-        let dir = std::env::temp_dir().join(format!("openpath-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("word.wasm"), GUEST).unwrap();
-        fs::write(dir.join("word"), script).unwrap();
-        fs::set_permissions(dir.join("word"), fs::Permissions::from_mode(0o755)).unwrap();
-        dir
-    }
-
-    fn run(name: &str, script: &str, rounds: usize) -> Result<Vec<Row>, Error> {
+    /// Runs the program `word`, with this script as its process.
+    fn run(script: &str, rounds: usize) -> Result<Vec<Row>, Error> {
         let load = Load {
-            name: "wasi word".to_owned(),
+            name: "wasi word",
             program: "word",
             args: &[],
             input: String::new(),
             files: vec![(PathBuf::from("word"), b"hello".to_vec())],
             leaves: Some("left"),
         };
-        let dir = programs(name, script);
+        let folder = std::env::temp_dir();
+        let dir = Scratch::new(&folder).unwrap();
+        let (dir, process) = (dir.path(), dir.path().join("word"));
+        fs::write(dir.join("word.wasm"), GUEST).unwrap();
+        fs::write(&process, script).unwrap();
+        fs::set_permissions(&process, fs::Permissions::from_mode(0o755)).unwrap();
         let options = Options {
             ask: Ask::rounds(rounds),
-            folder: std::env::temp_dir(),
+            folder,
             guests: 1,
-            programs: Some(dir.clone()),
+            programs: None,
             picture: Picture::default(),
         };
-        let rows = of(&load, &dir, &options);
-        fs::remove_dir_all(dir).unwrap();
-        rows
+        of(&load, dir, &options)
     }
 
     #[test]
     fn program_has_row_for_each_way() {
         let script = "#!/bin/sh\nmkdir left && cat word; exit 3\n";
-        let rows = run("word", script, crate::row::WINDOWS_MIN).unwrap();
+        let rows = run(script, crate::row::WINDOWS_MIN).unwrap();
         for row in &rows {
             assert!(row.ratio.is_some_and(|ratio| ratio > 0.0), "{row:?}");
         }
@@ -171,7 +161,7 @@ mod tests {
             "#!/bin/sh\necho no; exit 3\n",
             "#!/bin/sh\ncat word; exit 4\n",
         ] {
-            let told = run("other-word", script, 1);
+            let told = run(script, 1);
             assert!(matches!(told, Err(Error::Wrong(_))), "{told:?}");
         }
     }

@@ -4,30 +4,25 @@
 
 use std::path::Path;
 
-use crate::calls::Calls;
-use crate::error::Error;
-use crate::paths::{Chain, chains, rotation};
-use crate::{PATHS, SEED};
+use crate::common::*;
 
-/// The depths.
 pub(super) const DEPTHS: [usize; 3] = [1, 5, 10];
 /// Names in the listed directory.
 const LISTED: usize = 1000;
-/// The content of a file.
 const BLOCK: [u8; 4096] = [b'x'; 4096];
 
 /// The files of one depth. Paths are relative, and have that many names.
 pub(super) struct Level {
-    chains: Vec<Chain>,
+    /// Every directory, the outer ones first.
+    dirs: Vec<String>,
     /// The files, in the order of use.
     pub(super) files: Vec<String>,
     /// Names that do not exist, in the order of use.
     pub(super) missing: Vec<String>,
     /// The directory with many names.
-    pub(super) listed: String,
+    pub(super) listed: [String; 1],
 }
 
-/// The tree.
 pub(super) struct Tree(pub(super) Vec<Level>);
 
 fn text(path: &[u8]) -> String {
@@ -38,33 +33,20 @@ impl Level {
     fn new(depth: usize) -> Self {
         // One more than is used, for the directory.
         let mut chains = chains(PATHS + 1, depth, SEED);
-        let listed = chains
-            .pop()
-            .map_or(String::new(), |c| text(c.file.to_bytes()));
-        let used = |missing| {
+        let mut dirs: Vec<String> = chains.iter().flat_map(Chain::dirs).map(text).collect();
+        let listed = chains.pop();
+        let listed = listed.map_or(String::new(), |chain| text(chain.file.to_bytes()));
+        dirs.push(listed.clone());
+        let [files, missing] = [false, true].map(|missing| {
             let paths = rotation(&chains, missing);
             paths.iter().map(|path| text(path.to_bytes())).collect()
-        };
+        });
         Self {
-            files: used(false),
-            missing: used(true),
-            listed,
-            chains,
+            dirs,
+            files,
+            missing,
+            listed: [listed],
         }
-    }
-
-    /// Every directory, the outer ones first.
-    fn dirs(&self) -> Vec<String> {
-        let mut dirs: Vec<String> = self.chains.iter().flat_map(Chain::dirs).map(text).collect();
-        let ends = self.listed.match_indices('/').map(|(at, _)| at);
-        dirs.extend(ends.map(|at| self.listed[..at].to_owned()));
-        dirs.push(self.listed.clone());
-        dirs
-    }
-
-    /// Every file that only has to exist.
-    fn names(&self) -> impl Iterator<Item = String> + '_ {
-        (0..LISTED).map(|i| format!("{}/entry-{i:04}", self.listed))
     }
 }
 
@@ -76,15 +58,21 @@ impl Tree {
     /// Makes it in a directory of one side.
     pub(super) fn grow(&self, side: &impl Calls, root: &Path) -> Result<(), Error> {
         let at = |name: &str| root.join(name).into_os_string().into_encoded_bytes();
-        for level in &self.0 {
-            for dir in level.dirs() {
-                side.make_dir(&at(&dir))?;
+        for Level {
+            dirs,
+            files,
+            listed: [listed],
+            ..
+        } in &self.0
+        {
+            for dir in dirs {
+                side.make_dir(&at(dir))?;
             }
-            for file in &level.files {
+            for file in files {
                 side.make_file(&at(file), &BLOCK)?;
             }
-            for file in level.names() {
-                side.make_file(&at(&file), b"")?;
+            for i in 0..LISTED {
+                side.make_file(&at(&format!("{listed}/entry-{i:04}")), b"")?;
             }
         }
         Ok(())

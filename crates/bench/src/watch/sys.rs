@@ -38,19 +38,15 @@ const STORE: usize = 1 << 63;
 /// In the processor's error code of a fault: the access was a store.
 const FAULT_STORE: i64 = 1 << 1;
 
-/// What is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Every store.
     Stores,
-    /// Every access, loads as well as stores.
     Accesses,
     /// Nothing: the first store is reported on standard error, with its address and its code, and
     /// ends the process with [`STORE_SEEN`].
     NoStore,
 }
 
-/// The accesses, in order.
 pub(crate) struct Log {
     spans: Vec<Span>,
     kind: Kind,
@@ -59,7 +55,6 @@ pub(crate) struct Log {
     open: [AtomicUsize; OPEN_MAX],
 }
 
-/// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) at: usize,
@@ -72,7 +67,6 @@ static CURRENT: AtomicPtr<Log> = AtomicPtr::new(null_mut());
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Log {
-    /// Accesses seen so far.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Relaxed)
     }
@@ -99,9 +93,8 @@ impl Log {
         }
     }
 
-    /// Closes the watched memory, or opens it; returns whether that succeeded.
-    fn protect(&self, closed: bool) -> bool {
-        let access = if closed { self.closed() } else { OPEN };
+    /// Gives the watched memory this protection; returns whether that succeeded.
+    fn protect(&self, access: c_int) -> bool {
         let mut spans = self.spans.iter();
         spans.all(|span| protect(span.start, span.bytes, access))
     }
@@ -127,11 +120,11 @@ pub(crate) fn watched<T>(
         (libc::SIGSEGV, handle(libc::SIGSEGV, on_fault)?),
         (libc::SIGTRAP, handle(libc::SIGTRAP, on_step)?),
     ];
-    let out = match log.protect(true) {
+    let out = match log.protect(log.closed()) {
         true => Ok(body(&log)),
         false => Err(io::Error::last_os_error()),
     };
-    log.protect(false);
+    log.protect(OPEN);
     for (signal, action) in before {
         // SAFETY: the action is one that sigaction returned before.
         unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
@@ -164,22 +157,11 @@ fn protect(start: usize, bytes: usize, access: c_int) -> bool {
     unsafe { libc::mprotect(start as *mut c_void, bytes, access) == 0 }
 }
 
-/// Sets or clears the trap after the next instruction.
-fn step(context: *mut c_void, on: bool) {
-    // SAFETY: the kernel hands a valid context to a handler with SA_SIGINFO.
-    unsafe {
-        let context = &mut *context.cast::<libc::ucontext_t>();
-        let flags = &mut context.uc_mcontext.gregs[libc::REG_EFL as usize];
-        *flags = if on { *flags | TRAP } else { *flags & !TRAP };
-    }
-}
-
-/// Whether a fault was a store's.
-fn is_store(context: *mut c_void) -> bool {
-    // SAFETY: the kernel hands a valid context to a handler with SA_SIGINFO.
-    let code =
-        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_ERR as usize] };
-    code & FAULT_STORE != 0
+/// A register of the interrupted code.
+fn register<'a>(context: *mut c_void, number: c_int) -> &'a mut i64 {
+    // SAFETY: the kernel hands a valid context to a handler with SA_SIGINFO, which alone uses it.
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    &mut context.uc_mcontext.gregs[number as usize]
 }
 
 extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -197,13 +179,13 @@ extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     }
     let number = log.count.fetch_add(1, Relaxed);
     if let Some(place) = log.entries.get(number) {
-        let store = if is_store(context) { STORE } else { 0 };
-        place.store(at | store, Relaxed);
+        let is_store = *register(context, libc::REG_ERR) & FAULT_STORE != 0;
+        place.store(at | if is_store { STORE } else { 0 }, Relaxed);
     }
     let page = at & !(PAGE - 1);
     slot.store(page, Relaxed);
     protect(page, PAGE, OPEN);
-    step(context, true);
+    *register(context, libc::REG_EFL) |= TRAP;
 }
 
 /// Reports the first forbidden store and ends the process.
@@ -211,7 +193,7 @@ fn report(log: &Log, at: usize) -> ! {
     // The report allocates and writes variables; if it hangs, the alarm ends the process.
     // SAFETY: no argument is an address.
     unsafe { libc::alarm(REPORT_S) };
-    log.protect(false);
+    log.protect(OPEN);
     leave_arena();
     let place = log.spans.iter().find_map(|span| span.place(at));
     let place = place.unwrap_or_default();
@@ -231,60 +213,60 @@ extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
             }
         }
     }
-    step(context, false);
+    *register(context, libc::REG_EFL) &= !TRAP;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A page of words in memory of its own.
-    fn page() -> Span {
-        // SAFETY: a fresh private mapping that stays.
-        let at = unsafe {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
+    /// Two pages of words in memory of their own, which stays.
+    fn page() -> (Span, &'static [AtomicUsize; 2 * PAGE / 8]) {
+        // SAFETY: a fresh private mapping of words, for which zero is valid.
+        let words: &[AtomicUsize; 2 * PAGE / 8] = unsafe {
             let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            libc::mmap(null_mut(), 2 * PAGE, access, kind, -1, 0)
+            let at = libc::mmap(null_mut(), 2 * PAGE, OPEN, kind, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            &*at.cast()
         };
-        assert_ne!(at, libc::MAP_FAILED);
-        Span::new("page", at as usize, 2 * PAGE)
+        let span = Span {
+            name: "page",
+            start: std::ptr::from_ref(words).addr(),
+            bytes: 2 * PAGE,
+        };
+        (span, words)
     }
 
     #[test]
     fn every_store_is_logged_and_executed() {
-        let span = page();
-        let word = |at: usize| (span.start + 8 * at) as *const AtomicUsize;
-        // SAFETY: words of the page, which stays.
-        let word = |at: usize| unsafe { &*word(at) };
-        let seen = watched(vec![span.clone()], Kind::Stores, |log| {
-            word(1).store(7, Relaxed);
-            word(600).fetch_add(2, Relaxed);
+        let (span, word) = page();
+        let at = span.start + 8;
+        let seen = watched(vec![span], Kind::Stores, |log| {
+            word[1].store(7, Relaxed);
+            word[600].fetch_add(2, Relaxed);
             let first = log.count();
-            assert_eq!(word(1).load(Relaxed), 7);
-            word(1).store(8, Relaxed);
+            assert_eq!(word[1].load(Relaxed), 7);
+            word[1].store(8, Relaxed);
             (first, log.accesses(first), log.count())
         });
-        let (first, later, all) = seen.unwrap();
-        let (at, store) = (span.start + 8, true);
-        assert_eq!((first, all, later), (2, 3, vec![Access { at, store }]));
-        assert_eq!((word(1).load(Relaxed), word(600).load(Relaxed)), (8, 2));
-        word(2).store(1, Relaxed);
+        let later = vec![Access { at, store: true }];
+        assert_eq!(seen.unwrap(), (2, later, 3));
+        assert_eq!((word[1].load(Relaxed), word[600].load(Relaxed)), (8, 2));
+        word[2].store(1, Relaxed);
     }
 
     #[test]
     fn loads_are_logged_apart_from_stores() {
-        let span = page();
-        // SAFETY: a word of the page, which stays.
-        let word = unsafe { &*((span.start + 64) as *const AtomicUsize) };
-        word.store(5, Relaxed);
-        let seen = watched(vec![span.clone()], Kind::Accesses, |log| {
-            let value = word.load(Relaxed);
-            word.store(value + 1, Relaxed);
+        let (span, word) = page();
+        let at = span.start + 64;
+        word[8].store(5, Relaxed);
+        let seen = watched(vec![span], Kind::Accesses, |log| {
+            let value = word[8].load(Relaxed);
+            word[8].store(value + 1, Relaxed);
             (value, log.accesses(0))
         });
-        let at = span.start + 64;
-        let access = |store| Access { at, store };
-        assert_eq!(seen.unwrap(), (5, vec![access(false), access(true)]));
-        assert_eq!(word.load(Relaxed), 6);
+        let both = [false, true].map(|store| Access { at, store });
+        assert_eq!(seen.unwrap(), (5, both.into()));
+        assert_eq!(word[8].load(Relaxed), 6);
     }
 }

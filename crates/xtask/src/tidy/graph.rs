@@ -41,6 +41,7 @@ const BENCH_TOOLS: &[&str] = &[
     "libc",
     "clap",
     "io-uring",
+    "rustix",
     "serde",
     "serde_json",
     "tokio",

@@ -5,18 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::Error;
-use crate::process;
+use crate::common::*;
+use crate::host;
 
 /// A part of the Go tree, of more than 200 files.
 const GO_FILES: &str = "src/os";
 /// How many turns of SQLite's statements run.
 const TURNS: usize = 10;
 
-/// A program, and its input.
 pub(super) struct Load {
     /// The beginning of its row names.
-    pub(super) name: String,
+    pub(super) name: &'static str,
     /// The process' file; the guest's ends with `.wasm`.
     pub(super) program: &'static str,
     pub(super) args: &'static [&'static str],
@@ -28,26 +27,24 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// All loads.
     pub(super) fn all() -> Result<[Self; 2], Error> {
-        Ok([
-            Self {
-                name: "wasi gofmt".to_owned(),
-                program: "gofmt",
-                args: &["-l", "."],
-                input: String::new(),
-                files: go_files()?,
-                leaves: None,
-            },
-            Self {
-                name: "wasi sqlite".to_owned(),
-                program: "sqlite",
-                args: &["test.db"],
-                input: statements(),
-                files: Vec::new(),
-                leaves: Some("test.db"),
-            },
-        ])
+        let gofmt = Self {
+            name: "wasi gofmt",
+            program: "gofmt",
+            args: &["-l", "."],
+            input: String::new(),
+            files: go_files()?,
+            leaves: None,
+        };
+        let sqlite = Self {
+            name: "wasi sqlite",
+            program: "sqlite",
+            args: &["test.db"],
+            input: statements(),
+            files: Vec::new(),
+            leaves: Some("test.db"),
+        };
+        Ok([gofmt, sqlite])
     }
 }
 
@@ -71,11 +68,11 @@ fn statements() -> String {
 
 /// Files of the installed Go without their indentation, and so unformatted.
 fn go_files() -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
-    let asked = process::run(Command::new("go").args(["env", "GOROOT"]));
-    let [root, _] = asked.map_err(|why| Error::setup("ask for the Go tree", why))?;
+    let asked = host::run(Command::new("go").args(["env", "GOROOT"]));
+    let [root, _] = asked.setup("ask for the Go tree")?;
     let from = Path::new(&root).join(GO_FILES);
     let mut files = Vec::new();
-    read(&from, &from, &mut files).map_err(|why| Error::setup("read the Go tree", why))?;
+    read(&from, &from, &mut files).setup("read the Go tree")?;
     Ok(files)
 }
 

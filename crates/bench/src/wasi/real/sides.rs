@@ -15,37 +15,39 @@ use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
 use wasmtime_wasi::{FsPerms, I32Exit, WasiCtxBuilder};
 
 use super::load::Load;
-use crate::calls::{Calls, Kernel};
-use crate::error::Error;
-use crate::scratch::Scratch;
+use crate::common::*;
+use crate::host::Scratch;
 use crate::wasi::hosts::{self, Blocking};
 use crate::wasi::{engine, scratch};
 
-/// The label of the process.
-pub(super) const NATIVE: &str = "native";
 /// The most output of a program, in bytes.
 const SAID_MAX: usize = 1 << 20;
 /// The names of a guest's directory: absolute and relative paths begin there.
 const NAMES: [&str; 2] = [".", "/"];
 /// Where Go begins relative paths.
 const PWD: (&str, &str) = ("PWD", "/");
+const RUN: &str = "run the program";
+const REMOVE: &str = "remove what the program left";
 
 /// The end of a run: its exit status, and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) status: i64,
-    pub(super) said: Vec<u8>,
-}
-
-type Step<'a, T> = Box<dyn Fn() -> Result<T, Error> + 'a>;
+pub(super) struct Ended(pub(super) i64, pub(super) Vec<u8>);
 
 /// One way to run a program.
-pub(super) struct Side<'a> {
-    pub(super) label: &'static str,
-    /// Removes the files of the last run.
-    pub(super) clear: Step<'a, ()>,
-    pub(super) run: Step<'a, Ended>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Ours,
+    Theirs(Blocking),
+    Process,
 }
+
+/// All ways, with their labels; ours first.
+pub(super) const SIDES: [(Way, &str); 4] = [
+    (Way::Ours, "ours"),
+    (Way::Theirs(Blocking::Pool), "default"),
+    (Way::Theirs(Blocking::InPlace), "blocking"),
+    (Way::Process, "native"),
+];
 
 /// The data for all sides of one program.
 pub(super) struct Program<'a> {
@@ -55,7 +57,9 @@ pub(super) struct Program<'a> {
     process: PathBuf,
     vfs: Vfs,
     task: Task,
-    dir: Scratch,
+    _dir: Scratch,
+    /// The folder of the files on the host, beside the input.
+    tree: PathBuf,
     input: PathBuf,
 }
 
@@ -69,104 +73,74 @@ impl<'a> Program<'a> {
         let failed = engine("link the program");
         let mine = hosts::linker(&of)?.instantiate_pre(&module);
         let theirs = hosts::peer_linker(&of)?.instantiate_pre(&module);
-        let vfs = crate::ours::instance()?;
-        let task = crate::ours::task(&vfs)?;
+        let vfs = ours::instance()?;
         let dir = scratch(folder)?;
         let program = Self {
             load,
             mine: mine.map_err(&failed)?,
             theirs: theirs.map_err(&failed)?,
             process: programs.join(load.program),
+            task: ours::task(&vfs)?,
             vfs,
-            task,
+            tree: dir.path().join("tree"),
             input: dir.path().join("input"),
-            dir,
+            _dir: dir,
         };
-        program.fill()?;
+        Kernel.make_file(&bytes(&program.input), load.input.as_bytes())?;
+        program.fill(&Kernel, &program.tree)?;
+        program.fill(&program.task, Path::new("/"))?;
         Ok(program)
     }
 
-    /// The folder of the files on the host, beside the input.
-    fn tree(&self) -> PathBuf {
-        self.dir.path().join("tree")
-    }
-
-    fn fill(&self) -> Result<(), Error> {
-        Kernel.make_file(&bytes(&self.input), self.load.input.as_bytes())?;
-        let tree = self.tree();
-        let sides: [(&dyn Calls, &Path); 2] = [(&Kernel, &tree), (&self.task, Path::new("/"))];
-        for (side, root) in sides {
-            side.make_dir(&bytes(root))?;
-            for (name, content) in &self.load.files {
-                let parents = name.ancestors().skip(1).collect::<Vec<_>>();
-                for dir in parents.into_iter().rev() {
-                    side.make_dir(&bytes(&root.join(dir)))?;
-                }
-                side.make_file(&bytes(&root.join(name)), content)?;
+    fn fill(&self, side: &impl Calls, root: &Path) -> Result<(), Error> {
+        side.make_dir(&bytes(root))?;
+        for (name, content) in &self.load.files {
+            let parents: Vec<&Path> = name.ancestors().skip(1).collect();
+            for dir in parents.into_iter().rev() {
+                side.make_dir(&bytes(&root.join(dir)))?;
             }
+            side.make_file(&bytes(&root.join(name)), content)?;
         }
         Ok(())
     }
 
-    /// Ours first, then wasmtime's by default and blocking, then the process.
-    pub(super) fn sides(&self) -> [Side<'_>; 4] {
-        let theirs = |way: Blocking| Side {
-            label: way.label(),
-            clear: Box::new(|| self.clear_host()),
-            run: Box::new(move || self.run_theirs(way)),
-        };
-        [
-            Side {
-                label: "ours",
-                clear: Box::new(|| self.clear_memory()),
-                run: Box::new(|| self.run_mine()),
-            },
-            theirs(Blocking::Pool),
-            theirs(Blocking::InPlace),
-            Side {
-                label: NATIVE,
-                clear: Box::new(|| self.clear_host()),
-                run: Box::new(|| self.run_process()),
-            },
-        ]
-    }
-
-    fn clear_memory(&self) -> Result<(), Error> {
+    /// Removes the files of the last run.
+    pub(super) fn clear(&self, way: Way) -> Result<(), Error> {
         let Some(name) = self.load.leaves else {
             return Ok(());
         };
-        let path = bytes(&Path::new("/").join(name));
-        let gone = match self.task.unlink(&path) {
-            Err(Errno::EISDIR) => self.task.rmdir(&path),
-            gone => gone,
-        };
-        match gone {
-            Ok(()) | Err(Errno::ENOENT) => Ok(()),
-            Err(errno) => Err(Error::setup("remove what the program left", errno)),
+        if way == Way::Ours {
+            let path = bytes(&Path::new("/").join(name));
+            return match self.task.unlink(&path) {
+                Err(Errno::EISDIR) => self.task.rmdir(&path).setup(REMOVE),
+                Err(Errno::ENOENT) => Ok(()),
+                gone => gone.setup(REMOVE),
+            };
         }
-    }
-
-    fn clear_host(&self) -> Result<(), Error> {
-        let Some(name) = self.load.leaves else {
-            return Ok(());
-        };
-        let path = self.tree().join(name);
+        let path = self.tree.join(name);
         let gone = match path.is_dir() {
             true => fs::remove_dir(&path),
             false => fs::remove_file(&path),
         };
         match gone {
-            Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::host("remove what the program left", why))
-            }
-            _ => Ok(()),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            gone => gone.host(REMOVE),
         }
     }
 
-    fn run_mine(&self) -> Result<Ended, Error> {
+    /// Runs it from its making to its end.
+    pub(super) fn run(&self, way: Way) -> Result<Ended, Error> {
+        match way {
+            Way::Ours => self.run_ours(),
+            Way::Theirs(way) => self.run_theirs(way),
+            Way::Process => self.run_process(),
+        }
+    }
+
+    fn run_ours(&self) -> Result<Ended, Error> {
         let (stdout, said) = Output::captured(SAID_MAX);
         let mut guest = OpenpathWasi::builder()
-            .task(crate::ours::task(&self.vfs)?)
+            .task(ours::task(&self.vfs)?)
             .arg(self.load.program)
             .args(self.load.args)
             .env(PWD.0, PWD.1)
@@ -175,13 +149,9 @@ impl<'a> Program<'a> {
         for name in NAMES {
             guest = guest.preopen(name, "/");
         }
-        let guest = guest.build();
-        let guest = guest.map_err(|errno| Error::setup("make a guest", errno))?;
-        let status = exit_code(start(&self.mine, guest)).map_err(engine("run the guest"))?;
-        Ok(Ended {
-            status: status.into(),
-            said: said.take(),
-        })
+        let guest = guest.build().setup("make a guest")?;
+        let status = exit_code(start(&self.mine, guest)).map_err(engine(RUN))?;
+        Ok(Ended(status.into(), said.take()))
     }
 
     fn run_theirs(&self, way: Blocking) -> Result<Ended, Error> {
@@ -196,37 +166,26 @@ impl<'a> Program<'a> {
             .stdin(MemoryInputPipe::new(self.load.input.clone()))
             .stdout(said.clone());
         for name in NAMES {
-            let opened = builder.preopened_dir(self.tree(), name, FsPerms::ReadWrite);
+            let opened = builder.preopened_dir(&self.tree, name, FsPerms::ReadWrite);
             opened.map_err(engine("open the directory"))?;
         }
         let status = match start(&self.theirs, builder.build_p1()) {
             Ok(()) => 0,
             Err(why) => match why.downcast_ref::<I32Exit>() {
                 Some(exit) => exit.0,
-                None => return Err(engine("run the guest")(why)),
+                None => return Err(engine(RUN)(why)),
             },
         };
-        Ok(Ended {
-            status: status.into(),
-            said: said.contents().to_vec(),
-        })
+        Ok(Ended(status.into(), said.contents().to_vec()))
     }
 
     fn run_process(&self) -> Result<Ended, Error> {
-        let failed = |why| Error::host("run the program", why);
-        let output = Command::new(&self.process)
-            .args(self.load.args)
-            .current_dir(self.tree())
-            .stdin(File::open(&self.input).map_err(failed)?)
-            .stderr(Stdio::null())
-            .output()
-            .map_err(failed)?;
-        let status = output.status.code();
-        let status = status.ok_or_else(|| Error::setup("run the program", output.status))?;
-        Ok(Ended {
-            status: status.into(),
-            said: output.stdout,
-        })
+        let mut process = Command::new(&self.process);
+        process.args(self.load.args).current_dir(&self.tree);
+        process.stdin(File::open(&self.input).host(RUN)?);
+        let output = process.stderr(Stdio::null()).output().host(RUN)?;
+        let status = output.status.code().ok_or(output.status).setup(RUN)?;
+        Ok(Ended(status.into(), output.stdout))
     }
 }
 

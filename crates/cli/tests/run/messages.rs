@@ -131,7 +131,7 @@ fn size_that_is_too_small_for_a_view_is_named() {
     let Some(place) = root_place("tiny") else {
         return;
     };
-    for size in [4096, 8192, 16_384] {
+    for size in [4096, 8192, 16_384, 20_480, 24_576, 28_672, 32_768] {
         let upper = format!("memory:{size}");
         let run = place.run(&["--engine", "kernel", "--upper", &upper], "true");
         let why = format!("--upper {upper} is too small for a view with --engine kernel");

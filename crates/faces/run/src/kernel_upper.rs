@@ -83,14 +83,12 @@ impl KernelUpper {
             }
         };
         let prepared = Self::prepare_in(plan, in_memory.clone());
-        match in_memory {
-            // What it needs depends on the mounts of the host.
-            Some(tree) if prepared.is_err() && is_full(&tree) => match too_small(plan) {
-                Some(small) => Err(small),
-                None => prepared,
-            },
-            _ => prepared,
-        }
+        prepared.map_err(|why| {
+            let is_full = why.kind() == RefusalKind::NoSpace || in_memory.is_some_and(is_full);
+            // What a view needs depends on the mounts of the host.
+            let small = too_small(plan).filter(|_| is_full);
+            small.unwrap_or(why)
+        })
     }
 
     /// The same with the tree for changes in memory.
@@ -98,7 +96,6 @@ impl KernelUpper {
         plan: &Plan,
         in_memory: Option<Arc<OwnedFd>>,
     ) -> Result<(KernelUpper, UpperTree), Refusal> {
-        let failed = not_kept;
         let options = ViewOptions {
             memory: in_memory.clone(),
             ..ViewOptions::default()
@@ -124,7 +121,7 @@ impl KernelUpper {
             openpath_commit::record_kernel_run(held.dir(), places)?;
         }
         let marks = view.marks();
-        let missing = missing_dirs(plan, &upper).map_err(failed)?;
+        let missing = missing_dirs(plan, &upper).map_err(not_kept)?;
         let copied = copy_up_places(plan, view.task());
         let made = missing.into_iter();
         let made = made.filter_map(|path| CopiedDir::new(&upper, path, marks).ok());
@@ -148,7 +145,6 @@ impl KernelUpper {
     /// Makes the work directories; returns the tree for the helper, whose mount namespace is
     /// another one.
     fn make_work_dirs(&self, plan: &Plan) -> Result<OwnedFd, Refusal> {
-        let failed = |why: Errno| Refusal::step("the changes cannot be kept", why);
         let tree = match &self.held {
             Some(_) => detached::copy(&self.upper).map_err(not_kept)?,
             None => {
@@ -156,11 +152,11 @@ impl KernelUpper {
                 tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?
             }
         };
-        make_kernel_work(&tree).map_err(failed)?;
+        make_kernel_work(&tree).map_err(not_kept)?;
         for path in (0..plan.layers.len()).map(work_path) {
             match rustix::fs::mkdirat(&tree, path, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
-                Err(why) => return Err(failed(why)),
+                Err(why) => return Err(not_kept(why)),
             }
         }
         Ok(tree)
@@ -239,7 +235,11 @@ impl CopiedDir {
 /// The changes cannot be kept.
 fn not_kept(why: Errno) -> Refusal {
     if why != Errno::PERM {
-        return Refusal::step("the changes cannot be kept", why);
+        let kind = match why {
+            Errno::NOSPC => RefusalKind::NoSpace,
+            _ => RefusalKind::System,
+        };
+        return Refusal::new(kind, format!("the changes cannot be kept: {why}"));
     }
     let text = "--engine kernel needs CAP_SYS_ADMIN in the user namespace of the mounts, which is \
                 the first one outside of containers: leave out --engine kernel";
@@ -247,7 +247,7 @@ fn not_kept(why: Errno) -> Refusal {
 }
 
 /// Whether a tmpfs has no room for another directory, or for data.
-fn is_full(tree: &OwnedFd) -> bool {
+fn is_full(tree: Arc<OwnedFd>) -> bool {
     rustix::fs::fstatvfs(tree).is_ok_and(|room| room.f_bfree == 0 || room.f_ffree < 2)
 }
 
@@ -306,9 +306,13 @@ fn copy_up_places(plan: &Plan, task: &Task) -> Result<(), Refusal> {
         match copy_up(task, place) {
             // It was unmounted meanwhile: there will be no overlay.
             Err(why) if GONE.contains(&why) => {}
-            copied => {
-                copied.map_err(|why| Refusal::step(&place.path().display().to_string(), why))?;
-            }
+            copied => copied.map_err(|why| {
+                let kind = match why {
+                    openpath_abi::Errno::ENOSPC => RefusalKind::NoSpace,
+                    _ => RefusalKind::System,
+                };
+                Refusal::new(kind, format!("{}: {why}", place.path().display()))
+            })?,
         }
     }
     for dir in &plan.recorded {

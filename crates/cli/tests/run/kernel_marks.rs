@@ -343,6 +343,36 @@ fn killed_run_loses_no_rename() {
     );
 }
 
+/// The kernel copies them up with no file, and a commit makes a new file for new data.
+#[test]
+fn marks_of_other_overlays_stay_at_a_file_with_new_data() {
+    for run in [kernel, fuse] {
+        let Some(place) = root_place("marks-data") else {
+            return;
+        };
+        place.plain("echo r > r; echo s > s; echo old > other; echo m > m");
+        let mark = "import os\n\
+for path in ('r', 's', 'other', 'm'):\n    \
+for name in ('overlay.redirect', 'plain'): os.setxattr(path, 'trusted.' + name, b'/x')";
+        place.write("mark", mark);
+        let look = "import os\n\
+for path in ('r', 's', 'other', 'm'): \
+print(path, sorted(os.listxattr(path)) if os.path.exists(path) else '')";
+        place.write("look", look);
+        done(&place.plain("python3 mark"));
+        let real = done(&place.plain("python3 look"));
+        // The last two replace a file by a new one.
+        let line = "echo x >> r; chmod 4755 s; echo new > n; mv n other; rm m; echo m > m";
+        done(&run(&place, line));
+        done(&commit(&place, &[]));
+        let all = "['trusted.overlay.redirect', 'trusted.plain']";
+        let want = format!("r {all}\ns {all}\nother []\nm []\n");
+        assert_eq!(done(&place.plain("python3 look")), want);
+        done(&commit(&place, &["--undo"]));
+        assert_eq!(done(&place.plain("python3 look")), real);
+    }
+}
+
 /// Attributes with the names of marks that a command sets are its own, with either engine.
 #[test]
 fn commands_neither_see_nor_forge_marks() {

@@ -28,6 +28,7 @@ pub(crate) mod records;
 pub(crate) mod snapshot;
 
 use crate::attributes::file_stat::{Attributes, InodeId, Time};
+use crate::attributes::xattrs::Xattrs;
 use crate::copies::stamp::Stamp;
 use crate::journal::snapshot::Snapshot;
 use crate::report::change::Change;
@@ -89,6 +90,9 @@ pub(crate) struct Replace {
     /// The paths to make for it, directories first; none that moved.
     #[serde(with = "stored_bytes::list")]
     pub(crate) items: Vec<Bytes>,
+    /// Attributes of the old file that the new one keeps, because the view does not show them.
+    #[serde(default)]
+    pub(crate) kept: Xattrs,
     /// The stamps of these once they are made; none for a directory or for a file that existed.
     #[serde(default)]
     pub(crate) stamps: Vec<Option<Stamp>>,

@@ -13,6 +13,7 @@
 
 use crate::attributes::file_stat::{InodeId, are_one};
 use crate::attributes::owner::is_own;
+use crate::attributes::xattrs::Xattrs;
 use crate::copies::copy::{copy, make_dir};
 use crate::copies::privileges;
 use crate::copies::stamp::Stamp;
@@ -127,7 +128,12 @@ impl Transaction<'_> {
         *made += 1;
         if !upper_file.stat.is_dir() {
             let to = (dir.as_fd(), &name[..]);
-            let (id, stamp) = self.make_file(to, (top, &replace.before), &upper_file, first)?;
+            let (id, stamp) = self.make_file(
+                to,
+                (top, &replace.before),
+                (&upper_file, &replace.kept),
+                first,
+            )?;
             return Ok((id, vec![stamp]));
         }
         let held = make_dir(dir.as_fd(), &name).map_err(|why| rename_failed(top, why))?;
@@ -141,6 +147,7 @@ impl Transaction<'_> {
             *made += 1;
             let within = &item[replace.path.len()..];
             let place = [&replace.before[..], within].concat();
+            let none = Xattrs::default();
             let upper_file = self.read_upper_file(item)?;
             let (dir, name) = stage.locate(within).map_err(|why| failed(item, why))?;
             if upper_file.stat.is_dir() {
@@ -148,8 +155,12 @@ impl Transaction<'_> {
                 self.record_new_dir(targets, item, (held.id(), upper_file.stat.mode));
                 stamps.push(None);
             } else {
-                let (_, stamp) =
-                    self.make_file((dir.as_fd(), name), (item, &place), &upper_file, first)?;
+                let (_, stamp) = self.make_file(
+                    (dir.as_fd(), name),
+                    (item, &place),
+                    (&upper_file, &none),
+                    first,
+                )?;
                 stamps.push(stamp);
             }
         }
@@ -168,12 +179,13 @@ impl Transaction<'_> {
         Ok((id, stamps))
     }
 
-    /// Makes a file other than a directory, as a further name of another one where it is one.
+    /// Makes a file other than a directory, as a further name of another one where it is one;
+    /// `kept`: attributes besides those of the view.
     fn make_file(
         &mut self,
         to: Name<'_>,
         (item, place): (&[u8], &[u8]),
-        upper_file: &UpperFile,
+        (upper_file, kept): (&UpperFile, &Xattrs),
         first: &mut FirstNames,
     ) -> Result<(InodeId, Option<Stamp>), Refusal> {
         if upper_file.stat.nlink > 1
@@ -193,16 +205,19 @@ impl Transaction<'_> {
         let source = self.upper.hold(item).map_err(|why| failed(item, why))?;
         let source = source.ok_or_else(|| failed(item, Errno::NOENT))?;
         let observer = &mut *self.observer;
-        let (attributes, any) = (&upper_file.attributes(), self.journal.any_owner);
+        let (mut attributes, any) = (upper_file.attributes(), self.journal.any_owner);
+        for (name, value) in kept.iter() {
+            attributes.xattrs.insert(name, value);
+        }
         let made = copy(
             &source,
             to,
-            &privileges::without(attributes),
+            &privileges::without(&attributes),
             any,
             &mut |bytes| observer.copied(bytes),
         );
         let (id, stamp) = made.map_err(|why| rename_failed(item, why))?;
-        let stamp = Some(stamp.with_privileges(attributes));
+        let stamp = Some(stamp.with_privileges(&attributes));
         if upper_file.stat.nlink > 1 {
             first.insert(upper_file.stat.ino, (place.into(), id, stamp.clone()));
         }

@@ -14,12 +14,15 @@
 //!     changed it since.
 //! R4. A directory gets attributes only if the view changed them: differences to the real tree
 //!     since its copy was made are not, whatever others did beneath.
+//! R5. A file that the kernel's overlay copied up keeps the attributes that have names of marks.
+//!     The kernel copies up none of them, and shows none.
 
 mod dirs;
 mod moves;
 
 use crate::attributes::clock::file_clock;
 use crate::attributes::file_stat::{FileStat, InodeId};
+use crate::attributes::xattrs::Xattrs;
 use crate::host::held_file::HeldFile;
 use crate::host::names::{join, split};
 use crate::host::tree::Tree;
@@ -33,7 +36,7 @@ use crate::report::refusal::Refusal;
 use crate::scan::baseline::Baseline;
 use crate::scan::{Entry, EntryKind, Scan};
 use openpath_abi::mode;
-use openpath_overlay::Marks;
+use openpath_overlay::{Marks, origin_number};
 use std::collections::HashMap;
 
 /// The input of a journal.
@@ -159,7 +162,28 @@ impl<'a> JournalBuilder<'a> {
         }
         let old = self.replaced(entry).map(FileStat::id);
         let items = vec![entry.path.clone()];
-        self.add_replace(entry, Some(InodeId::default()), old, items)
+        let kept = self.kept_marks(entry)?;
+        let at = self.add_replace(entry, Some(InodeId::default()), old, items)?;
+        self.journal.replacements[at].kept = kept;
+        Ok(at)
+    }
+
+    /// The attributes of a replaced file that the view does not show (R5).
+    fn kept_marks(&self, entry: &Entry) -> Result<Xattrs, Refusal> {
+        let origin = entry.upper_file.mark("origin").and_then(origin_number);
+        match (self.replaced(entry), &entry.place) {
+            (Some(here), Some(place)) if here.is_file() && origin == Some(here.ino) => {
+                let held = self.hold(&entry.path, place, here)?;
+                let all = Xattrs::read(&held.path()).map_err(|why| failed(place, why))?;
+                let (marks, own) = (self.scan.marks, entry.upper_file.attributes().xattrs);
+                let pairs = all.iter().filter(|(name, _)| !own.contains_key(name));
+                let kept = pairs.filter(|(name, _)| marks.shown_name(name).is_none());
+                Ok(kept
+                    .map(|(name, value)| (name.into(), value.into()))
+                    .collect())
+            }
+            _ => Ok(Xattrs::default()),
+        }
     }
 
     /// Holds the file of the real tree if an entry changes it in place (R2).
@@ -219,6 +243,7 @@ impl<'a> JournalBuilder<'a> {
             old,
             copy: None,
             items,
+            kept: Xattrs::default(),
             stamps: Vec::new(),
             snapshot,
         });
@@ -271,7 +296,7 @@ impl<'a> JournalBuilder<'a> {
         if entry.upper_file.stat.is_dir() {
             (after.atime, after.mtime) = (held.stat.atime, held.stat.mtime);
         }
-        // The kernel copies up no attributes with the names of marks, and shows none.
+        // R5
         if marks == Marks::User || entry.upper_file.mark("origin").is_some() {
             let all = before.xattrs.iter();
             for (name, value) in all.filter(|(name, _)| marks.shown_name(name).is_none()) {

@@ -4,6 +4,7 @@
 
 use super::JournalBuilder;
 use crate::attributes::file_stat::FileStat;
+use crate::attributes::xattrs::Xattrs;
 use crate::host::names::{join, split};
 use crate::journal::{Bytes, Move, Replace};
 use crate::plan::selection::alters_real_tree;
@@ -34,6 +35,7 @@ impl JournalBuilder<'_> {
             old,
             copy: None,
             items: Vec::new(),
+            kept: Xattrs::default(),
             stamps: Vec::new(),
             snapshot,
         });

@@ -77,14 +77,11 @@ impl Node {
         };
         let inode = self.inode()?;
         let parent = Self::of(dir).ok_or(Errno::EIO)?;
-        let (shown, shown_above) = (inode.attr().ctime, dir.attr().ctime);
         let upper = if self.has_lost_name() {
             self.copy_nameless(now, data)?
         } else {
             let into = parent.upper().ok_or(Errno::EIO)?;
-            Self::keeping_times(into, || {
-                self.copy_named(Destination { dir: into, name }, now, data)
-            })?
+            self.copy_named(parent, Destination { dir: into, name }, now, data)?
         };
         self.fs.counts.file();
         let old = self.lower_key();
@@ -94,8 +91,8 @@ impl Node {
         for key in self.further_keys() {
             self.fs.rekey(&inode, key, None);
         }
-        self.keep_ctime(&inode, shown);
-        parent.keep_ctime(dir, shown_above);
+        self.copy_attr(&inode);
+        parent.copy_attr(dir);
         Ok(upper)
     }
 
@@ -106,9 +103,10 @@ impl Node {
         Ok((lower, lower.attr()))
     }
 
-    /// A copy in the upper tree, with a name.
+    /// A copy in the upper tree, with a name in the directory of `parent`.
     fn copy_named(
         &self,
+        parent: &Self,
         destination: Destination<'_>,
         now: Timespec,
         data: u64,
@@ -126,7 +124,10 @@ impl Node {
             .stage(now, |work, name| crate::layer::create(work, name, &new))?;
         let made = Arc::clone(staged.inode.as_ref().ok_or(Errno::EIO)?);
         self.copy_content(&made, lower, (&attr, &acls), now, data)?;
-        staged.install(destination, None, false)?;
+        staged.install_copy(destination, |before, after| {
+            parent.keep_shown_ctime(before, after);
+        })?;
+        self.keep_ctime(made.attr(), attr.ctime);
         Ok(made)
     }
 
@@ -141,6 +142,7 @@ impl Node {
         let new = new_inode((&attr, &acls), 0, &[], now);
         let made = with_lock(work, |ops| ops.tmpfile(work, &new))?;
         self.copy_content(&made, lower, (&attr, &acls), now, data)?;
+        self.keep_ctime(made.attr(), attr.ctime);
         Ok(made)
     }
 

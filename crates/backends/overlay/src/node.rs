@@ -22,7 +22,8 @@
 //!     after each change with `attr` held, so that the later of two copies wins.
 //! R2. A copy-up changes nothing that a caller asked for, so it does not move the time of change:
 //!     not that of the file, nor that of the directory in which the copy gets its name.
-//!     `attr` has the time that was shown before, until the overlay changes the inode.
+//!     `attr` has the time that was shown before, until the overlay changes the inode, and at most
+//!     as long as the inode is in memory.
 
 use crate::fs::Fs;
 use crate::merged_lookup::{Key, Lower, MergedLookup, Origin, address};
@@ -60,10 +61,15 @@ struct KeptCtime {
 }
 
 impl KeptCtime {
-    /// Whether nothing has changed since, but for the access time.
+    /// Whether nothing has changed since that moves the time of change.
     fn holds_for(&self, now: Attr) -> bool {
-        let atime = self.real.atime;
-        self.real == Attr { atime, ..now }
+        let Attr { atime, blocks, .. } = self.real;
+        self.real
+            == Attr {
+                atime,
+                blocks,
+                ..now
+            }
     }
 }
 
@@ -200,12 +206,21 @@ impl Node {
         upper && lowers
     }
 
-    /// Shows the time of change `ctime` for as long as nothing but the copy-up that was just done
-    /// changes the inode of the upper tree.
-    pub(crate) fn keep_ctime(&self, inode: &Inode, ctime: Timespec) {
-        let real = self.real().attr();
+    /// Shows the time of change `ctime` for as long as the inode of the upper tree is as a copy-up
+    /// has left it (R2).
+    pub(crate) fn keep_ctime(&self, real: Attr, ctime: Timespec) {
         *self.attr.lock() = Some(Box::new(KeptCtime { real, ctime }));
-        self.copy_attr(inode);
+    }
+
+    /// Goes on to show the time of change of a directory of the upper tree that gets a copy; its
+    /// attributes were `before` and are `after`. It is locked, so no change of others is between.
+    pub(crate) fn keep_shown_ctime(&self, before: Attr, after: Attr) {
+        let mut kept = self.attr.lock();
+        let ctime = match &*kept {
+            Some(kept) if kept.holds_for(before) => kept.ctime,
+            _ => before.ctime,
+        };
+        *kept = Some(Box::new(KeptCtime { real: after, ctime }));
     }
 
     /// Copies attributes and flags from the layer inode, which the overlay has changed.

@@ -3,12 +3,12 @@
 //! or a restart after a crash, sees a whole change or none.
 
 use crate::fs::{Fs, Upper};
-use crate::layer::{create, list_dir, lookup, remove, rename, with_lock};
+use crate::layer::{create, list_dir, lock_both, lookup, remove, rename};
 use crate::marks::OPAQUE;
 use crate::node::Node;
 use crate::whiteout::is_whiteout;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Inode, NewInode, Rename, WaitMode};
+use openpath_vfs::{Attr, Inode, NewInode, Rename, SetAttr, WaitMode};
 use std::sync::Arc;
 
 /// Prefix of the names of staged files.
@@ -156,18 +156,57 @@ impl StagedFile<'_> {
         let source = self.inode.as_ref().ok_or(Errno::EIO)?;
         self.fs.sync(source)?;
         rename(&Rename {
-            old_dir: &self.upper.work,
-            old_name: &self.name,
-            source,
-            new_dir: destination.dir,
-            new_name: destination.name,
-            target,
             exchange,
-            whiteout: None,
-            now: self.now,
+            target,
+            ..self.rename_to(destination, source)
         })?;
         self.inode = target.filter(|_| exchange).cloned();
         self.fs.sync(destination.dir)
+    }
+
+    /// Installs the copy of a file: the times of the directory stay. With the directory still
+    /// locked, `installed` gets its attributes from before and after.
+    ///
+    /// # Errors
+    /// Those of the upper tree.
+    pub(crate) fn install_copy(
+        &mut self,
+        destination: Destination<'_>,
+        installed: impl FnOnce(Attr, Attr),
+    ) -> Result<(), Errno> {
+        let source = self.inode.as_ref().ok_or(Errno::EIO)?;
+        self.fs.sync(source)?;
+        {
+            let dir = destination.dir;
+            let _locked = lock_both(&self.upper.work, dir);
+            let before = dir.attr();
+            let work = &self.upper.work;
+            work.ops().rename(&self.rename_to(destination, source))?;
+            let times = SetAttr {
+                atime: Some(before.atime),
+                mtime: Some(before.mtime),
+                ..SetAttr::default()
+            };
+            // Only the times are lost.
+            let _as_before = dir.ops().setattr(dir, &times);
+            installed(before, dir.attr());
+        }
+        self.inode = None;
+        self.fs.sync(destination.dir)
+    }
+
+    fn rename_to<'a>(&'a self, to: Destination<'a>, source: &'a Arc<Inode>) -> Rename<'a> {
+        Rename {
+            old_dir: &self.upper.work,
+            old_name: &self.name,
+            source,
+            new_dir: to.dir,
+            new_name: to.name,
+            target: None,
+            exchange: false,
+            whiteout: None,
+            now: self.now,
+        }
     }
 }
 
@@ -216,19 +255,5 @@ impl Node {
         now: Timespec,
     ) -> Result<(), Errno> {
         remove(destination.dir, destination.name, upper, now)
-    }
-
-    /// Changes a directory of the upper tree, and restores its times.
-    pub(crate) fn keeping_times<R>(dir: &Inode, run: impl FnOnce() -> R) -> R {
-        let before = dir.attr();
-        let result = run();
-        let times = openpath_vfs::SetAttr {
-            atime: Some(before.atime),
-            mtime: Some(before.mtime),
-            ..openpath_vfs::SetAttr::default()
-        };
-        // Only the times are lost.
-        let _as_before = with_lock(dir, |ops| ops.setattr(dir, &times));
-        result
     }
 }

@@ -54,6 +54,48 @@ fn copy_up_moves_no_time_of_change_and_a_change_does() {
     assert!(now[0] > before[0] && now[1] > before[1], "{now:?}");
 }
 
+/// Makes a name while a file is copied up.
+struct MakesName(std::sync::Mutex<Option<openpath_vfs::Task>>);
+
+impl openpath_overlay::CopyUpObserver for MakesName {
+    fn begin(&self, bytes: u64) {
+        if let Some(task) = self.0.lock().unwrap().take_if(|_| bytes > 0) {
+            // As another thread that holds no locks.
+            std::thread::scope(|all| {
+                all.spawn(move || put(&task, "/d/new", ""));
+            });
+        }
+    }
+    fn moved(&self, _bytes: u64) -> bool {
+        true
+    }
+    fn end(&self, _left: u64) {}
+}
+
+#[test]
+fn change_during_a_copy_up_moves_the_times_of_the_directory() {
+    let s = Stack::new(1);
+    mkdir(&s.below[0], "/d");
+    put(&s.below[0], "/d/f", "words");
+    let observer = std::sync::Arc::new(MakesName(std::sync::Mutex::default()));
+    let (_vfs, task) =
+        task_in(&OverlayFs::new(s.options().copying(Some(observer.clone()))).unwrap());
+    *observer.0.lock().unwrap() = Some(task.fork().unwrap());
+    let times = || {
+        task.stat(b"/d")
+            .map(|stat| (stat.mtime, stat.ctime))
+            .unwrap()
+    };
+    let before = times();
+    task.open(b"/d/f", O_RDWR, 0).expect("open");
+    assert_eq!(names(&task, "/d"), ["f", "new"]);
+    let after = times();
+    assert!(
+        after.0 > before.0 && after.1 > before.1,
+        "{before:?} {after:?}"
+    );
+}
+
 #[test]
 fn copy_has_all_that_the_lower_file_has() {
     let s = Stack::new(1);

@@ -662,6 +662,27 @@ fn mount_of_a_file_is_read_only() {
     assert_eq!(place.read("other"), "other\n");
 }
 
+/// L142, with a mount of which only overlayfs knows that it takes no further one.
+#[test]
+fn auto_falls_back_where_overlayfs_refuses_the_working_directory() {
+    let Some(place) = root_place("third-overlay") else {
+        return;
+    };
+    place.plain("mkdir own");
+    let overlay = "mkdir $1/l $1/u $1/w; echo old > $1/l/old; \
+        mount -t overlay -o lowerdir=${2:-$1/l},upperdir=$1/u,workdir=$1/w none $3";
+    let line = format!(
+        "mount -t tmpfs none own; mkdir own/1 own/2 own/m own/n; over() {{ {overlay}; }}; \
+         over own/1 '' own/m && over own/2 own/m own/n && cd own/n && \
+         \"$OPENPATH\" run -q --engine kernel -- sh -c 'echo x > new'; \
+         \"$OPENPATH\" run -q -- sh -c 'echo x > new; cat new old'; ls; \
+         cd ..; umount n m"
+    );
+    let output = apart(&place, &line);
+    assert_eq!(out(&output), "x\nold\nold\n", "{}", err(&output));
+    assert!(err(&output).contains("Read-only"), "{}", err(&output));
+}
+
 /// L142
 #[test]
 fn auto_means_fuse_where_the_working_directory_would_be_read_only() {
@@ -677,7 +698,7 @@ fn auto_means_fuse_where_the_working_directory_would_be_read_only() {
     let own = place.dir.join("own");
     let want = format!(
         "# auto: fuse serves the view, because the working directory is in {} (fuse.openpath), \
-         which an overlay of the kernel's could show only read only\nx\n",
+         which no overlay of the kernel's can show writable\nx\n",
         own.display()
     );
     assert_eq!(out(&output), want, "{}", err(&output));

@@ -93,13 +93,15 @@ pub(super) fn remove(held: ViewLock, step: Step<'_>, removed: &mut dyn FnMut()) 
     step()?;
     // R3
     if dir.has(INFO)? || !dir.has(DISCARDED)? {
-        // Left by a discard that ended before it began.
-        remove_tree(&dir, DISCARDED, removed)?;
-        step()?;
-        let going = match dir.make_subdir(DISCARDED) {
-            Err(why) if is_full(&why) => reuse_work(&dir)?,
-            made => made?,
+        let going = match dir.subdir(DISCARDED)? {
+            // Left by a discard that ended before it began.
+            Some(left) => left,
+            None => match dir.make_subdir(DISCARDED) {
+                Err(why) if is_full(&why) => reuse_work(&dir, step)?,
+                made => made?,
+            },
         };
+        clear(&going, removed)?;
         step()?;
         follow(&dir, &going, INFO)?;
         dir.sync()?;
@@ -118,15 +120,26 @@ fn is_full(why: &io::Error) -> bool {
     matches!(why, Some(Errno::NOSPC | Errno::DQUOT))
 }
 
-/// Makes [`DISCARDED`] of the overlay's work directory, which takes no room. A view whose discard
-/// ends here gets a new one in its next run.
-fn reuse_work(dir: &ViewDir) -> io::Result<ViewDir> {
+/// Makes [`DISCARDED`] of the overlay's work directory, which takes no room. If the discard ends
+/// here, the next run of the view makes another one, as soon as there is room.
+fn reuse_work(dir: &ViewDir, step: Step<'_>) -> io::Result<ViewDir> {
     let work = dir.subdir(WORK)?.ok_or(Errno::NOSPC)?;
-    for name in names_in(work.as_fd())? {
-        crate::host::remove::remove(work.as_fd(), &name, &mut || true)?;
-    }
+    clear(&work, &mut || {})?;
+    step()?;
     rustix::fs::renameat(dir, WORK, dir, DISCARDED)?;
     Ok(work)
+}
+
+/// Removes all that is in a directory of ours.
+fn clear(dir: &ViewDir, removed: &mut dyn FnMut()) -> io::Result<()> {
+    let keep_going = &mut || {
+        removed();
+        true
+    };
+    for name in names_in(dir.as_fd())? {
+        crate::host::remove::remove(dir.as_fd(), &name, keep_going)?;
+    }
+    Ok(())
 }
 
 /// Finishes what another discard began; the lock stays.

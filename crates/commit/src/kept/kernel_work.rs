@@ -15,13 +15,15 @@
 //!     its last file. An overlay with `index=on` is refused with `EBUSY` over such a directory. So
 //!     each work directory is tried. The answer needs no record of ours, and holds after kill -9.
 //! R2. `ESTALE` comes after that check: an earlier try was interrupted, and left an index of other
-//!     layers. So do `ENOSPC` and `EDQUOT`, when the overlay makes its own directories. `EINVAL`:
-//!     no upper tree can be on this file system, so no overlay was ever made. Any other error
-//!     proves nothing, and counts as no answer.
+//!     layers. So do `ENOSPC` and `EDQUOT`, when the overlay makes its own directories. Any other
+//!     error proves nothing, and counts as no answer.
 //! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time.
 //!     The layers of the tries go last: the indexes in the others name them.
 //! R4. A full file system must not keep a view from being read or discarded. So the directories for
 //!     a try are made with the work directories, before a run can fill it.
+//! R5. Where no overlay is possible, as with an upper tree on another overlay or on FUSE, a try has
+//!     no answer. So one is made before the first work directory, and if the kernel refuses it
+//!     nothing is left here.
 
 use crate::host::descriptors::path_by_number;
 use crate::host::names::names_in;
@@ -41,15 +43,25 @@ pub const KERNEL_WORK: &str = "kernel-work";
 /// Empty directories for the layers of an overlay that is tried.
 const LOWER: &str = "probe-lower";
 const UPPER: &str = "probe-upper";
+/// The work directory of the first try (R5).
+const FIRST: &str = "probe-work";
 
-/// Makes the directory for work directories in `dir`, with what a later try needs (R4).
+/// Makes the directory for work directories in `dir`, with what a later try needs (R4). There is
+/// none yet.
 ///
 /// # Errors
-/// What mkdir(2) gives, but for `EEXIST`.
-pub fn make_kernel_work(dir: impl AsFd) -> rustix::io::Result<()> {
+/// What mkdir(2) and the kernel's overlay say (R5).
+pub fn make_kernel_work(dir: impl AsFd) -> io::Result<()> {
     let work = made(&dir, KERNEL_WORK)?;
-    made(&work, LOWER)?;
-    made(&work, UPPER).map(drop)
+    let attempt = || {
+        let layers = (made(&work, LOWER)?, made(&work, UPPER)?);
+        try_overlay(&layers, &made(&work, FIRST)?)?;
+        remove_tree_in(&work, OsStr::new(FIRST))
+    };
+    attempt().inspect_err(|_| {
+        // It is empty but for directories of no overlay.
+        let _left = remove_tree_in(&dir, OsStr::new(KERNEL_WORK));
+    })
 }
 
 /// Removes the work directories beside the upper tree in `dir`, unless an overlay still uses one:
@@ -71,7 +83,7 @@ pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<bool> {
         match try_overlay(&layers, &tried) {
             Err(Errno::BUSY) => return Ok(false),
             // R2
-            Err(Errno::STALE | Errno::NOSPC | Errno::DQUOT | Errno::INVAL) => {}
+            Err(Errno::STALE | Errno::NOSPC | Errno::DQUOT) => {}
             tried => tried?,
         }
     }

@@ -59,9 +59,12 @@ pub fn rules_of(view: &str) -> Result<Option<String>, Refusal> {
 /// Keeps the rules and the command of a run in the directory of its view, which is locked (R1, R2).
 pub fn update(dir: &ViewDir, rules: &KeptRules) -> Result<(), Refusal> {
     let known = read(dir)?;
-    // An attempt with another engine may have kept them already.
-    let is_known = known == rules.before || known.as_ref() == Some(&rules.now);
-    if !rules.replaces && !is_known {
+    if known.as_ref() == Some(&rules.now) {
+        // Of the last run, or of an attempt with another engine.
+        super::note_command(dir, &rules.command);
+        return Ok(());
+    }
+    if !rules.replaces && known != rules.before {
         let text = format!(
             "the rules of the view in {} were changed meanwhile: run it again",
             dir.path().display()
@@ -69,9 +72,6 @@ pub fn update(dir: &ViewDir, rules: &KeptRules) -> Result<(), Refusal> {
         return Err(Refusal::new(RefusalKind::Conflict, text));
     }
     super::note_command(dir, &rules.command);
-    if !rules.replaces && rules.before.as_ref() == Some(&rules.now) {
-        return Ok(());
-    }
     let written = dir.replace(RULES, rules.now.as_bytes());
     written.map_err(|why| Refusal::step("the rules cannot be kept with the view", why))
 }

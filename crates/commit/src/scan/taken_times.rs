@@ -10,8 +10,9 @@
 //!     counts until the entries have times of their own.
 //! R3. Such a time is also a mark of the entry, since a later run can rename a directory above it.
 //!     It is looked for in all directories: others may have moved the one beneath away for a while.
-//! R4. Where there is no room for these times the begin of the earlier run goes on to count. So a
-//!     commit may find more conflicts, never fewer, and a run that makes room is possible.
+//! R4. Where these times cannot be written, as without room, the begin of the earlier run goes on
+//!     to count. So a commit may find more conflicts, never fewer, and a run that makes room is
+//!     possible.
 
 use crate::attributes::clock::file_clock;
 use crate::attributes::file_stat::Time;

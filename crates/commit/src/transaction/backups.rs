@@ -271,13 +271,13 @@ impl Transaction<'_> {
             return Ok(());
         };
         if direction == Direction::Save && held.stat.is_dir() && !self.is_replaced(&held, backup) {
-            return Err(changed_meanwhile(&rest));
+            return Err(changed_meanwhile(&backup.path));
         }
         let (from, _) = direction.source_and_target(&self.base, &self.store);
         let observer = &mut *self.observer;
         let mut keep_going = || observer.step(phase, done, of);
         let removed = from.remove_held(&rest, &held, &mut keep_going);
         self.stopped |= removed == Err(Errno::CANCELED);
-        removed.map_err(|why| failed(&backup.from, why))
+        removed.map_err(|why| failed(&backup.path, why))
     }
 }

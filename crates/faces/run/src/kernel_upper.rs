@@ -152,7 +152,11 @@ impl KernelUpper {
                 tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?
             }
         };
-        make_kernel_work(&tree).map_err(not_kept)?;
+        make_kernel_work(&tree).map_err(|why| {
+            let text = "the kernel makes no overlay with the changes on their file system";
+            let text = format!("{text} ({why}): leave out --engine kernel");
+            Refusal::new(RefusalKind::Unsupported, text)
+        })?;
         for path in (0..plan.layers.len()).map(work_path) {
             match rustix::fs::mkdirat(&tree, path, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}

@@ -33,6 +33,8 @@ pub struct Plan {
     /// What serves the view.
     #[serde(default)]
     pub engine: Engine,
+    /// If this engine cannot serve the run, another one does.
+    pub(crate) falls_back: bool,
     /// The name of the view that keeps the changes.
     pub name: Option<String>,
     /// The directory of that view, which the command cannot reach.
@@ -92,6 +94,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             engine: Engine::default(),
+            falls_back: false,
             name: None,
             view_dir: None,
             rules: None,
@@ -202,6 +205,7 @@ impl Plan {
     pub(crate) fn served_by(&self, engine: Engine) -> Plan {
         let mut plan = Plan {
             engine,
+            falls_back: self.engine == Engine::Auto,
             ..self.clone()
         };
         let dir = plan.view_dir.take();
@@ -251,6 +255,8 @@ pub struct Layer {
     /// Mount flags of the host there, bits of [`openpath_host::HELD`].
     pub(crate) flags: u64,
     pub(crate) shown: LayerShown,
+    /// The run fails, instead of showing the mount read only: another engine can serve it.
+    pub(crate) is_needed: bool,
 }
 
 /// What a view that the kernel serves shows at a mount of the host.

@@ -131,10 +131,11 @@ impl<'a> JournalBuilder<'a> {
         let here = entry.here.as_ref();
         let alone = here.filter(|here| here.nlink == 1);
         let in_place = self.hold_in_place(entry, alone)?;
-        if let (true, Some(here), Some(place)) = (stat.nlink > 1, here, &entry.place)
+        if let (true, Some(here), Some(place)) = (stat.nlink > 1, alone, &entry.place)
             && (entry.kind.is_none() || in_place.is_some())
         {
-            // Further names are names of the existing file, as link(2) makes them outside a view.
+            // Further names are names of the existing file. A link moves its time of change, which
+            // other names of a file that has several would show as a change by others.
             if mode::file_type(here.mode) == mode::file_type(stat.mode) {
                 self.journal.links.push(Link {
                     number: stat.ino,

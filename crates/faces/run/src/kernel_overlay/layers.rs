@@ -36,7 +36,10 @@ pub(crate) fn layers(plan: &Plan) -> Result<Vec<Layer>, Refusal> {
         return Ok(Vec::new());
     }
     let mut layers = Vec::new();
-    for (path, mount) in HostMounts::read()?.iter() {
+    let mounts = HostMounts::read()?;
+    let cwd = std::env::current_dir().ok().filter(|_| plan.falls_back);
+    let of_cwd = cwd.and_then(|cwd| mounts.mount_of(&cwd).map(|(place, _)| place));
+    for (path, mount) in mounts.iter() {
         if is_of_host(plan, path) {
             continue;
         }
@@ -49,6 +52,7 @@ pub(crate) fn layers(plan: &Plan) -> Result<Vec<Layer>, Refusal> {
             place: path.into(),
             flags: mount.flags,
             shown,
+            is_needed: of_cwd == Some(path),
         });
     }
     Ok(layers)
@@ -117,7 +121,7 @@ impl Plan {
             return None;
         }
         let (place, kind) = (place.display(), &mount.kind);
-        let why = "an overlay of the kernel's could show only read only";
+        let why = "no overlay of the kernel's can show writable";
         Some(format!(
             "the working directory is in {place} ({kind}), which {why}"
         ))

@@ -89,7 +89,7 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
     let below = layers.map(|(at, layer)| {
         let tree = match layer.shown {
             LayerShown::Overlay => match overlay((at, layer)) {
-                Err(why) if SHORTAGES.contains(&why) => Err(why),
+                Err(why) if layer.is_needed || SHORTAGES.contains(&why) => Err(why),
                 made => made.map(LayerTree::Overlay).or_else(|_| read_only(layer)),
             },
             LayerShown::ReadOnly => read_only(layer),

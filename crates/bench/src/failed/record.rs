@@ -52,8 +52,8 @@ const NEUTRAL: &str = "/build/project";
 macro_rules! flags {
     ($($name:ident)*) => { &[$((stringify!($name), libc::$name)),*] };
 }
-const FLAGS: &[(&str, i32)] = flags!(O_RDONLY O_WRONLY O_RDWR O_CREAT O_EXCL O_NOCTTY O_TRUNC O_APPEND
-    O_NONBLOCK O_DIRECTORY O_NOFOLLOW O_CLOEXEC O_LARGEFILE);
+const FLAGS: &[(&str, i32)] = flags!(O_RDONLY O_WRONLY O_RDWR O_CREAT O_EXCL O_NOCTTY O_TRUNC
+    O_APPEND O_NONBLOCK O_DIRECTORY O_NOFOLLOW O_CLOEXEC O_LARGEFILE);
 const LINKS_MAX: usize = 40;
 
 /// An open in strace's log.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sets up the file systems of the host kernel that openpath is compared with: a tmpfs and an ext4
-//! directory, each entered as the root directory. Also gives directories that are removed when
+//! directory, each entered as the root directory. It also makes directories that are removed when
 //! dropped, and runs programs to their end.
 //!
 //! Both sides get the same absolute paths of the same depth; the host resolves them from a root

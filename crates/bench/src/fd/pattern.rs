@@ -62,7 +62,7 @@ impl Pattern {
         (Self::AboveHole, "above-hole"),
     ];
 
-    /// Prepares a full table once, or (`into` off) undoes that; returns how many results are wrong.
+    /// Prepares a full table, or (`into` off) undoes that; returns the number of wrong results.
     pub(super) fn change(self, table: &mut impl Table, at: Span, into: bool) -> u64 {
         if self != Self::AboveHole {
             return 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures single calls, each loop at each depth on all sides in turn, and whole programs. Of
-//! these, a guest is made and gets its instance, looks up, reads and misses each of 64 files, lists
-//! a directory of 1,000 names, and ends. No figure includes the compilation.
+//! Measures single calls, each loop at each depth on all sides in turn; and whole programs.
+//!
+//! In a whole program, a guest is made and gets its instance. It looks up, reads and misses each of
+//! 64 files, lists a directory of 1,000 names, and ends. No figure includes the compilation.
 
 use wasmtime::Linker;
 

@@ -41,6 +41,7 @@ impl World {
         let root = ours::memory();
         let task = ours::task(&ours::over(root.clone())?)?;
         self.tree.grow(&task, "/".as_ref())?;
+        drop(task);
         self.over(root)
     }
 

@@ -16,9 +16,9 @@ const TABLE: usize = 512;
 /// The range of paths in it.
 const PATHS: std::ops::Range<usize> = 8192..65536;
 
-/// A loop: its export in the module, the table of a level that it uses, and the number of
-/// operations that use every path of a level. The tables: 0 files, 1 missing names, 2 the
-/// directory; none if it uses no path, and so does not depend on depth.
+/// A loop: its export in the module, the table of a level that it uses, and how many operations use
+/// every path of a level. The tables are 0 for files, 1 for missing names and 2 for the directory.
+/// A loop without a table uses no path, and so does not depend on depth.
 pub(super) struct Loop(
     pub(super) &'static str,
     pub(super) Option<usize>,

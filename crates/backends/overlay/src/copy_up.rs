@@ -11,6 +11,8 @@
 //! R2. A file is copied up by one thread at a time, with its `copy_up_lock` held; no thread holds
 //!     two.
 //! R3. The copy of a file that has lost its name has no name.
+//! R4. The times of change of the directories above move, as in Linux. Listeners are told at once:
+//!     a mount that showed it only when a directory is read next would look like a change by others.
 
 use crate::attrs::{Values, values};
 use crate::layer::{set_attr, with_lock};
@@ -23,7 +25,7 @@ use crate::whiteout::stored_mode;
 use openpath_abi::{Errno, Timespec, XattrFlags, mode};
 use openpath_vfs::{Acls, Attr, Extent, Inode, NewInode, SetAttr, WaitMode};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The size of the copy buffer.
 const BUFFER: usize = 1 << 17;
@@ -41,11 +43,12 @@ impl Node {
             return Ok(upper);
         }
         self.fs.upper()?;
-        let mut ancestors = Vec::new();
+        let (mut ancestors, mut above) = (Vec::new(), None);
         let mut at = self.parent();
         while let Some(dir) = at {
             let node = Self::of(&dir).ok_or(Errno::EIO)?;
             if node.upper().is_some() {
+                above = Some(dir);
                 break;
             }
             at = node.parent();
@@ -55,7 +58,14 @@ impl Node {
             let node = Self::of(dir).ok_or(Errno::EIO)?;
             node.copy_up_one(now, ALL)?;
         }
-        self.copy_up_one(now, data)
+        let upper = self.copy_up_one(now, data)?;
+        // R4
+        ancestors.extend(above);
+        ancestors.extend(self.inode().ok().filter(|_| self.is_dir()));
+        if let Some(sb) = self.fs.sb.get().and_then(Weak::upgrade) {
+            ancestors.iter().for_each(|dir| sb.forget_attributes(dir));
+        }
+        Ok(upper)
     }
 
     /// The directory of the overlay that it was found in, while it has no inode of the upper tree.
@@ -81,7 +91,7 @@ impl Node {
             self.copy_nameless(now, data)?
         } else {
             let into = parent.upper().ok_or(Errno::EIO)?;
-            self.copy_named(parent, Destination { dir: into, name }, now, data)?
+            self.copy_named(Destination { dir: into, name }, now, data)?
         };
         self.fs.counts.file();
         let old = self.lower_key();
@@ -103,10 +113,9 @@ impl Node {
         Ok((lower, lower.attr()))
     }
 
-    /// A copy in the upper tree, with a name in the directory of `parent`.
+    /// A copy in the upper tree, with a name.
     fn copy_named(
         &self,
-        parent: &Self,
         destination: Destination<'_>,
         now: Timespec,
         data: u64,
@@ -124,10 +133,7 @@ impl Node {
             .stage(now, |work, name| crate::layer::create(work, name, &new))?;
         let made = Arc::clone(staged.inode.as_ref().ok_or(Errno::EIO)?);
         self.copy_content(&made, lower, (&attr, &acls), now, data)?;
-        staged.install_copy(destination, |before, after| {
-            parent.keep_shown_ctime(before, after);
-        })?;
-        self.keep_ctime(made.attr(), attr.ctime);
+        staged.install_copy(destination)?;
         Ok(made)
     }
 
@@ -142,7 +148,6 @@ impl Node {
         let new = new_inode((&attr, &acls), 0, &[], now);
         let made = with_lock(work, |ops| ops.tmpfile(work, &new))?;
         self.copy_content(&made, lower, (&attr, &acls), now, data)?;
-        self.keep_ctime(made.attr(), attr.ctime);
         Ok(made)
     }
 

@@ -28,7 +28,7 @@ impl Node {
     ) -> Result<R, Errno> {
         let upper = self.copy_up(now, ALL)?;
         let done = with_lock(upper, |ops| run(upper, ops));
-        self.copy_changed_attr(inode);
+        self.copy_attr(inode);
         done
     }
 
@@ -99,7 +99,7 @@ impl Node {
         let done = with_lock(into, |_| {
             source.ops().copy_range(source, from, into, at, len, now)
         });
-        target.copy_changed_attr(to);
+        target.copy_attr(to);
         done
     }
 
@@ -151,7 +151,7 @@ impl Node {
         let now = to.ctime.unwrap_or_else(|| self.fs.options.clock.now());
         let upper = self.copy_up(now, to.size.unwrap_or(ALL))?;
         let done = set_attr(upper, &stored_change(upper, to));
-        self.copy_changed_attr(inode);
+        self.copy_attr(inode);
         done
     }
 

@@ -45,7 +45,7 @@ impl Node {
         if is_dir && let Some(node) = Self::of(&inode) {
             node.is_upper_only.set(1);
         }
-        self.copy_changed_attr(dir);
+        self.copy_attr(dir);
         Ok(inode)
     }
 
@@ -72,8 +72,8 @@ impl Node {
             Ok(Arc::clone(file))
         })?;
         self.mark_impure(target, now)?;
-        node.copy_changed_attr(target);
-        self.copy_changed_attr(dir);
+        node.copy_attr(target);
+        self.copy_attr(dir);
         Ok(())
     }
 
@@ -176,8 +176,8 @@ impl Node {
         }
         drop(locked);
         self.bump_version();
-        node.copy_changed_attr(victim);
-        self.copy_changed_attr(dir);
+        node.copy_attr(victim);
+        self.copy_attr(dir);
         Ok(())
     }
 }

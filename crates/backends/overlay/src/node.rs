@@ -15,23 +15,18 @@
 //! | `lost_names` | how many of its names in lower trees were removed | with `copy_up_lock` held |
 //! | `hides_lowers` | no lower inode shows: it is about to be removed | with its names locked |
 //! | version | how often its names changed | with its names locked, or by an invalidation |
-//! | `attr` | the time of change from before a copy-up | after a copy-up, and at each change (R2) |
 //!
 //! # Rules
 //! R1. Attributes and access control lists are those of the first layer inode. They are copied
 //!     after each change with `attr` held, so that the later of two copies wins.
-//! R2. A copy-up changes nothing that a caller asked for, so it does not move the time of change:
-//!     not that of the file, nor that of the directory in which the copy gets its name.
-//!     `attr` has the time that was shown before, until the overlay changes the inode, and at most
-//!     as long as the inode is in memory.
 
 use crate::fs::Fs;
 use crate::merged_lookup::{Key, Lower, MergedLookup, Origin, address};
 use crate::whiteout::shown_mode;
-use openpath_abi::{Errno, Timespec, mode};
+use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::{Stacked, StackedAttr};
-use openpath_vfs::{Attr, Inode, flag};
+use openpath_vfs::{Inode, flag};
 use std::sync::{Arc, Weak};
 
 /// The overlay's side of one inode.
@@ -48,29 +43,8 @@ pub(crate) struct Node {
     pub(crate) impure: Word,
     /// Made here, without lower directories: its names are exactly those of the upper tree.
     pub(crate) is_upper_only: Word,
-    attr: Mutex<Option<Box<KeptCtime>>, StackedAttr>,
+    attr: Mutex<(), StackedAttr>,
     inode: WriteOnce<Weak<Inode>>,
-}
-
-/// The time of change that is shown after a copy-up.
-struct KeptCtime {
-    /// The attributes of the upper tree's inode at the end of the copy-up.
-    real: Attr,
-    /// What the inode showed before.
-    ctime: Timespec,
-}
-
-impl KeptCtime {
-    /// Whether nothing has changed since that moves the time of change.
-    fn holds_for(&self, now: Attr) -> bool {
-        let Attr { atime, blocks, .. } = self.real;
-        self.real
-            == Attr {
-                atime,
-                blocks,
-                ..now
-            }
-    }
 }
 
 /// A node with the operations that the core calls.
@@ -103,7 +77,7 @@ impl Node {
             version: Word::new(1),
             impure: Word::new(u64::from(result.impure)),
             is_upper_only: Word::new(0),
-            attr: Mutex::new(None),
+            attr: Mutex::new(()),
             inode: WriteOnce::default(),
         });
         let ops = Box::new(NodeOps(Arc::clone(&node)));
@@ -206,39 +180,11 @@ impl Node {
         upper && lowers
     }
 
-    /// Shows the time of change `ctime` for as long as the inode of the upper tree is as a copy-up
-    /// has left it (R2).
-    pub(crate) fn keep_ctime(&self, real: Attr, ctime: Timespec) {
-        *self.attr.lock() = Some(Box::new(KeptCtime { real, ctime }));
-    }
-
-    /// Goes on to show the time of change of a directory of the upper tree that gets a copy; its
-    /// attributes were `before` and are `after`. It is locked, so no change of others is between.
-    pub(crate) fn keep_shown_ctime(&self, before: Attr, after: Attr) {
-        let mut kept = self.attr.lock();
-        let ctime = match &*kept {
-            Some(kept) if kept.holds_for(before) => kept.ctime,
-            _ => before.ctime,
-        };
-        *kept = Some(Box::new(KeptCtime { real: after, ctime }));
-    }
-
-    /// Copies attributes and flags from the layer inode, which the overlay has changed.
-    pub(crate) fn copy_changed_attr(&self, inode: &Inode) {
-        *self.attr.lock() = None;
-        self.copy_attr(inode);
-    }
-
     /// Copies attributes and flags from the layer inode.
     pub(crate) fn copy_attr(&self, inode: &Inode) {
-        let kept = self.attr.lock();
+        let _held = self.attr.lock();
         let real = self.real();
         let mut attr = real.attr();
-        if let Some(kept) = &*kept
-            && kept.holds_for(attr)
-        {
-            attr.ctime = kept.ctime;
-        }
         attr.mode = shown_mode(attr.mode, real.rdev());
         let gone = u32::try_from(self.lost_names.get()).unwrap_or(u32::MAX);
         if self.is_dir() && !self.lowers.is_empty() {
@@ -276,10 +222,10 @@ impl Node {
         }
     }
 
-    /// As [`Node::copy_changed_attr`], for its own inode.
-    pub(crate) fn copy_changed_attr_own(&self) {
+    /// As [`Node::copy_attr`], for its own inode.
+    pub(crate) fn copy_attr_own(&self) {
         if let Ok(inode) = self.inode() {
-            self.copy_changed_attr(&inode);
+            self.copy_attr(&inode);
         }
     }
 

@@ -48,12 +48,12 @@ impl FileOps for Opening {
     }
     fn write(&self, data: &[u8], io: &Io<'_>) -> Option<Result<usize, Errno>> {
         let done = self.inner()?.write(data, io);
-        self.node.copy_changed_attr_own();
+        self.node.copy_attr_own();
         done
     }
     fn write_vectored(&self, data: &[IoSlice<'_>], io: &Io<'_>) -> Option<Result<usize, Errno>> {
         let done = self.inner()?.write_vectored(data, io);
-        self.node.copy_changed_attr_own();
+        self.node.copy_attr_own();
         done
     }
     fn rw_flags(&self, writing: bool) -> u32 {

@@ -75,11 +75,11 @@ impl Node {
         drop(locked);
         for (node, inode) in [(old, r.old_dir), (new, r.new_dir)] {
             node.bump_version();
-            node.copy_changed_attr(inode);
+            node.copy_attr(inode);
         }
-        source.copy_changed_attr(r.source);
+        source.copy_attr(r.source);
         if let (Some(node), Some(inode)) = (target, r.target) {
-            node.copy_changed_attr(inode);
+            node.copy_attr(inode);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::marks::OPAQUE;
 use crate::node::Node;
 use crate::whiteout::is_whiteout;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Attr, Inode, NewInode, Rename, SetAttr, WaitMode};
+use openpath_vfs::{Inode, NewInode, Rename, SetAttr, WaitMode};
 use std::sync::Arc;
 
 /// Prefix of the names of staged files.
@@ -164,16 +164,12 @@ impl StagedFile<'_> {
         self.fs.sync(destination.dir)
     }
 
-    /// Installs the copy of a file: the times of the directory stay. With the directory still
-    /// locked, `installed` gets its attributes from before and after.
+    /// Installs the copy of a file: the access time and the modification time of the directory
+    /// stay.
     ///
     /// # Errors
     /// Those of the upper tree.
-    pub(crate) fn install_copy(
-        &mut self,
-        destination: Destination<'_>,
-        installed: impl FnOnce(Attr, Attr),
-    ) -> Result<(), Errno> {
+    pub(crate) fn install_copy(&mut self, destination: Destination<'_>) -> Result<(), Errno> {
         let source = self.inode.as_ref().ok_or(Errno::EIO)?;
         self.fs.sync(source)?;
         {
@@ -189,7 +185,6 @@ impl StagedFile<'_> {
             };
             // Only the times are lost.
             let _as_before = dir.ops().setattr(dir, &times);
-            installed(before, dir.attr());
         }
         self.inode = None;
         self.fs.sync(destination.dir)

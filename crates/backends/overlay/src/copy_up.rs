@@ -12,7 +12,8 @@
 //!     two.
 //! R3. The copy of a file that has lost its name has no name.
 //! R4. The times of change of the directories above move, as in Linux. Listeners are told at once:
-//!     a mount that showed it only when a directory is read next would look like a change by others.
+//!     if a mount showed it only when a directory is read next, that would look like a change by
+//!     others.
 
 use crate::attrs::{Values, values};
 use crate::layer::{set_attr, with_lock};

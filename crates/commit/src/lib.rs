@@ -48,8 +48,8 @@ pub use host::view_dir::ViewDir;
 pub use journal::committed::Committed;
 pub use kept::{
     KERNEL_WORK, KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, check_not_discarded,
-    command_line, discard, lock_view, lock_view_dir, make_kernel_work, remove_idle_kernel_work,
-    rules_of, state_dir, update_rules,
+    command_line, discard, lock_view, lock_view_dir, make_kernel_work, record_copied_places,
+    remove_idle_kernel_work, rules_of, state_dir, try_kernel_work, update_rules,
 };
 pub use plan::conflicts::{Conflict, ConflictKind};
 pub use plan::selection::resolve_parent_links;

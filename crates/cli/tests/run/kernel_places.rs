@@ -209,3 +209,64 @@ fn read_only_path_that_the_view_made_itself_is_committed() {
     );
     assert_eq!(place.read("made/y"), "y\n");
 }
+
+/// The trial overlay that would tell is refused for another reason, which proves nothing.
+#[test]
+fn used_view_on_a_mount_that_takes_no_overlay_any_more_is_not_read() {
+    let Some(place) = root_place("unbindable") else {
+        return;
+    };
+    place.plain("mkdir small; mkfifo end");
+    let line = r#"mount -t tmpfs none small; V=$PWD/small/view
+        "$OPENPATH" run -q --engine kernel --upper $V -- sh -c 'echo x > made; read end' \
+            < end 2> said & RUN=$!
+        exec 3> end
+        until ROOT=$(ls -d /proc/[0-9]*/root$PWD/made 2> /dev/null); do sleep 0.02; done
+        ROOT=${ROOT%%/root/*}/root
+        (cd $ROOT/tmp && exec sleep 600 > /dev/null 2>&1 3>&-) & USER=$!
+        until [ "$(cat /proc/$USER/comm)" = sleep ]; do sleep 0.02; done
+        mount --make-unbindable small; echo now >&3; wait $RUN; echo run $?
+        "$OPENPATH" diff $V; echo diff $?; "$OPENPATH" commit $V; echo commit $?
+        mount --make-private small; "$OPENPATH" diff --stat $V; echo diff $?
+        kill $USER; wait $USER; "$OPENPATH" diff $V > diff; echo diff $?"#;
+    let output = apart(&place, line);
+    let said = out(&output);
+    let refused = said.starts_with("run ") && said.contains("\ndiff 2\ncommit 2\ndiff 2\ndiff 0\n");
+    assert!(refused, "{said}{}{}", err(&output), place.read("said"));
+    assert!(place.read("diff").contains("+x"), "{said}");
+    assert!(!place.dir.join("made").exists());
+}
+
+/// What was copied up for an overlay over a mount goes once nothing uses the view any more, also
+/// where the run could not do that itself.
+#[test]
+fn place_of_a_mount_that_has_gone_is_no_change() {
+    let Some(place) = root_place("place-gone") else {
+        return;
+    };
+    for end in ["echo now >&3; wait $RUN", "kill -9 $RUN $SERVER; wait $RUN"] {
+        place.plain("mkdir -p m/n; mkfifo end");
+        let line = format!(
+            r#"mount -t tmpfs none m/n; V=$PWD/view
+            "$OPENPATH" run -q --engine kernel --upper $V -- sh -c 'echo x > made; read end' \
+                < end 2> said & RUN=$!
+            exec 3> end
+            until ROOT=$(ls -d /proc/[0-9]*/root$PWD/made 2> /dev/null); do sleep 0.02; done
+            ROOT=${{ROOT%%/root/*}}/root
+            (cd $ROOT/tmp && exec sleep 600 > /dev/null 2>&1 3>&-) & USER=$!
+            until [ "$(cat /proc/$USER/comm)" = sleep ]; do sleep 0.02; done
+            SERVER=$(pgrep -P $RUN | head -1)
+            umount m/n; rmdir m/n m
+            {end}
+            until kill $USER && wait $USER; [ ! -e $ROOT/made ]; do sleep 0.02; done
+            until "$OPENPATH" diff --stat $V; do sleep 0.1; done; "$OPENPATH" commit $V; echo $?"#
+        );
+        let output = apart(&place, &line);
+        let said = out(&output);
+        assert!(said.ends_with("\n0\n"), "{end}: {said}{}", err(&output));
+        assert!(!said.contains("m/n"), "{end}: {said}");
+        assert!(!place.dir.join("m").exists(), "{end}: {said}");
+        assert_eq!(place.read("made"), "x\n");
+        place.plain("rm -rf view made end");
+    }
+}

@@ -132,12 +132,8 @@ fn reuse_work(dir: &ViewDir, step: Step<'_>) -> io::Result<ViewDir> {
 
 /// Removes all that is in a directory of ours.
 fn clear(dir: &ViewDir, removed: &mut dyn FnMut()) -> io::Result<()> {
-    let keep_going = &mut || {
-        removed();
-        true
-    };
     for name in names_in(dir.as_fd())? {
-        crate::host::remove::remove(dir.as_fd(), &name, keep_going)?;
+        remove_tree(dir, name, removed)?;
     }
     Ok(())
 }
@@ -171,14 +167,14 @@ fn follow(dir: &ViewDir, going: &ViewDir, name: &str) -> io::Result<()> {
 
 /// Removes a tree, of which directories may have lost their permissions; `removed` is called before
 /// each name.
-fn remove_tree(dir: &ViewDir, name: &str, removed: &mut dyn FnMut()) -> io::Result<()> {
+fn remove_tree(dir: &ViewDir, name: impl AsRef<[u8]>, removed: &mut dyn FnMut()) -> io::Result<()> {
     let keep_going = &mut || {
         removed();
         true
     };
     Ok(crate::host::remove::remove(
         dir.as_fd(),
-        name.as_bytes(),
+        name.as_ref(),
         keep_going,
     )?)
 }

@@ -8,7 +8,8 @@
 //!
 //! # Shape
 //! `kernel-work/N` is the work directory of the overlay over layer N, `kernel-work/probe-upper` and
-//! `probe-lower` are empty directories.
+//! `probe-lower` are empty directories. `copied-places` is what was copied up for the overlays
+//! ([`copied_places`]).
 //!
 //! # Rules
 //! R1. overlayfs marks the inode of each work directory as used, until the overlay has gone with
@@ -17,17 +18,21 @@
 //! R2. `ESTALE` comes after that check: an earlier try was interrupted, and left an index of other
 //!     layers. So do `ENOSPC` and `EDQUOT`, when the overlay makes its own directories. Any other
 //!     error proves nothing, and counts as no answer.
-//! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time.
-//!     The layers of the tries go last: the indexes in the others name them.
+//! R3. Where no overlay is left the directory is removed, so there is nothing to try the next time,
+//!     and with it what was copied up for the overlays alone. The layers of the tries go last: the
+//!     indexes in the others name them.
 //! R4. A full file system must not keep a view from being read or discarded. So the directories for
 //!     a try are made with the work directories, before a run can fill it.
 //! R5. Where no overlay is possible, as with an upper tree on another overlay or on FUSE, a try has
 //!     no answer. So one is made before the first work directory, and if the kernel refuses it
 //!     nothing is left here.
 
+use super::copied_places;
 use crate::host::descriptors::path_by_number;
 use crate::host::names::names_in;
 use crate::host::remove::remove_tree_in;
+use crate::report::path_bytes::PathBytes;
+use openpath_overlay::Marks;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -50,12 +55,31 @@ const FIRST: &str = "probe-work";
 /// none yet.
 ///
 /// # Errors
-/// What mkdir(2) and the kernel's overlay say (R5).
-pub fn make_kernel_work(dir: impl AsFd) -> io::Result<()> {
+/// What mkdir(2) says.
+pub fn make_kernel_work(dir: impl AsFd) -> rustix::io::Result<()> {
+    layers_of_try(&made(dir, KERNEL_WORK)?).map(drop)
+}
+
+/// Records `dirs` of the upper tree in `dir` as they are now, or will be copied up, outer ones
+/// first: those that no run changes are removed with the work directories. Their paths begin with
+/// `/upper`.
+///
+/// # Errors
+/// `ENOENT`: [`make_kernel_work`] was not called. What the file system says.
+pub fn record_copied_places(dir: impl AsFd, marks: Marks, dirs: &[PathBytes]) -> io::Result<()> {
+    let work = open(&dir, KERNEL_WORK)?.ok_or(Errno::NOENT)?;
+    copied_places::record((dir, work), marks, dirs)
+}
+
+/// Tries whether an overlay is possible with an upper tree in `dir` (R5). If not, what
+/// [`make_kernel_work`] made is removed.
+///
+/// # Errors
+/// What the file system and the kernel's overlay say.
+pub fn try_kernel_work(dir: impl AsFd) -> io::Result<()> {
     let work = made(&dir, KERNEL_WORK)?;
     let attempt = || {
-        let layers = (made(&work, LOWER)?, made(&work, UPPER)?);
-        try_overlay(&layers, &made(&work, FIRST)?)?;
+        try_overlay(&layers_of_try(&work)?, &made(&work, FIRST)?)?;
         remove_tree_in(&work, OsStr::new(FIRST))
     };
     attempt().inspect_err(|_| {
@@ -64,35 +88,46 @@ pub fn make_kernel_work(dir: impl AsFd) -> io::Result<()> {
     })
 }
 
-/// Removes the work directories beside the upper tree in `dir`, unless an overlay still uses one:
-/// then returns false.
+/// Removes the work directories beside the upper tree in `dir`, unless overlays still use some of
+/// them: then returns the names of those.
 ///
 /// # Errors
 /// `EPERM`: this process may not mount. What the file system and the kernel's overlay say.
-pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<bool> {
+pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<Vec<Vec<u8>>> {
+    let mut used = Vec::new();
     let Some(work) = open(&dir, KERNEL_WORK)? else {
-        return Ok(true);
+        return Ok(used);
     };
     let names = names_in(work.as_fd())?;
-    let is_probe = |name: &[u8]| name == LOWER.as_bytes() || name == UPPER.as_bytes();
-    for name in names.iter().filter(|name| !is_probe(name)) {
+    let others = [
+        LOWER,
+        UPPER,
+        copied_places::RECORD,
+        copied_places::NEW_RECORD,
+    ];
+    let is_work = |name: &&Vec<u8>| others.iter().all(|other| other.as_bytes() != **name);
+    let layers = layers_of_try(&work)?;
+    for name in names.iter().filter(is_work) {
         let Some(tried) = open(&work, OsStr::from_bytes(name))? else {
             continue;
         };
-        let layers = (made(&work, LOWER)?, made(&work, UPPER)?);
         match try_overlay(&layers, &tried) {
-            Err(Errno::BUSY) => return Ok(false),
+            Err(Errno::BUSY) => used.push(name.clone()),
             // R2
             Err(Errno::STALE | Errno::NOSPC | Errno::DQUOT) => {}
             tried => tried?,
         }
     }
+    if !used.is_empty() {
+        return Ok(used);
+    }
     // R3
-    for name in names.iter().filter(|name| !is_probe(name)) {
+    copied_places::remove_unchanged(&dir, &work)?;
+    for name in names.iter().filter(is_work) {
         remove_tree_in(&work, OsStr::from_bytes(name))?;
     }
     remove_tree_in(dir, OsStr::new(KERNEL_WORK))?;
-    Ok(true)
+    Ok(used)
 }
 
 /// Makes an overlay with this work directory, and drops it (R1).
@@ -103,6 +138,11 @@ fn try_overlay((lower, upper): &(OwnedFd, OwnedFd), tried: &OwnedFd) -> rustix::
     }
     rustix::mount::fsconfig_set_string(&context, "index", "on")?;
     rustix::mount::fsconfig_create(&context)
+}
+
+/// The empty layers of a try.
+fn layers_of_try(work: &OwnedFd) -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    Ok((made(work, LOWER)?, made(work, UPPER)?))
 }
 
 fn made(dir: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {

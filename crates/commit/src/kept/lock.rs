@@ -89,8 +89,8 @@ pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
     };
     // R4
     match kernel_work::remove_idle_kernel_work(dir) {
-        Ok(true) => Ok(held),
-        Ok(false) => Err(outlived(dir)),
+        Ok(used) if used.is_empty() => Ok(held),
+        Ok(_) => Err(outlived(dir)),
         Err(why) => Err(dir.failed(why)),
     }
 }

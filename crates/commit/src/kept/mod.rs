@@ -24,6 +24,7 @@
 //! | `safe_path` | the path to it, followed once |
 //! | `lock` | its owner, its permissions, its lock |
 //! | `kernel_work` | whether an overlay of the kernel still uses it |
+//! | `copied_places` | what was copied up for such overlays alone |
 //! | `fresh` | which directories of the user may become views |
 //! | `discard` | its end |
 //! | `state` | what its directory holds |
@@ -34,6 +35,7 @@
 //! Discarding (a discard was interrupted), Damaged (anything else). A run starts in the first two,
 //! and in the third once the discard is finished. A damaged view is only listed and discarded.
 
+mod copied_places;
 mod discard;
 mod fresh;
 mod kernel_work;
@@ -44,7 +46,9 @@ mod safe_path;
 mod state;
 
 pub use discard::discard;
-pub use kernel_work::{KERNEL_WORK, make_kernel_work, remove_idle_kernel_work};
+pub use kernel_work::{
+    KERNEL_WORK, make_kernel_work, record_copied_places, remove_idle_kernel_work, try_kernel_work,
+};
 pub use lock::ViewLock;
 pub use name::state_dir;
 pub use rules::update as update_rules;

@@ -8,8 +8,8 @@
 //!
 //! # Rules
 //! R1. Each overlay needs a directory in the upper tree, so the places of mounts are copied up,
-//!     with the directories of which a commit must know. After the run those that are as they were
-//!     made go again: they are no changes.
+//!     with the directories of which a commit must know. Those that are as they were made go again
+//!     with the work directories: they are no changes.
 
 use crate::detached;
 use crate::host_mounts::HostMounts;
@@ -18,14 +18,16 @@ use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
 use openpath_commit::{
-    PathBytes, Places, Refusal, RefusalKind, ViewLock, make_kernel_work, remove_idle_kernel_work,
+    KERNEL_WORK, PathBytes, Places, Refusal, RefusalKind, ViewLock, make_kernel_work,
+    record_copied_places, remove_idle_kernel_work, try_kernel_work,
 };
-use openpath_overlay::Marks;
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,10 +45,6 @@ const GONE: [openpath_abi::Errno; 5] = [
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The most bytes of a list of attributes (`XATTR_LIST_MAX`).
-const XATTR_LIST_MAX: usize = 65_536;
-/// The most bytes of an attribute's value (`XATTR_SIZE_MAX`).
-const XATTR_SIZE_MAX: usize = 65_536;
 
 /// The upper tree, while the overlays use it.
 pub(crate) struct KernelUpper {
@@ -54,18 +52,6 @@ pub(crate) struct KernelUpper {
     memory: Option<Arc<OwnedFd>>,
     /// The directory with the upper tree.
     upper: OwnedFd,
-    /// The prefix of its marks.
-    marks: Marks,
-    /// What was copied up for them (R1), outer ones first.
-    made: Vec<CopiedDir>,
-}
-
-/// A directory of the upper tree that was copied up for an overlay, by its path from the tree.
-struct CopiedDir {
-    path: PathBuf,
-    stat: Stat,
-    /// Its extended attributes but for marks.
-    attrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl KernelUpper {
@@ -121,22 +107,17 @@ impl KernelUpper {
             openpath_commit::record_kernel_run(held.dir(), places)?;
         }
         let marks = view.marks();
-        let missing = missing_dirs(plan, &upper).map_err(not_kept)?;
-        let copied = copy_up_places(plan, view.task());
-        let made = missing.into_iter();
-        let made = made.filter_map(|path| CopiedDir::new(&upper, path, marks).ok());
+        let made = prepare_places(plan, &view, &upper);
         let prepared = KernelUpper {
-            made: made.collect(),
             held: view.close(),
             memory: in_memory,
             upper,
-            marks,
         };
-        let tree = copied.and_then(|()| prepared.make_work_dirs(plan));
-        match tree {
+        match made.and_then(|()| prepared.make_work_dirs(plan)) {
             Ok(tree) => Ok((prepared, UpperTree { tree, marks })),
             Err(why) => {
-                prepared.remove_unchanged();
+                // The next process that locks the view removes what is left.
+                let _left = remove_idle_kernel_work(&prepared.upper);
                 Err(why)
             }
         }
@@ -152,11 +133,13 @@ impl KernelUpper {
                 tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?
             }
         };
-        make_kernel_work(&tree).map_err(|why| {
-            let text = "the kernel makes no overlay with the changes on their file system";
-            let text = format!("{text} ({why}): leave out --engine kernel");
-            Refusal::new(RefusalKind::Unsupported, text)
-        })?;
+        if self.held.is_some() {
+            try_kernel_work(&tree).map_err(|why| {
+                let text = "the kernel makes no overlay with the changes on their file system";
+                let text = format!("{text} ({why}): leave out --engine kernel");
+                Refusal::new(RefusalKind::Unsupported, text)
+            })?;
+        }
         for path in (0..plan.layers.len()).map(work_path) {
             match rustix::fs::mkdirat(&tree, path, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -166,18 +149,20 @@ impl KernelUpper {
         Ok(tree)
     }
 
-    /// Waits until no overlay uses the upper tree. Returns false if processes outside the run still
-    /// do after [`END_TIMEOUT`].
+    /// Waits until no overlay uses the upper tree. Returns the work directories of those that
+    /// processes outside the run still use after [`END_TIMEOUT`].
     ///
     /// # Errors
     /// Those of [`remove_idle_kernel_work`].
-    pub(crate) fn wait_until_unused(&self) -> Result<bool, Refusal> {
+    pub(crate) fn wait_until_unused(&self) -> Result<Vec<PathBuf>, Refusal> {
         let begun = Instant::now();
         loop {
-            let is_idle = remove_idle_kernel_work(&self.upper);
-            let is_idle = is_idle.map_err(|why| Refusal::step("the changes", why))?;
-            if is_idle || begun.elapsed() >= END_TIMEOUT {
-                return Ok(is_idle);
+            let used = remove_idle_kernel_work(&self.upper);
+            let used = used.map_err(|why| Refusal::step("the changes", why))?;
+            if used.is_empty() || begun.elapsed() >= END_TIMEOUT {
+                let used = used.into_iter();
+                let paths = used.map(|name| Path::new(KERNEL_WORK).join(OsString::from_vec(name)));
+                return Ok(paths.collect());
             }
             std::thread::sleep(PAUSE);
         }
@@ -188,51 +173,11 @@ impl KernelUpper {
     /// # Errors
     /// Those of [`View::open_locked`].
     pub(crate) fn open(self, plan: &Plan) -> Result<View, Refusal> {
-        self.remove_unchanged();
         let options = ViewOptions {
             memory: self.memory,
             ..ViewOptions::default()
         };
         View::open_locked(plan, self.held, &options)
-    }
-
-    /// Removes what was copied up for the overlays alone (R1).
-    pub(crate) fn remove_unchanged(&self) {
-        let unchanged = self
-            .made
-            .iter()
-            .filter(|dir| dir.is_unchanged(&self.upper, self.marks));
-        // Before any of them is removed, which changes the one above it.
-        let unchanged: Vec<_> = unchanged.collect();
-        for dir in unchanged.iter().rev() {
-            if let (Some(parent), Some(name)) = (dir.path.parent(), dir.path.file_name())
-                && let Ok(parent) = open_below(&self.upper, parent)
-            {
-                // One with changes in it stays.
-                let _stays = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
-            }
-        }
-    }
-}
-
-impl CopiedDir {
-    fn new(upper: &OwnedFd, path: PathBuf, marks: Marks) -> rustix::io::Result<CopiedDir> {
-        let dir = open_below(upper, &path)?;
-        let stat = rustix::fs::fstat(&dir)?;
-        let attrs = shown_attrs(&dir, marks)?;
-        Ok(CopiedDir { path, stat, attrs })
-    }
-
-    /// Whether it is as it was made. The kernel adds marks of its own, so the time of change does
-    /// not tell.
-    fn is_unchanged(&self, upper: &OwnedFd, marks: Marks) -> bool {
-        let of = |stat: &Stat| {
-            let owner = (stat.st_mode, stat.st_uid, stat.st_gid);
-            (stat.st_ino, owner, stat.st_mtime, stat.st_mtime_nsec)
-        };
-        // What cannot be looked at stays.
-        CopiedDir::new(upper, self.path.clone(), marks)
-            .is_ok_and(|now| of(&now.stat) == of(&self.stat) && now.attrs == self.attrs)
     }
 }
 
@@ -255,25 +200,9 @@ fn is_full(tree: Arc<OwnedFd>) -> bool {
     rustix::fs::fstatvfs(tree).is_ok_and(|room| room.f_bfree == 0 || room.f_ffree < 2)
 }
 
-/// The extended attributes that a command sees.
-fn shown_attrs(dir: &OwnedFd, marks: Marks) -> rustix::io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let mut names = vec![0; XATTR_LIST_MAX];
-    let length = rustix::fs::flistxattr(dir, &mut names)?;
-    names.truncate(length);
-    let names = names.split(|byte| *byte == 0);
-    let names = names.filter(|name| !name.is_empty() && marks.shown_name(name).is_some());
-    let attrs = names.map(|name| {
-        let mut value = vec![0; XATTR_SIZE_MAX];
-        let length = rustix::fs::fgetxattr(dir, name, &mut value)?;
-        value.truncate(length);
-        Ok((name.to_vec(), value))
-    });
-    attrs.collect()
-}
-
 /// The directories that the overlays of a plan need and the upper tree does not have yet, outer
 /// ones first.
-fn missing_dirs(plan: &Plan, upper: &OwnedFd) -> rustix::io::Result<Vec<PathBuf>> {
+fn missing_dirs(plan: &Plan, upper: &OwnedFd) -> rustix::io::Result<Vec<PathBytes>> {
     let layers = plan.layers.iter().map(|layer| &layer.place);
     let places = layers.chain(&plan.recorded);
     let mut missing = BTreeSet::new();
@@ -284,13 +213,16 @@ fn missing_dirs(plan: &Plan, upper: &OwnedFd) -> rustix::io::Result<Vec<PathBuf>
             match open_below(upper, path) {
                 Ok(_) => {}
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-                    _ = missing.insert(path.to_owned())
+                    _ = missing.insert(Path::new("/").join(path))
                 }
                 Err(why) => return Err(why),
             }
         }
     }
-    Ok(missing.into_iter().collect())
+    Ok(missing
+        .iter()
+        .map(|path| PathBytes::from(&**path))
+        .collect())
 }
 
 /// Opens a directory of the tree for the changes, without links.
@@ -298,6 +230,19 @@ fn open_below(tree: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     rustix::fs::openat2(tree, path, flags, Mode::empty(), inside)
+}
+
+/// Copies up what the overlays of a plan need, and records what goes again after the run (R1).
+fn prepare_places(plan: &Plan, view: &View, upper: &OwnedFd) -> Result<(), Refusal> {
+    make_kernel_work(upper).map_err(not_kept)?;
+    let missing = missing_dirs(plan, upper).map_err(not_kept)?;
+    let record = || {
+        let recorded = record_copied_places(upper, view.marks(), &missing);
+        recorded.map_err(|why| not_kept(Errno::from_io_error(&why).unwrap_or(Errno::IO)))
+    };
+    record()?;
+    copy_up_places(plan, view.task())?;
+    record()
 }
 
 /// Copies up what the overlays of a plan need.

@@ -155,9 +155,10 @@ impl Namespaces {
         Ok((root, staged_device()?))
     }
 
-    /// The devices of the kernel's overlays but for the one at the root.
-    pub(crate) fn layer_devices(&self) -> Vec<String> {
-        self.layers.iter().filter_map(LayerMount::device).collect()
+    /// The devices of the kernel's overlays but for the one at the root, in the order of the plan;
+    /// none for a mount that is shown otherwise.
+    pub(crate) fn layer_devices(&self) -> Vec<Option<String>> {
+        self.layers.iter().map(LayerMount::device).collect()
     }
 
     /// Makes the view, which must be served, the root of this process and of its children. Returns

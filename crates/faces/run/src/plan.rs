@@ -392,8 +392,9 @@ pub(crate) struct Mounted {
     pub(crate) mapped: bool,
     /// Its device, as `/proc/PID/mountinfo` writes it.
     pub(crate) device: String,
-    /// The devices of its further mounts.
-    pub(crate) more_devices: Vec<String>,
+    /// The devices of the kernel's overlays over the mounts of the host, by layer; none for one
+    /// that has no overlay.
+    pub(crate) more_devices: Vec<Option<String>>,
 }
 
 /// The results of a run besides its changes.

@@ -4,7 +4,7 @@
 
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;
-use crate::kernel_overlay::mounts::UpperTree;
+use crate::kernel_overlay::mounts::{UpperTree, work_path};
 use crate::kernel_upper::KernelUpper;
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
@@ -71,8 +71,8 @@ struct Server {
     control_server: Option<ControlServer>,
     /// What a command needs to enter the view, once it is served.
     access: Option<Arc<ViewAccess>>,
-    /// The devices of the view's mounts, once it is served.
-    devices: Vec<String>,
+    /// The devices of the view's mounts by layer, once it is served.
+    devices: Vec<Option<String>>,
 }
 
 impl Server {
@@ -129,10 +129,8 @@ impl Server {
         if let Some(view) = &mut self.view {
             view.wait_until_unused(|| ()).ok();
         }
-        if let Some(upper) = self.upper.take()
-            && upper.wait_until_unused().unwrap_or(false)
-        {
-            upper.remove_unchanged();
+        if let Some(upper) = self.upper.take() {
+            upper.wait_until_unused().ok();
         }
     }
 
@@ -193,8 +191,8 @@ impl Server {
             (None, Some(_)) => None,
             (None, None) => return Err(nothing()),
         };
-        self.devices = mounted.more_devices;
-        self.devices.push(mounted.device.clone());
+        self.devices = vec![Some(mounted.device.clone())];
+        self.devices.extend(mounted.more_devices);
         let namespaces = std::mem::take(&mut self.namespaces);
         let access = Arc::new(ViewAccess {
             members: ViewMembers::new(mounted.device, &namespaces)?,
@@ -231,16 +229,21 @@ impl Server {
     /// Releases the view and reports its changes.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
         let devices = std::mem::take(&mut self.devices);
-        let users = || view_users::describe(&devices);
         // The front waits as long as it receives messages.
         let on_progress = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
         // The end of the kernel's overlays waits for a sync of their file system.
         let ended = with_heartbeat(HEARTBEAT, on_progress, || self.end_guests(false));
-        if let Some(upper) = &self.upper
-            && !with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?
-        {
-            let text = format!("{}, so its changes are not final", users());
-            return Err(Refusal::new(RefusalKind::Busy, text));
+        if let Some(upper) = &self.upper {
+            let used = with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?;
+            if !used.is_empty() {
+                // The kernel may have given the device of another layer to another mount.
+                let at = |at| used.contains(&work_path(at));
+                let devices = devices.into_iter().enumerate();
+                let devices = devices.filter_map(|(layer, device)| device.filter(|_| at(layer)));
+                let users = view_users::describe(&devices.collect::<Vec<_>>());
+                let text = format!("{users}, so its changes are not final");
+                return Err(Refusal::new(RefusalKind::Busy, text));
+            }
         }
         let mut view = match (self.view.take(), self.upper.take()) {
             (Some(view), _) => view,
@@ -248,7 +251,8 @@ impl Server {
             (None, None) => return Err(Refusal::system("there is no view")),
         };
         let lost = view.wait_until_unused(on_progress)?;
-        let users = lost.is_none().then(users);
+        let devices = devices.into_iter().flatten().collect::<Vec<_>>();
+        let users = lost.is_none().then(|| view_users::describe(&devices));
         if let Some(users) = users.as_ref().filter(|_| self.plan.uses_write_back()) {
             let text = format!("{users}, so writes may be delayed");
             return Err(Refusal::system(text));

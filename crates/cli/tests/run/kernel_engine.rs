@@ -405,7 +405,8 @@ fn view_that_a_process_outside_still_uses_is_not_read() {
     }
     let diff = place.openpath(["diff", "view"]).output().unwrap();
     assert!(out(&diff).contains("+x"), "{}", err(&diff));
-    assert!(commit(&place, &[]).status.success());
+    let done = commit(&place, &[]);
+    assert!(done.status.success(), "{}", err(&done));
     assert_eq!(place.read("made"), "x\n");
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs one operation by several threads, each with its own paths, on our side and on the host's.
+//! Defines a scene: one operation, run by several threads, each with a list of paths, on openpath
+//! and on the host. Makes its files, adds its threads to a plan, and adds the rows that compare
+//! sides and numbers of threads.
 //!
-//! A thread of the host has a root directory of its own and, unless tables are shared, a descriptor
-//! table of its own, as a process has. Ours has a task of its own, forked or with the others'
-//! table.
+//! A thread of the host has a root directory of its own and, unless tables are shared, a
+//! descriptor table of its own, as a process has. On openpath each thread has a new task; if tables
+//! are shared, that is a clone of the first one.
 
 use std::ffi::{CStr, CString};
 

@@ -12,12 +12,13 @@ fn page() -> String {
     let mut page = [
         "# The lock order",
         "",
-        "Printed from `crates/vfs/src/lock_order.rs`. A thread takes locks downwards only; debug",
-        "builds check it at every lock. Below all of them are the lock bits of the dentry cache (a",
-        "bucket, a list of children) and the life words, which are held for a few stores and never",
-        "while anything waits.",
+        "This table is generated from `crates/vfs/src/lock_order.rs`. A thread takes locks",
+        "downwards only, and debug builds check that at every lock. `two at once` says whether a",
+        "thread may hold two locks of the class. Below all of them are the lock bits of the dentry",
+        "cache (a bucket, a list of children) and the life words. A thread holds these for a few",
+        "stores, and waits for nothing meanwhile.",
         "",
-        "| rank | class | twice in one thread | protects |",
+        "| rank | class | two at once | protects |",
         "|---|---|---|---|",
         "",
     ]

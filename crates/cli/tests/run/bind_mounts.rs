@@ -66,6 +66,7 @@ fn changes_by_both_paths_of_a_bind_mount_are_committed_by_one() {
 }
 
 #[test]
+#[ignore = "slow: 16 s"]
 fn directory_that_is_removed_by_one_path_and_changed_by_the_other_is_refused() {
     for (name, view, which) in [
         (

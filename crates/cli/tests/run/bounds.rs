@@ -63,6 +63,7 @@ fn no_sleeper(argument: &str) {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn time_limit_ends_a_command_that_ignores_signals_and_its_detached_processes() {
     for place in Place::all("bound-time") {
         let who = u8::from(place.dir.to_string_lossy().contains("Ordinary"));
@@ -190,6 +191,7 @@ fn command_that_enters_a_view_counts_against_its_limits() {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn limits_are_kept_with_a_view_and_loosened_only_on_request() {
     for place in Place::all("bound-kept") {
         let view = place.path("view");

@@ -429,6 +429,7 @@ fn files_that_the_view_never_saw_are_not_removed_with_force() {
 }
 
 #[test]
+#[ignore = "slow: 6 s"]
 fn read_only_directories_of_the_user_are_committed_and_undone() {
     let made = "mkdir -p m n/v p/v q r s/old; \
         for f in m/a n/v/a r/a s/old/a; do echo 1 > $f; done; \
@@ -687,6 +688,7 @@ fn path_through_a_link_of_another_user_is_refused_with_where_it_leads() {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn commit_of_the_other_name_of_a_committed_file_is_not_interrupted() {
     for place in Place::all("two-names") {
         for change in ["rm e", "echo y >> e", "mv e z", "rm e; echo n > f"] {

@@ -52,6 +52,7 @@ fn change(place: &Place, how: &str) {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn directory_attributes_set_by_others_stay() {
     // The kernel records no attributes of a directory at its copy-up.
     for place in Place::all("dirs").map(Place::needs_fuse) {

@@ -116,6 +116,7 @@ fn directory_moved_from_outside_above_a_read_only_path_is_not_committed() {
 
 /// Root's command can unmount what makes a path read only. What it changes then is not committed.
 #[test]
+#[ignore = "slow: 5 s"]
 fn change_below_a_read_only_path_that_was_unmounted_is_not_committed() {
     let Some(place) = root_place("unmounted-ro") else {
         return;
@@ -240,6 +241,7 @@ fn used_view_on_a_mount_that_takes_no_overlay_any_more_is_not_read() {
 /// What was copied up for an overlay over a mount goes once nothing uses the view any more, also
 /// where the run could not do that itself.
 #[test]
+#[ignore = "slow: 11 s"]
 fn place_of_a_mount_that_has_gone_is_no_change() {
     let Some(place) = root_place("place-gone") else {
         return;

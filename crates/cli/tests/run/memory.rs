@@ -66,6 +66,7 @@ fn resident(pid: u32) -> u64 {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn everything_the_command_makes_counts_against_the_size() {
     const MEGABYTE: u64 = 1024;
     // Sizes are those of a tmpfs.

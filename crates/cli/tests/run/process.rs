@@ -165,6 +165,7 @@ fn signal_to_the_front_reaches_the_command_once() {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn interrupt_of_the_group_is_handled_by_the_command_from_its_start() {
     for place in Place::all("moment") {
         // Like that of a terminal, it goes to the whole group, the front included.
@@ -266,6 +267,7 @@ fn processes_of_the_caller_are_left_alone() {
 }
 
 #[test]
+#[ignore = "slow: 6 s"]
 fn no_process_hangs_when_the_server_dies() {
     for place in Place::all("server") {
         let time = long(&place, 1004);

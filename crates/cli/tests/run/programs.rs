@@ -76,6 +76,7 @@ fn changed(place: &Place) -> BTreeSet<String> {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn git_makes_clones_and_packs_a_repository() {
     same(
         "git",

@@ -306,6 +306,7 @@ const ROWS: &[Row] = &[
 ];
 
 #[test]
+#[ignore = "slow: 8 s"]
 fn reach_outside_the_view_by_default_is_as_the_table_lists() {
     // The ordinary user, if this is root.
     check_reach(Place::all("reach").last(), &["default"]);

@@ -105,6 +105,7 @@ fn both(place: &Place, line: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
+#[ignore = "slow: 6 s"]
 fn replaced_files_keep_group_and_list_as_without_a_view() {
     let Some(place) = Place::new("replaced", Who::Ordinary) else {
         return;
@@ -155,6 +156,7 @@ fn copied_mode_grants_no_more_than_the_replaced_file() {
 }
 
 #[test]
+#[ignore = "slow: 5 s"]
 fn group_and_list_give_no_more_than_the_replaced_file() {
     let Some(place) = Place::new("replaced-wider", Who::Ordinary) else {
         return;

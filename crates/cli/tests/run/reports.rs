@@ -149,6 +149,7 @@ fn summary_names_the_options_that_change_real_files() {
 }
 
 #[test]
+#[ignore = "slow: 10 s"]
 fn changes_in_a_deep_tree_are_reported() {
     const DEEP: &str = "import os, sys\n\
         for _ in range(int(sys.argv[1])):\n    os.mkdir('d' * 200); os.chdir('d' * 200)\n";

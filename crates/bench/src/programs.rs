@@ -7,7 +7,8 @@
 //! turns, each writing to a directory of its own.
 //!
 //! # Rules
-//! R1. The result of a load must be the same in every environment, or the benchmark ends.
+//! R1. The result of a load must be the same in every environment, or the benchmark ends. Another
+//!     tool in which it differs has no row of that load.
 //! R2. A round in which the hypervisor stole time counts as any other: it affects all environments
 //!     alike.
 //! R3. The files of the measurement are removed at the end, however it ends.
@@ -28,8 +29,8 @@ use crate::cmd::{Common, warn};
 use crate::common::*;
 use crate::page::Page;
 use crate::stats::Samples;
-use load::Load;
-use place::{Environment, Kind};
+use load::{Load, Start};
+use place::{Environment, Kind, launch};
 use scene::Scene;
 
 #[derive(Debug, clap::Args)]
@@ -125,7 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
         for (n, load) in loads.iter().enumerate() {
             let (name, of) = (&load.name, options.rounds);
             tell(&format!("{name}, round {} of {of}", round + 1));
-            turn(&mut sides, round, n, load)?;
+            turn(&mut sides, round, (n, load), (&programs, &scene))?;
         }
     }
     let mut rows = rows(&loads, &sides);
@@ -138,27 +139,60 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
 }
 
 /// Runs one load in every place, beginning with another place each round; the first round warms up.
-fn turn(sides: &mut [Side], round: usize, n: usize, load: &Load) -> Result<(), Error> {
+fn turn(
+    sides: &mut [Side],
+    round: usize,
+    (n, load): (usize, &Load),
+    (programs, scene): (&Programs, &Scene),
+) -> Result<(), Error> {
     let count = sides.len();
-    let mut left: Option<String> = None;
-    for i in 0..count {
-        let side = &mut sides[(i + round) % count];
-        let label = side.place.kind.label();
+    let mut results = Vec::new();
+    for at in (0..count).map(|i| (i + round) % count) {
+        let side = &mut sides[at];
+        let kind = side.place.kind;
+        if load.start == Start::Nothing {
+            let took = launch(kind, programs, scene)?;
+            results.push((at, took, String::new()));
+            continue;
+        }
+        if load.start != Start::Warm {
+            side.place = Environment::enter(kind, programs, scene)?;
+        }
         side.place.does(&load.before)?;
+        if load.start == Start::Cold {
+            drop_caches().host("drop the caches")?;
+        }
         let (took, _) = side.place.does(&load.work)?;
         let (_, found) = side.place.does(&load.check)?;
-        match &left {
-            Some(first) if *first != found => {
-                let what = format!("the result of {} differs in {label}", load.name);
+        results.push((at, took, found));
+    }
+    let native = results
+        .iter()
+        .find(|(at, ..)| sides[*at].place.kind == Kind::Disk);
+    let right = native.map(|(_, _, found)| found.clone());
+    for (at, took, found) in results {
+        let side = &mut sides[at];
+        let kind = side.place.kind;
+        // R1
+        if right.as_ref().is_some_and(|right| *right != found) {
+            let (name, label) = (&load.name, kind.label());
+            let what = format!("{name} found {} in {label}", found.trim());
+            if !kind.is_rival() {
                 return Err(Error::Wrong(what));
             }
-            _ => left = Some(found),
-        }
-        if round > 0 {
+            warn(&what);
+            side.times[n].clear();
+        } else if round > 0 {
             side.times[n].push(took);
         }
     }
     Ok(())
+}
+
+/// Drops what the kernel caches of files and directories.
+fn drop_caches() -> std::io::Result<()> {
+    rustix::fs::sync();
+    std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
 /// The rows of the measured times.
@@ -176,13 +210,18 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
         rows.push(Row::growth(name, &mine, "native", &samples(native, n)));
         for side in sides {
             let (kind, theirs) = (side.place.kind, samples(side, n));
+            if side.times[n].is_empty() {
+                let name = format!("{name}, {}", kind.label());
+                rows.push(Row::missing(&name, "its result was another one"));
+                continue;
+            }
             let (label, name) = (kind.label(), format!("{name}, {}", kind.label()));
             rows.extend(match kind {
                 Kind::Run | Kind::Disk => None,
                 Kind::RunKernel => {
                     of_kernel.map(|other| Row::growth(&name, &theirs, overlay, &samples(other, n)))
                 }
-                Kind::Tmpfs | Kind::KernelOverlay => {
+                Kind::Tmpfs | Kind::KernelOverlay | Kind::Bwrap => {
                     Some(Row::growth(&name, &mine, label, &theirs))
                 }
                 Kind::FuseOverlayfs | Kind::Proot => {
@@ -192,11 +231,12 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
         }
     }
     let mean = |name: Kind, mine: &Side, theirs: &Side| {
-        let ratio = |n| {
-            let (theirs, mine) = (samples(theirs, n).median()?, samples(mine, n).median()?);
+        let ratio = |n: &usize| {
+            let (theirs, mine) = (samples(theirs, *n).median()?, samples(mine, *n).median()?);
             Some((theirs / mine).ln())
         };
-        let ratios: Option<Vec<f64>> = (0..loads.len()).map(ratio).collect();
+        let measured = (0..loads.len()).filter(|n| !theirs.times[*n].is_empty());
+        let ratios: Option<Vec<f64>> = measured.map(|n| ratio(&n)).collect();
         let name = format!("run geometric mean, {}", name.label());
         match ratios {
             Some(all) if !all.is_empty() => {

@@ -17,9 +17,32 @@ const APPEND: &str = "import os; \
     f = os.open(os.environ['OUT'] + '/log', os.O_WRONLY | os.O_CREAT | os.O_APPEND); \
     [os.write(f, b'line %d\\n' % n) for n in range(20000)]";
 
+/// Installs 400 packages of 50 small files, each under another name that is then changed.
+const INSTALL: &str = "import os; o = os.environ['OUT'] + '/node_modules'; os.mkdir(o)
+for p in range(400):
+    new = f'{o}/.package{p}-x'; os.mkdir(new); os.mkdir(new + '/lib')
+    for n in range(50):
+        with open(f'{new}/lib/file{n}.js', 'x') as f: f.write(f'module {n}\\n' * (n % 40 + 1))
+        os.utime(f'{new}/lib/file{n}.js', (1, 1))
+    os.rename(new, f'{o}/package{p}')";
+
+/// What a load begins in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The environment as the load before left it.
+    Warm,
+    /// A new environment, in which nothing was looked at. The caches of the machine are warm.
+    New,
+    /// A new environment, once the caches of the machine were dropped.
+    Cold,
+    /// None: the load is the start and the end of an environment, around true(1).
+    Nothing,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) name: String,
+    pub(super) start: Start,
     /// Prepares; not timed.
     pub(super) before: String,
     pub(super) work: String,
@@ -37,10 +60,20 @@ impl Load {
         let some = "find repository -type f -not -path '*/.git/*' | LC_ALL=C sort | head -1000";
         let copies = format!("{again}; {some} | xargs cp -t \"$OUT\" --backup=numbered");
         let append = format!("{} -c \"{APPEND}\"", scene.python);
+        let install = format!("{} -c \"{INSTALL}\"", scene.python);
+        let edit = "cd edit/\"$(basename \"$OUT\")\"; find . -type f | xargs sed -i s/^file/File/";
+        let edited =
+            "cd edit/\"$(basename \"$OUT\")\"; find . -type f | LC_ALL=C sort | xargs cksum";
+        let rows = "sqlite3 \"$OUT/db\" 'select count(*), sum(length(name)) from item'";
+        let counted = format!("{status} | wc -l");
+        // One that looks at the repository in a new environment comes before its warm one.
         let loads = [
+            ("start", "true", "true", "true"),
             ("compile", again, &*scene.build, sums),
             ("python imports", "true", &*python, "true"),
-            ("git status", "true", status, &*format!("{status} | wc -l")),
+            ("first git status", "true", status, &*counted),
+            ("git status", "true", status, &*counted),
+            ("first find", "true", find, find),
             ("find", "true", find, find),
             (
                 "tar",
@@ -61,6 +94,14 @@ impl Load {
                 "grep -rl 11 repository --exclude-dir=.git | wc -l",
             ),
             (
+                "rg",
+                "command -v rg",
+                "rg -c 1 repository | wc -l",
+                "rg -l 11 repository | wc -l",
+            ),
+            ("install", again, &install, sums),
+            ("sed -i of lower files", "true", edit, edited),
+            (
                 "sed -i",
                 &copies,
                 "find \"$OUT\" -type f | xargs sed -i s/1/one/",
@@ -76,18 +117,27 @@ impl Load {
             (
                 "write and read",
                 again,
-                "head -c 256M /dev/zero > \"$OUT/big\"; cat \"$OUT/big\" > /dev/null",
+                "head -c 1G /dev/zero > \"$OUT/big\"; cat \"$OUT/big\" > /dev/null",
                 sums,
             ),
+            ("sqlite", again, "sqlite3 \"$OUT/db\" < inserts.sql", rows),
             (
-                "sqlite",
+                "sqlite with sync",
                 again,
-                "sqlite3 \"$OUT/db\" < inserts.sql",
-                "sqlite3 \"$OUT/db\" 'select count(*), sum(length(name)) from item'",
+                "sed 's/synchronous = off/synchronous = full/' inserts.sql | sqlite3 \"$OUT/db\"",
+                rows,
             ),
+            ("cold git status", "true", status, &*counted),
+            ("cold find", "true", find, find),
         ];
         let load = |(name, before, work, check): (&str, &str, &str, &str)| Self {
             name: format!("run {name}"),
+            start: match name {
+                "start" => Start::Nothing,
+                "first git status" | "first find" | "sed -i of lower files" => Start::New,
+                "cold git status" | "cold find" => Start::Cold,
+                _ => Start::Warm,
+            },
             before: before.to_owned(),
             work: work.to_owned(),
             check: check.to_owned(),

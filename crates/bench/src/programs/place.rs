@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a worker in each environment that is compared: the bare system, a tmpfs, `openpath run`
-//! with each engine, the kernel's overlayfs, fuse-overlayfs and proot. The worker runs the loads
+//! with each engine, the kernel's overlayfs, bwrap, fuse-overlayfs and proot. The worker runs the loads
 //! (the programs whose time is measured) there.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
 use super::Programs;
 use super::scene::Scene;
@@ -19,12 +20,14 @@ pub(super) enum Kind {
     Disk,
     /// Nothing; the files are a copy on a tmpfs.
     Tmpfs,
-    /// `openpath run`, its changes kept in memory.
+    /// `openpath run --engine fuse`, its changes kept in memory.
     Run,
     /// The same with `--engine kernel`.
     RunKernel,
     /// The kernel's overlayfs over the root, its changes kept on a tmpfs.
     KernelOverlay,
+    /// bwrap with namespaces of its own, which keeps no changes apart.
+    Bwrap,
     /// fuse-overlayfs over the whole tree, its changes kept on a tmpfs.
     FuseOverlayfs,
     /// proot, which catches system calls and keeps no changes apart.
@@ -33,12 +36,13 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All places, with their names in tables.
-    pub(super) const ALL: [(Self, &'static str); 7] = [
+    pub(super) const ALL: [(Self, &'static str); 8] = [
         (Self::Disk, "native"),
         (Self::Tmpfs, "tmpfs"),
         (Self::Run, "openpath"),
         (Self::RunKernel, "engine kernel"),
         (Self::KernelOverlay, "kernel overlay"),
+        (Self::Bwrap, "bwrap"),
         (Self::FuseOverlayfs, "fuse-overlayfs"),
         (Self::Proot, "proot"),
     ];
@@ -55,15 +59,14 @@ impl Kind {
         )
     }
 
-    /// The program and its arguments, before those of the worker.
-    fn around(self, programs: &Programs, scene: &Scene) -> Command {
-        let exe = &programs.bench;
+    /// A program in the environment, before its arguments.
+    fn around(self, exe: &Path, programs: &Programs, scene: &Scene) -> Command {
         match self {
             Self::Disk | Self::Tmpfs => Command::new(exe),
             Self::Run | Self::RunKernel => {
                 let engine = if self == Self::Run { "fuse" } else { "kernel" };
                 let mut run = Command::new(&programs.openpath);
-                run.args(["run", "--engine", engine, "--upper", "memory", "--"]);
+                run.args(["run", "-q", "--engine", engine, "--upper", "memory", "--"]);
                 run.arg(exe);
                 run
             }
@@ -80,12 +83,30 @@ impl Kind {
                 run.arg(exe);
                 run
             }
+            Self::Bwrap => {
+                let mut run = Command::new("bwrap");
+                run.args(["--dev-bind", "/", "/", "--unshare-pid", "--unshare-ipc"]);
+                run.args(["--proc", "/proc", "--die-with-parent"]).arg(exe);
+                run
+            }
             Self::Proot => {
                 let mut run = Command::new("proot");
                 run.args(["-r", "/"]).arg(exe);
                 run
             }
         }
+    }
+}
+
+/// Starts true(1) in a new environment; returns the nanoseconds until that has gone again.
+pub(super) fn launch(kind: Kind, programs: &Programs, scene: &Scene) -> Result<f64, Error> {
+    let mut start = kind.around(Path::new("/bin/true"), programs, scene);
+    let begun = Instant::now();
+    let status = start.stdin(Stdio::null()).status().setup(kind.label())?;
+    let took = begun.elapsed().as_nanos() as f64;
+    match status.success() {
+        true => Ok(took),
+        false => Err(status).setup(kind.label()),
     }
 }
 
@@ -119,7 +140,7 @@ impl Environment {
             Kind::Tmpfs => &scene.copy,
             _ => &scene.folder,
         };
-        let mut start = kind.around(programs, scene);
+        let mut start = kind.around(&programs.bench, programs, scene);
         start.arg("worker").arg(folder);
         start.arg(folder.join("out").join(kind.label().replace(' ', "-")));
         start.stdin(Stdio::piped()).stdout(Stdio::piped());

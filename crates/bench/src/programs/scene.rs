@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Options;
+use super::place::Kind;
 use crate::common::*;
 use crate::failed::project;
 use crate::host;
@@ -16,6 +17,9 @@ use crate::host;
 const A_FOLDER: usize = 100;
 /// How many units the generated project has.
 const UNITS: usize = 24;
+/// How many files of the lower tree each environment changes: its own, so that none changes the
+/// lower tree of another.
+const EDITED: usize = 1000;
 /// Transactions of the database, and rows in each.
 const TRANSACTIONS: usize = 200;
 const INSERTS: usize = 50;
@@ -78,6 +82,10 @@ impl Scene {
         self.build = build.replace(" -o ", " -o \"$OUT\"/");
         files(&self.folder.join("repository"), options.tracked)?;
         files(&self.folder.join("archive"), options.archived)?;
+        for (_, label) in Kind::ALL {
+            let folder = label.replace(' ', "-");
+            files(&self.folder.join("edit").join(folder), EDITED)?;
+        }
         fs::write(self.folder.join("inserts.sql"), inserts())
     }
 }

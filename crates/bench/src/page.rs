@@ -111,7 +111,7 @@ mod tests {
         page.write(&file, "0.00 0.00 0.00", &rows).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         fs::remove_file(file).unwrap();
-        assert!(text.starts_with("# Shapes\n\nThe loops of two scalability benchmarks"));
+        assert!(text.starts_with("# Shapes\n\nThis page compares"));
         assert!(text.contains("-- shapes\n") && text.contains("a row  7 ns"));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a worker in each environment that is compared: the bare system, a tmpfs, `openpath run`
-//! with each engine, the kernel's overlayfs, bwrap, fuse-overlayfs and proot. The worker runs the loads
-//! (the programs whose time is measured) there.
+//! with each engine, the kernel's overlayfs, bwrap, fuse-overlayfs and proot. The worker runs the
+//! loads (the programs whose time is measured) there.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives a file of the host its inode: the known one, refreshed, or a new one, so that each file
-//! has one inode.
+//! Gives a file of the host its inode: the known one, refreshed, or a new one. A file has one
+//! inode, whatever its names; a directory that is found under another name or mount gets another.
 
 use crate::node::{Alias, Node, NodeOps};
 use crate::sys::HostStat;

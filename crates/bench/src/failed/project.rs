@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a C project to compile: its units include many headers of the toolchain and some of their
-//! own, with several search directories, so that a part of the search fails.
+//! Makes a C project to compile, and its build script: its units include many headers of the
+//! toolchain and some of the project, with several search directories, so that a part of the search
+//! fails.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds out whether a view has been committed, and whether that was interrupted, from the records
-//! in its directory.
+//! in its directory. Refuses a view whose commit was interrupted.
 
 use crate::host::view_dir::ViewDir;
 use crate::journal::State;

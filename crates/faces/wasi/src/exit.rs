@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the errors by which a guest ends by itself (`Exit`) or by its host (`Ended`), and gives
-//! its exit code.
+//! Defines the errors by which a guest ends by itself (`Exit`) or is ended by its host (`Ended`),
+//! and gives the exit code of one that returned or exited.
 
 /// The guest called `proc_exit`: its function fails with this error, which is not a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

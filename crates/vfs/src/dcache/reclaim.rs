@@ -2,10 +2,13 @@
 //! Reclaims unlinked and evicted entries that no pin holds: they give back their slot and inode.
 //! Also forgets the entries of a removed directory or an unmounted tree.
 //!
-//! Unlinked entries wait in the free queue, a group of trees in each of its parts, until one part
-//! has enough to pay for one fence and one scan of the pins. Those that are still open stay there.
-//! Evicted entries go the same way, still hashed: a search that meets one while its reclaim is
-//! under way waits for the outcome.
+//! Also repeats calls that found no room, and gives free memory back to the system.
+//!
+//! Unlinked entries wait in the free queue, a group of trees in each of its parts. They go once one
+//! part has enough to pay for one fence and one scan of the pins, an unlinked file is closed, or a
+//! call finds no room. Those that are still pinned stay there. Evicted entries do not wait: they
+//! are reclaimed at once, still hashed, and a search that meets one meanwhile waits for the
+//! outcome.
 
 use super::lru::LastLru;
 use super::{Dcache, dflag};

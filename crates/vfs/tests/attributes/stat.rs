@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that stat, statx and access report attributes and check arguments as Linux 6.18 does on a
-//! tmpfs.
+//! Tests that stat and statx report attributes, that access goes by the real ids, and that all
+//! three check their arguments, as Linux 6.18 does on a tmpfs.
 
 use crate::world::*;
 use openpath_abi::access::{R_OK, W_OK, X_OK};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that the lowest free descriptor comes next, that forks copy tables and tasks share them as
-//! in Linux, that a limit bounds them, and that writers and programs exclude each other.
+//! Tests that the lowest free descriptor comes next, that duplicates share an offset, that forks
+//! copy tables, and that tasks share them and pass files, as in Linux. Also that a limit bounds
+//! descriptors, that owners and signals are kept for the host, and that writers and programs
+//! exclude each other (`ETXTBSY`).
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests recorded answers of the kernel about file locks, `conformance/locks`: openpath answers the
-//! same call by call, and the running kernel still does.
+//! Replays recorded answers of the kernel about file locks, `conformance/locks`: openpath answers
+//! the same call by call, and the running kernel still does.
 
 use crate::processes::{Agents, host, ours, settle};
 use openpath_vfs::Tuning;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that a walk beside one rename, unmount, eviction or reuse of a slot finds the right file,
-//! in scenarios so small that the chance of a missed bug can be stated: `OPENPATH_SHUTTLE_MISS=1e-6
-//! OPENPATH_SHUTTLE_DEPTH=2 cargo xtask shuttle sure --nocapture`.
+//! that an event beside a rename names one place, and an unlink beside an eviction frees the file.
+//! The scenarios are so small that the chance of a missed bug can be stated, if asked for:
+//! `OPENPATH_SHUTTLE_MISS=1e-6 OPENPATH_SHUTTLE_DEPTH=2 cargo xtask shuttle sure --nocapture`.
 //!
-//! With `n` threads and `k` points, a bug of depth `d` is missed by `r` runs with a chance of at
-//! most (1 - 1 / (n k^(d-1)))^r. Two threads with 400 to 950 points need some 12,000 to 26,000 runs
-//! for 1e-6 at depth 2, which takes a minute, and 5 to 25 million at depth 3, which takes hours.
+//! With `n` threads and `k` scheduling points, a bug of depth `d` is missed by `r` runs with a
+//! chance of at most (1 - 1 / (n k^(d-1)))^r. Two threads with 400 to 950 points need some 11,000
+//! to 26,000 runs for 1e-6 at depth 2, which takes a minute, and 4 to 25 million at depth 3, which
+//! takes hours.
 
 use crate::backend::build;
 use crate::{explore_surely, join, spawn};

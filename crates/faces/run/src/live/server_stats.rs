@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defines the statistics of a server and the label that identifies it, and reads the current
-//! figures.
+//! Defines the statistics of the server of a run or a mount, and the label that identifies it, and
+//! collects the current figures inside the server, from its FUSE handle and its `Vfs`.
 
 use super::VERSION;
 use openpath_fuse::Handle;

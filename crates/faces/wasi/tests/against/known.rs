@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lists the deliberate differences of openpath's preview1 from wasmtime-wasi's: each with its id
 //! in docs/WASI.md, the calls that show it, and the error codes of both. Any other difference is a
-//! failure.
+//! failure, and so is a listed one that no sequence meets.
 
 use super::Op;
 use openpath_wasi::Code::{

@@ -3,7 +3,7 @@
 //! paths, links and chains of links, existing or made by the guest.
 //!
 //! The control gives the same path to the same call of a task in the guest's directory, which must
-//! get out by each call.
+//! get out by each call, with one path at least. After each call nothing outside has changed.
 
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@
 
 use crate::cgroup::Group;
 use crate::engine::Engine;
+use crate::host_mounts::HostMounts;
 use crate::left_processes::{self, CallerChildren};
 use crate::limit::Limit;
 use crate::plan::Plan;
@@ -137,9 +138,10 @@ fn attempt(
     reporting.check(plan)?;
     let plan = &crate::guard::guard(plan)?;
     let callers = CallerChildren::now();
+    let mounts = HostMounts::read()?;
     let plan = &Plan {
-        enforced: crate::mount_flags::places(plan)?,
-        layers: crate::kernel_overlay::layers::layers(plan)?,
+        enforced: crate::mount_flags::places_of(&mounts, plan),
+        layers: crate::kernel_overlay::layers::layers(plan, &mounts)?,
         recorded: crate::kernel_overlay::layers::recorded(plan),
         ..plan.clone()
     };

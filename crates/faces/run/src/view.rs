@@ -241,7 +241,7 @@ impl View {
         let mut places = vec![PathBytes::root()];
         for (option, path, tree) in mounts {
             absent.admits(path)?;
-            links::check(&self.task, option, path.path())?;
+            links::check(&self.task, plan, option, path.path())?;
             self.observed.push(Arc::clone(&tree));
             let mounted = self.task.mount(tree, path.bytes(), MountFlags::default());
             mounted.map_err(|why| failed("mount", path, why))?;
@@ -249,7 +249,7 @@ impl View {
         }
         for (option, paths) in [("--ro", &plan.read_only), ("--pass", &plan.pass)] {
             for path in paths {
-                links::check(&self.task, option, path.path())?;
+                links::check(&self.task, plan, option, path.path())?;
             }
         }
         links::check_hidden(&self.task, plan)?;

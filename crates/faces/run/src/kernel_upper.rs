@@ -23,7 +23,7 @@ use openpath_commit::{
 use openpath_overlay::Marks;
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, Dir, DirEntry, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -58,6 +58,8 @@ pub(crate) struct KernelUpper {
     marks: Marks,
     /// What was copied up for them (R1), outer ones first.
     made: Vec<CopiedDir>,
+    /// The root of the upper tree.
+    root: CopiedDir,
 }
 
 /// A directory of the upper tree that was copied up for an overlay, by its path from the tree.
@@ -98,6 +100,8 @@ impl KernelUpper {
     ) -> Result<(KernelUpper, UpperTree), Refusal> {
         let options = ViewOptions {
             memory: in_memory.clone(),
+            is_compared: true,
+            asks_host: true,
             ..ViewOptions::default()
         };
         let view = View::build(plan, &options)?;
@@ -121,12 +125,14 @@ impl KernelUpper {
             openpath_commit::record_kernel_run(held.dir(), places)?;
         }
         let marks = view.marks();
+        let root = CopiedDir::new(&upper, upper_path(Path::new("/")), marks).map_err(not_kept)?;
         let missing = missing_dirs(plan, &upper).map_err(not_kept)?;
         let copied = copy_up_places(plan, view.task());
         let made = missing.into_iter();
         let made = made.filter_map(|path| CopiedDir::new(&upper, path, marks).ok());
         let prepared = KernelUpper {
             made: made.collect(),
+            root,
             held: view.close(),
             memory: in_memory,
             upper,
@@ -183,6 +189,18 @@ impl KernelUpper {
         }
     }
 
+    /// Whether the command changed nothing, as far as the upper tree tells alone: then no look at
+    /// the real tree is needed. Removes what was copied up for the overlays.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        // The directory of a kept view may have more to compare.
+        if self.memory.is_none() {
+            return false;
+        }
+        self.remove_unchanged();
+        self.root.has_same_attrs(&self.upper, self.marks)
+            && open_below(&self.upper, &self.root.path).is_ok_and(is_empty)
+    }
+
     /// Opens the view again, now that no overlay uses the upper tree.
     ///
     /// # Errors
@@ -223,6 +241,13 @@ impl CopiedDir {
         Ok(CopiedDir { path, stat, attrs })
     }
 
+    /// Whether its owner, mode and attributes are as they were.
+    fn has_same_attrs(&self, upper: &OwnedFd, marks: Marks) -> bool {
+        let of = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid);
+        CopiedDir::new(upper, self.path.clone(), marks)
+            .is_ok_and(|now| of(&now.stat) == of(&self.stat) && now.attrs == self.attrs)
+    }
+
     /// Whether it is as it was made. The kernel adds marks of its own, so the time of change does
     /// not tell.
     fn is_unchanged(&self, upper: &OwnedFd, marks: Marks) -> bool {
@@ -248,6 +273,13 @@ fn not_kept(why: Errno) -> Refusal {
     let text = "--engine kernel needs CAP_SYS_ADMIN in the user namespace of the mounts, which is \
                 the first one outside of containers: leave out --engine kernel";
     Refusal::new(RefusalKind::Unsupported, text)
+}
+
+/// Whether a directory has no names.
+fn is_empty(dir: OwnedFd) -> bool {
+    let is_name = |entry: DirEntry| !matches!(entry.file_name().to_bytes(), b"." | b"..");
+    // What cannot be read counts as a name.
+    Dir::new(dir).is_ok_and(|mut names| !names.any(|entry| entry.map_or(true, is_name)))
 }
 
 /// Whether a tmpfs has no room for another directory, or for data.

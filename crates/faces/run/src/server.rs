@@ -244,6 +244,12 @@ impl Server {
         }
         let mut view = match (self.view.take(), self.upper.take()) {
             (Some(view), _) => view,
+            (None, Some(upper)) if upper.is_unchanged() => {
+                return Ok(FromServer::Finished(RunSummary {
+                    ended,
+                    ..RunSummary::default()
+                }));
+            }
             (None, Some(upper)) => upper.open(&self.plan)?,
             (None, None) => return Err(Refusal::system("there is no view")),
         };

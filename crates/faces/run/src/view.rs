@@ -73,6 +73,8 @@ pub(crate) struct ViewOptions {
     pub(crate) memory: Option<Arc<OwnedFd>>,
     /// No command runs in the view: its names are looked at once.
     pub(crate) is_compared: bool,
+    /// Few names are looked at, and the host is asked for each: nothing is watched.
+    pub(crate) asks_host: bool,
 }
 
 /// What the command sees.
@@ -461,7 +463,10 @@ impl ViewOptions {
         held: Option<Arc<EnforcedFlags>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         let options = HostOptions::default()
-            .policy(Policy::Notify)
+            .policy(match self.asks_host {
+                true => Policy::Revalidate,
+                false => Policy::Notify,
+            })
             .ownership(Ownership::PassThrough)
             .crossing(self.crossing)
             .handles_max(HANDLES)

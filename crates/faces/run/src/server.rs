@@ -50,6 +50,7 @@ fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
     let mut server = Server::default();
     let done = server.answer_all(&wire, copying);
     server.clean_up();
+    server.leave_rest();
     done
 }
 
@@ -133,6 +134,14 @@ impl Server {
             && upper.wait_until_unused().unwrap_or(false)
         {
             upper.remove_unchanged();
+        }
+    }
+
+    /// Leaves what nobody waits for to the end of this process. To close the watches takes the
+    /// kernel some milliseconds, for which the front would wait otherwise.
+    fn leave_rest(mut self) {
+        if let Some(view) = self.view.take().filter(|view| !view.is_awaited()) {
+            std::mem::forget(view);
         }
     }
 

@@ -148,11 +148,7 @@ fn attempt(
     // Before any other process is started: this one may have to be alone in its group.
     let group = Group::make(plan)?;
     let server = ServerClient::start(plan, command, reporting)?;
-    let started = server
-        .send_group(group.as_ref())
-        .map_err(Failure::SetUp)
-        .and_then(|()| RunningCommand::start(plan, command, &server, group.as_ref()));
-    match started {
+    match RunningCommand::start(plan, command, &server, group.as_ref()) {
         Ok((running, blocked)) => {
             let ended = wait(plan, running, blocked, server, &callers);
             let mut ended = ended.map_err(Failure::Command)?;

@@ -29,17 +29,20 @@ use std::time::Duration;
 /// How often the front is told that the server still works.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
+/// Makes an observer of copy-ups, which may show their progress if the front says so.
+pub type CopyUpObserverOf = fn(bool) -> Arc<dyn CopyUpObserver>;
+
 /// Serves the front at standard input until that is gone. The observer that `copying` makes
 /// receives the progress of copy-ups, and may show it if the front says so.
 ///
 /// # Errors
 /// The connection to the front fails.
-pub fn serve(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> Result<(), Refusal> {
+pub fn serve(copying: CopyUpObserverOf) -> Result<(), Refusal> {
     crate::confine::protect()?;
     attempt(copying).map_err(|why| Refusal::step("the server of the view", why))
 }
 
-fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
+fn attempt(copying: CopyUpObserverOf) -> io::Result<()> {
     let wire = Wire::inherited()?;
     // Before there are threads: with threads the kernel needs some milliseconds for it.
     asymmetric_fence::mode();
@@ -78,11 +81,7 @@ struct Server {
 
 impl Server {
     /// Answers the front until it is gone.
-    fn answer_all(
-        &mut self,
-        wire: &Wire,
-        copying: fn(bool) -> Arc<dyn CopyUpObserver>,
-    ) -> io::Result<()> {
+    fn answer_all(&mut self, wire: &Wire, copying: CopyUpObserverOf) -> io::Result<()> {
         while let Some((message, fd)) = wire.recv()? {
             let done = match message {
                 ToServer::Build {
@@ -106,7 +105,7 @@ impl Server {
                 }
                 ToServer::Namespace(kind) => {
                     self.namespaces.extend(fd.map(|fd| (kind, fd)));
-                    Ok(FromServer::Done)
+                    continue;
                 }
                 ToServer::Group => {
                     self.group = fd.and_then(CommandGroup::from_fd);
@@ -126,7 +125,10 @@ impl Server {
     /// Ends what is left once the front is gone, and the command with it, but not the processes
     /// that it started: they end as members of the view. Their delayed writes still come.
     fn clean_up(&mut self) {
-        self.end_guests(true);
+        self.stop_entries();
+        if let Some(access) = self.access.take() {
+            view_members::end(&access.members);
+        }
         if let Some(view) = &mut self.view {
             view.wait_until_unused(|| ()).ok();
         }
@@ -227,14 +229,9 @@ impl Server {
         Ok(FromServer::Done)
     }
 
-    /// Lets no process enter any more, and ends those that entered; without a front (`alone`) ends
-    /// all in the view. Returns how many there were.
-    fn end_guests(&mut self, alone: bool) -> usize {
-        let came = self.control_server.take().map_or(0, ControlServer::stop);
-        match self.access.take() {
-            Some(access) if alone || came > 0 => view_members::end(&access.members),
-            _ => 0,
-        }
+    /// Lets no process enter any more; returns how many did.
+    fn stop_entries(&mut self) -> usize {
+        self.control_server.take().map_or(0, ControlServer::stop)
     }
 
     /// Releases the view and reports its changes.
@@ -243,8 +240,15 @@ impl Server {
         let users = || view_users::describe(&devices);
         // The front waits as long as it receives messages.
         let on_progress = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
+        let came = self.stop_entries();
+        // An open namespace would keep the view.
+        let ended = match self.access.take().filter(|_| came > 0) {
+            Some(access) => with_heartbeat(HEARTBEAT, on_progress, || {
+                view_members::end(&access.members)
+            }),
+            None => 0,
+        };
         // The end of the kernel's overlays waits for a sync of their file system.
-        let ended = with_heartbeat(HEARTBEAT, on_progress, || self.end_guests(false));
         if let Some(upper) = &self.upper
             && !with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?
         {

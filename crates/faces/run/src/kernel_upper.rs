@@ -172,6 +172,11 @@ impl KernelUpper {
         Ok(tree)
     }
 
+    /// Whether the changes are in memory, so that nothing waits for a disk.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// Waits until no overlay uses the upper tree. Returns false if processes outside the run still
     /// do after [`END_TIMEOUT`].
     ///
@@ -193,7 +198,7 @@ impl KernelUpper {
     /// the real tree is needed. Removes what was copied up for the overlays.
     pub(crate) fn is_unchanged(&self) -> bool {
         // The directory of a kept view may have more to compare.
-        if self.memory.is_none() {
+        if !self.is_in_memory() {
             return false;
         }
         self.remove_unchanged();
@@ -209,6 +214,7 @@ impl KernelUpper {
         self.remove_unchanged();
         let options = ViewOptions {
             memory: self.memory,
+            leaves_watches: true,
             ..ViewOptions::default()
         };
         View::open_locked(plan, self.held, &options)

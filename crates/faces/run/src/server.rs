@@ -53,7 +53,6 @@ fn attempt(copying: CopyUpObserverOf) -> io::Result<()> {
     let mut server = Server::default();
     let done = server.answer_all(&wire, copying);
     server.clean_up();
-    server.leave_rest();
     done
 }
 
@@ -139,14 +138,6 @@ impl Server {
         }
     }
 
-    /// Leaves what nobody waits for to the end of this process. To close the watches takes the
-    /// kernel some milliseconds, for which the front would wait otherwise.
-    fn leave_rest(mut self) {
-        if let Some(view) = self.view.take().filter(|view| !view.is_awaited()) {
-            std::mem::forget(view);
-        }
-    }
-
     /// Builds the view; returns the tree for the kernel's overlays, if they serve it.
     fn build(
         &mut self,
@@ -182,6 +173,7 @@ impl Server {
         let view_options = ViewOptions {
             observer,
             holds_flags: true,
+            leaves_watches: true,
             // One thread goes on serving.
             lease_waits: LeaseWaits::at_most(openpath_fuse::Options::default().threads - 1),
             ..ViewOptions::default()
@@ -248,10 +240,13 @@ impl Server {
             }),
             None => 0,
         };
-        // The end of the kernel's overlays waits for a sync of their file system.
-        if let Some(upper) = &self.upper
-            && !with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?
-        {
+        let is_unused = match &self.upper {
+            None => true,
+            Some(upper) if upper.is_in_memory() => upper.wait_until_unused()?,
+            // The end of the kernel's overlays waits for a sync of their file system.
+            Some(upper) => with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?,
+        };
+        if !is_unused {
             let text = format!("{}, so its changes are not final", users());
             return Err(Refusal::new(RefusalKind::Busy, text));
         }

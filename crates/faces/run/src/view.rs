@@ -73,6 +73,8 @@ pub(crate) struct ViewOptions {
     pub(crate) memory: Option<Arc<OwnedFd>>,
     /// No command runs in the view: its names are looked at once.
     pub(crate) is_compared: bool,
+    /// This process ends soon after the view.
+    pub(crate) leaves_watches: bool,
     /// Few names are looked at, and the host is asked for each: nothing is watched.
     pub(crate) asks_host: bool,
 }
@@ -471,6 +473,7 @@ impl ViewOptions {
             .crossing(self.crossing)
             .handles_max(HANDLES)
             .watches_max(WATCHES)
+            .leaves_watches(self.leaves_watches)
             .held(held)
             .read_only(read_only)
             .interrupted(self.interruption())

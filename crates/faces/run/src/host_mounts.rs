@@ -45,12 +45,7 @@ impl HostMounts {
     /// # Errors
     /// They cannot be read, or are too many.
     pub(crate) fn read() -> Result<HostMounts, Refusal> {
-        let failed = |why| Refusal::step("cannot read /proc/self/mountinfo", why);
-        // Without room the standard library reads it in small pieces.
-        let mut text = Vec::with_capacity(TEXT_SIZE);
-        let file = File::open("/proc/self/mountinfo");
-        file.and_then(|mut file| file.read_to_end(&mut text))
-            .map_err(failed)?;
+        let text = mountinfo()?;
         let root = rustix::fs::statvfs("/").map_err(|why| Refusal::step("cannot read /", why))?;
         HostMounts::parse(&text, root.f_flag.bits() & HELD.bits())
     }
@@ -125,6 +120,19 @@ impl HostMounts {
     pub(crate) fn flags_at(&self, path: &Path) -> u64 {
         self.mount_of(path).map_or(0, |(_, mount)| mount.flags)
     }
+}
+
+/// The list of mounts of this process.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn mountinfo() -> Result<Vec<u8>, Refusal> {
+    // Without room the standard library reads it in small pieces.
+    let mut text = Vec::with_capacity(TEXT_SIZE);
+    let read = File::open("/proc/self/mountinfo");
+    read.and_then(|mut file| file.read_to_end(&mut text))
+        .map_err(|why| Refusal::step("cannot read /proc/self/mountinfo", why))?;
+    Ok(text)
 }
 
 impl MountInfoLine {

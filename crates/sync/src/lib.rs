@@ -26,6 +26,7 @@
 //! | `seccomp` | [`install_seccomp_filter`] | a system-call filter, given by a pointer |
 //! | `keyring` | [`join_new_session_keyring`] | a session keyring, made by a raw system call |
 //! | `landlock` | [`enter_landlock_domain`] | a Landlock domain, made by a raw descriptor |
+//! | `process` | [`fork()`] | a copy of a process with one thread, made by a raw system call |
 //! | `background` | [`run_in_background`] | the scheduling class for idle CPUs |
 //! | `clock` | [`coarse_wall_clock`] | the system's time |
 //! | `random` | [`random_bytes`] | random bytes from the system |
@@ -57,6 +58,7 @@ mod once;
 #[cfg(not(loom))]
 mod pages;
 mod primitive;
+mod process;
 mod random;
 pub mod rcu;
 mod region;
@@ -91,6 +93,7 @@ pub use message_list::{Message, MessageList, TakenMessages};
 pub use once::WriteOnce;
 #[cfg(not(loom))]
 pub use pages::{PAGE_SIZE, Page, Pages};
+pub use process::{command_line_capacity, fork, set_command_line};
 pub use random::random_bytes;
 pub use region::{NoSpace, Region};
 pub use seccomp::{BpfInstruction, install_seccomp_filter};

@@ -131,6 +131,9 @@ pub struct HostOptions {
     pub handles_max: usize,
     /// The most directories that are watched ([`Policy::Notify`]).
     pub watches_max: usize,
+    /// The queue of the watches stays open until the process ends, also when the tree is dropped:
+    /// to close it takes the kernel some milliseconds. For a process that ends soon after.
+    pub leaves_watches: bool,
     /// The most reads, writes and syncs of rings that are in the kernel's own ring at a time, 4096
     /// at most; 0 turns it off. The ring is made when it is first needed, with a thread. Without
     /// the feature `io-uring`, or where the kernel refuses a ring, workers do the operations.
@@ -164,6 +167,7 @@ impl Default for HostOptions {
             reach: Reach::default(),
             handles_max: 1024,
             watches_max: 8192,
+            leaves_watches: false,
             kernel_ring: 128,
             path: None,
             descriptors: None,
@@ -184,6 +188,7 @@ openpath_vfs::setters! {
         reach: Reach,
         handles_max: usize,
         watches_max: usize,
+        leaves_watches: bool,
         kernel_ring: u32,
         path: Option<PathBuf>,
         descriptors: Option<Arc<OwnedFd>>,

@@ -80,7 +80,7 @@ impl HostFs {
             }
         };
         let watches = match options.policy {
-            Policy::Notify => Some(Watches::new(options.watches_max)?),
+            Policy::Notify => Some(Watches::new(options.watches_max, options.leaves_watches)?),
             _ => None,
         };
         let name_max = rustix::fs::fstatfs(&dir).map_err(errno)?.f_namelen;

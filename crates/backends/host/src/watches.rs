@@ -72,11 +72,16 @@ pub(crate) struct Event {
 }
 
 impl Watches {
+    /// So many watches; `stays_open` keeps their queue until the process ends.
+    ///
     /// # Errors
-    /// `EMFILE`: the user has too many inotify instances.
-    pub(crate) fn new(max: usize) -> Result<Arc<Self>, Errno> {
+    /// `EMFILE`: the user has too many inotify instances, or the process too many descriptors.
+    pub(crate) fn new(max: usize, stays_open: bool) -> Result<Arc<Self>, Errno> {
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
         let events = inotify::init(flags).map_err(errno)?;
+        if stays_open {
+            std::mem::forget(events.try_clone().map_err(|_| Errno::EMFILE)?);
+        }
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = eventfd(0, flags).map_err(errno)?;
         Ok(Arc::new(Self {

@@ -407,6 +407,11 @@ fn dry_run(
     Ok(0)
 }
 
+/// The observer of copy-ups, which shows a bar on the terminal if it may.
+fn observe_copies(shown: bool) -> Arc<dyn openpath_run::CopyUpObserver> {
+    Arc::new(Bar::new(shown))
+}
+
 /// Runs the command on the view of this plan; returns its exit status.
 fn start(args: &Args, plan: &Plan, cwd: &Path) -> Result<u8, Refusal> {
     // Files that the user names are opened before the command can replace them.
@@ -416,7 +421,8 @@ fn start(args: &Args, plan: &Plan, cwd: &Path) -> Result<u8, Refusal> {
     }
     let reporting = Reporting::default()
         .log(args.log_file()?)
-        .progress(args.shows_progress());
+        .progress(args.shows_progress())
+        .copying(observe_copies);
     let ended = openpath_run::run(plan, &args.command, &reporting)?;
     end(args, plan, ended, report)
 }
@@ -580,7 +586,7 @@ pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitC
     let command = |args: &mut dyn Iterator<Item = OsString>| args.skip(1).collect::<Vec<_>>();
     let done = match verb.to_str()? {
         openpath_run::SERVE => {
-            let done = openpath_run::serve(|shown| Arc::new(Bar::new(shown)));
+            let done = openpath_run::serve(observe_copies);
             done.map(|()| ExitCode::SUCCESS)
         }
         openpath_run::ENTER => openpath_run::enter(&command(&mut args)),

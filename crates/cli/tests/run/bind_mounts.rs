@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests commits of views that changed a directory or a file of the real tree by two of its paths,
-//! where the host has a bind mount.
+//! where the host has a bind mount. Tests also that a run leaves no mount of the host in use.
 
 use crate::kernel_engine::{apart, root_place};
 use crate::place::{Place, err, out};
@@ -22,6 +22,21 @@ fn bound(name: &str, (make, view, after): (&str, &str, &str)) -> Option<Vec<(Pla
         all.push((place, said));
     }
     Some(all)
+}
+
+#[test]
+fn mount_that_a_run_has_looked_at_is_free_when_the_run_ends() {
+    for engine in ["kernel", "fuse"] {
+        let Some(place) = root_place(&format!("free-{engine}")) else {
+            return;
+        };
+        let line = format!(
+            "mkdir own; for n in $(seq 20); do mount -t tmpfs none own; echo x > own/f; \
+             (cd own; \"$OPENPATH\" run -q --engine {engine} -- cat f) && umount own || exit; done"
+        );
+        let output = apart(&place, &line);
+        assert_eq!(out(&output), "x\n".repeat(20), "{engine}: {}", err(&output));
+    }
 }
 
 /// The refusal that names both paths.

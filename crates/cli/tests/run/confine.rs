@@ -6,6 +6,7 @@ use crate::live::Running;
 use crate::place::{OPENPATH, Place, Who, err, out};
 use crate::terminal::Shell;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
@@ -273,6 +274,67 @@ fn server_processes_cannot_be_traced_by_their_user() {
     let control = place.plain("sleep 9 & ls /proc/$!/fd; kill $!");
     assert!(out(&control).contains('0'), "{}", err(&control));
     running.end();
+}
+
+/// The child of a front with this verb in its command line.
+fn child_with(front: &str, verb: &str) -> String {
+    let has_verb = |pid: &String| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        words.starts_with(format!("openpath\0{verb}\0").as_bytes())
+    };
+    children(front).into_iter().find(has_verb).unwrap()
+}
+
+/// Whether a process has this word in memory that it can write.
+fn remembers(pid: &str, word: &str) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let holds = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let place = |text| u64::from_str_radix(text, 16).ok();
+        let (from, to) = (place(from)?, place(to)?);
+        let size = usize::try_from(to - from).ok();
+        let mut data = vec![0; size.filter(|_| rest.starts_with("rw"))?];
+        memory.read_exact_at(&mut data, from).ok()?;
+        let mut words = data.windows(word.len());
+        words.any(|found| found == word.as_bytes()).then_some(())
+    };
+    maps.lines().any(|line| holds(line).is_some())
+}
+
+#[test]
+fn hidden_name_is_not_in_the_memory_of_the_first_process() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for place in Place::all("remembered") {
+        for (option, is_known) in [("--hide-try", false), ("--ro-try", true)] {
+            let running = Running::start(&place, &[option, "unheard-of"], "true");
+            let init = child_with(&running.pid(), "run-init");
+            assert_eq!(remembers(&init, "/unheard-of"), is_known, "{option}");
+            running.end();
+        }
+    }
+}
+
+#[test]
+fn first_process_has_no_descriptor_of_the_front() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for place in Place::all("first-descriptors") {
+        let running = Running::start(&place, &["--report", "report"], "true");
+        let init = child_with(&running.pid(), "run-init");
+        let all = std::fs::read_dir(format!("/proc/{init}/fd")).unwrap();
+        let all = all.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap());
+        let mut all: Vec<_> = all.map(|path| path.display().to_string()).collect();
+        all.retain(|what| what.starts_with("socket:") || what.ends_with("/report"));
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 1, "{all:?}");
+        running.end();
+    }
 }
 
 /// Lowers the limits of the server processes of the same user with the given process IDs.

@@ -92,7 +92,7 @@ impl KeepAwake {
     pub(crate) fn start_if_useful() -> Option<Self> {
         let cpus = sched_getaffinity(None).ok()?.count();
         // Less in a control group with a quota.
-        let allowed = thread::available_parallelism().ok()?.get();
+        let allowed = crate::options::available_cores()?;
         let both = cpus == CPUS && allowed == CPUS as usize;
         both.then(Self::start)?
     }

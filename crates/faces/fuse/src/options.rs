@@ -2,10 +2,18 @@
 //! Defines the options of a FUSE mount: how long the kernel's caches are valid, how many threads,
 //! nodes and waiting locks there may be, and which users it serves.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// As good as for ever: the kernel's cache is valid until it is invalidated.
 pub const FOREVER: Duration = Duration::from_secs(1 << 40);
+
+/// The CPUs that this process may use; none if the system does not tell. The standard library reads
+/// control groups for it, so it is asked once.
+pub(crate) fn available_cores() -> Option<usize> {
+    static CORES: OnceLock<Option<usize>> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().ok().map(usize::from))
+}
 
 /// When the kernel asks the server to open a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -82,7 +90,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = available_cores().unwrap_or(1);
         Self {
             source: "openpath".to_owned(),
             entry_timeout: FOREVER,

@@ -4,6 +4,7 @@
 
 use crate::cgroup::Group;
 use crate::engine::Engine;
+use crate::host_mounts::HostMounts;
 use crate::left_processes::{self, CallerChildren};
 use crate::limit::Limit;
 use crate::plan::Plan;
@@ -137,20 +138,17 @@ fn attempt(
     reporting.check(plan)?;
     let plan = &crate::guard::guard(plan)?;
     let callers = CallerChildren::now();
+    let mounts = HostMounts::read()?;
     let plan = &Plan {
-        enforced: crate::mount_flags::places(plan)?,
-        layers: crate::kernel_overlay::layers::layers(plan)?,
+        enforced: crate::mount_flags::places_of(&mounts, plan),
+        layers: crate::kernel_overlay::layers::layers(plan, &mounts)?,
         recorded: crate::kernel_overlay::layers::recorded(plan),
         ..plan.clone()
     };
     // Before any other process is started: this one may have to be alone in its group.
     let group = Group::make(plan)?;
     let server = ServerClient::start(plan, command, reporting)?;
-    let started = server
-        .send_group(group.as_ref())
-        .map_err(Failure::SetUp)
-        .and_then(|()| RunningCommand::start(plan, command, &server, group.as_ref()));
-    match started {
+    match RunningCommand::start(plan, command, &server, group.as_ref()) {
         Ok((running, blocked)) => {
             let ended = wait(plan, running, blocked, server, &callers);
             let mut ended = ended.map_err(Failure::Command)?;

@@ -19,6 +19,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -161,6 +163,7 @@ fn resolve_existing(path: &Path) -> PathBuf {
 /// what is done there may later be committed for this user. The others lie in directories that are
 /// changed on the disk, which may be other names of it or of a directory above it.
 pub(crate) fn view_paths(plan: &Plan, dir: &Path) -> Vec<PathBytes> {
+    let known = &KnownFiles::default();
     let same = plan.write_through.iter().chain(&plan.pass);
     let extra = plan.extra.iter().filter(|extra| !extra.read_only);
     let extra = extra.filter_map(|extra| match &extra.source {
@@ -168,22 +171,38 @@ pub(crate) fn view_paths(plan: &Plan, dir: &Path) -> Vec<PathBytes> {
         _ => None,
     });
     let all = same.map(|path| (path, path)).chain(extra);
-    let found = all.filter_map(|(source, place)| match below(dir, source.path()) {
+    let found = all.filter_map(|(source, place)| match below(dir, source.path(), known) {
         Some(rest) => spec::absolute(place.path(), rest).ok(),
-        None => below(source.path(), dir).map(|_| place.clone()),
+        None => below(source.path(), dir, known).map(|_| place.clone()),
     });
     std::iter::once(dir.into()).chain(found).collect()
 }
 
 /// The rest of `path` below `above`, if a directory on the way is the same as `above`.
-fn below<'a>(path: &'a Path, above: &Path) -> Option<&'a Path> {
-    let which = |path: &Path| {
-        let stat = rustix::fs::stat(path).ok()?;
-        Some((stat.st_dev, stat.st_ino))
+fn below<'a>(path: &'a Path, above: &Path, known: &KnownFiles) -> Option<&'a Path> {
+    let wanted = known.which(above);
+    let is_it = |on_the_way: &&Path| {
+        *on_the_way == above || wanted.is_some() && known.which(on_the_way) == wanted
     };
-    let wanted = which(above);
-    let known = |on_the_way: &&Path| {
-        *on_the_way == above || wanted.is_some() && which(on_the_way) == wanted
-    };
-    path.strip_prefix(path.ancestors().find(known)?).ok()
+    path.strip_prefix(path.ancestors().find(is_it)?).ok()
+}
+
+/// Which files are at paths. Each is asked once.
+#[derive(Default)]
+struct KnownFiles(RefCell<BTreeMap<PathBuf, Option<FileId>>>);
+
+/// The device and the inode number of a file.
+type FileId = (u64, u64);
+
+impl KnownFiles {
+    /// The file at a path; `None` if there is none, or it cannot be looked at.
+    fn which(&self, path: &Path) -> Option<FileId> {
+        if let Some(known) = self.0.borrow().get(path) {
+            return *known;
+        }
+        let stat = rustix::fs::stat(path).ok();
+        let file = stat.map(|stat| (stat.st_dev, stat.st_ino));
+        self.0.borrow_mut().insert(path.to_owned(), file);
+        file
+    }
 }

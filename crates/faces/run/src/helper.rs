@@ -5,14 +5,17 @@
 //! It stays outside the view's pid namespace, and ends when the view is the root. Its children then
 //! become children of the front, which is a subreaper.
 
+use crate::child::{Child, Start};
 use crate::kernel_overlay::mounts::UpperTree;
 use crate::namespaces::Namespaces;
 use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
 use crate::stage;
+use crate::verbs::ENTER;
 use crate::wire::Wire;
 use openpath_commit::Refusal;
 use openpath_overlay::Marks;
 use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::thread::CapabilitySet;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -23,11 +26,27 @@ use std::process::ExitCode;
 /// # Errors
 /// There is no front.
 pub fn enter(command: &[OsString]) -> Result<ExitCode, Refusal> {
+    prepare(command).map(ExitCode::from)
+}
+
+/// Starts the helper.
+pub(crate) fn start(command: &[OsString]) -> Result<Child, Refusal> {
+    let start = Start {
+        verb: ENTER,
+        rest: command,
+        has_output: true,
+        at_root: false,
+        lent: CapabilitySet::empty(),
+    };
+    Child::fork(&start, || prepare(command))
+}
+
+fn prepare(command: &[OsString]) -> Result<u8, Refusal> {
     let wire = Wire::inherited().map_err(|why| Refusal::step("standard input", why))?;
     let (message, code) = match attempt(&wire, command) {
-        Ok(no_proc) => (FromHelper::Entered { no_proc }, ExitCode::SUCCESS),
+        Ok(no_proc) => (FromHelper::Entered { no_proc }, 0),
         Err(refusal) => {
-            let code = ExitCode::from(refusal.exit_code());
+            let code = refusal.exit_code();
             (FromHelper::Refused(refusal), code)
         }
     };
@@ -37,19 +56,12 @@ pub fn enter(command: &[OsString]) -> Result<ExitCode, Refusal> {
 }
 
 fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal> {
-    let (plan, upper) = match wire.recv().map_err(lost)? {
-        Some((ToHelper::Mount { plan, trusted }, tree)) => {
-            let marks = match trusted {
-                true => Marks::Trusted,
-                false => Marks::User,
-            };
-            (plan, tree.map(|tree| UpperTree { tree, marks }))
-        }
-        _ => return Err(Refusal::usage("this verb is for openpath itself")),
+    let Some((ToHelper::Mount(plan), _)) = wire.recv().map_err(lost)? else {
+        return Err(Refusal::usage("this verb is for openpath itself"));
     };
     let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command))?;
     crate::confine::protect()?;
-    let entered = set_up_view(wire, (&plan, upper), namespaces, &stage);
+    let entered = set_up_view(wire, &plan, namespaces, &stage);
     if entered.is_err() {
         // The first process of a pid namespace ends when its socket closes, and this one follows.
         stage.kill();
@@ -59,9 +71,9 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal>
 
 fn set_up_view(
     wire: &Wire,
-    (plan, upper): (&Plan, Option<UpperTree>),
+    plan: &Plan,
     mut namespaces: Namespaces,
-    stage: &crate::child::Child,
+    stage: &Child,
 ) -> Result<Option<String>, Refusal> {
     let send =
         |message: &FromHelper, fd: BorrowedFd<'_>| wire.send(message, Some(fd)).map_err(lost);
@@ -71,7 +83,7 @@ fn set_up_view(
     }
     let number = stage.pid.as_raw_nonzero().get();
     send(&FromHelper::Stage(number), stage.wire.as_fd())?;
-    let (fuse, device) = match upper {
+    let (fuse, device) = match upper(wire)? {
         Some(upper) => namespaces.mount_overlays(plan, &upper)?,
         None => namespaces.mount()?,
     };
@@ -99,6 +111,18 @@ fn set_up_view(
         };
     }
     Ok(no_proc)
+}
+
+/// Waits for the tree for the kernel's overlays; none if they do not serve the view.
+fn upper(wire: &Wire) -> Result<Option<UpperTree>, Refusal> {
+    let Some((ToHelper::Upper { trusted }, tree)) = wire.recv().map_err(lost)? else {
+        return Err(Refusal::system("the front is gone"));
+    };
+    let marks = match trusted {
+        true => Marks::Trusted,
+        false => Marks::User,
+    };
+    Ok(tree.map(|tree| UpperTree { tree, marks }))
 }
 
 fn lost(why: io::Error) -> Refusal {

@@ -10,6 +10,7 @@
 //!     holds those of version 1. A mount namespace made inside cannot change that.
 //! R2. A mount that is passed itself (`--pass /sys/fs/cgroup`) stays as it is.
 
+use crate::host_mounts::mountinfo;
 use crate::host_mounts::unescaped;
 use crate::mount_flags::{flags_at, remount};
 use crate::plan::Plan;
@@ -28,9 +29,7 @@ const SYS: &str = "/sys";
 /// # Errors
 /// The mounts of this process cannot be read.
 pub(crate) fn mounts(plan: &Plan) -> Result<Vec<PathBuf>, Refusal> {
-    let list = std::fs::read("/proc/self/mountinfo");
-    let list = list.map_err(|why| Refusal::step("/proc/self/mountinfo", why))?;
-    Ok(listed(plan, &list))
+    Ok(listed(plan, &mountinfo()?))
 }
 
 fn listed(plan: &Plan, list: &[u8]) -> Vec<PathBuf> {

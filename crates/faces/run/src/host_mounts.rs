@@ -7,12 +7,17 @@ use openpath_commit::Refusal;
 use openpath_host::HELD;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// The most mounts of the host that are read.
 const MOUNTS_MAX: usize = 100_000;
+
+/// The usual size of the list, in bytes.
+const TEXT_SIZE: usize = 32 << 10;
 
 /// A mount of the host.
 #[derive(Clone, Debug, Default)]
@@ -40,8 +45,7 @@ impl HostMounts {
     /// # Errors
     /// They cannot be read, or are too many.
     pub(crate) fn read() -> Result<HostMounts, Refusal> {
-        let failed = |why| Refusal::step("cannot read /proc/self/mountinfo", why);
-        let text = std::fs::read("/proc/self/mountinfo").map_err(failed)?;
+        let text = mountinfo()?;
         let root = rustix::fs::statvfs("/").map_err(|why| Refusal::step("cannot read /", why))?;
         HostMounts::parse(&text, root.f_flag.bits() & HELD.bits())
     }
@@ -116,6 +120,19 @@ impl HostMounts {
     pub(crate) fn flags_at(&self, path: &Path) -> u64 {
         self.mount_of(path).map_or(0, |(_, mount)| mount.flags)
     }
+}
+
+/// The list of mounts of this process.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn mountinfo() -> Result<Vec<u8>, Refusal> {
+    // Without room the standard library reads it in small pieces.
+    let mut text = Vec::with_capacity(TEXT_SIZE);
+    let read = File::open("/proc/self/mountinfo");
+    read.and_then(|mut file| file.read_to_end(&mut text))
+        .map_err(|why| Refusal::step("cannot read /proc/self/mountinfo", why))?;
+    Ok(text)
 }
 
 impl MountInfoLine {

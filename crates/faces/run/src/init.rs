@@ -20,7 +20,7 @@
 //! R4. The time limit is enforced here and not by the front, which a member can stop by stopping
 //!     the command. No member can outlive this process.
 
-use crate::child::{Child, drop_capabilities, lend};
+use crate::child::{Child, Start, drop_capabilities};
 use crate::left_processes::shows_ending;
 use crate::plan::{FromInit, ToInit};
 use crate::terminate::{ProcessSet, terminate_all};
@@ -36,7 +36,6 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::thread::CapabilitySet;
 use std::io;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Between two looks at the members.
@@ -51,11 +50,20 @@ pub(crate) struct Init {
 
 impl Init {
     /// Starts it as the first process of the pid namespace that this process has made for its
-    /// children.
-    pub(crate) fn start() -> Result<Child, Refusal> {
-        lend(CapabilitySet::SYS_ADMIN, || {
-            Child::start(crate::verbs::INIT, &[], Stdio::null(), true)
-        })
+    /// children. The command of root can read its memory, so it is no fork if this process knows
+    /// secrets.
+    pub(crate) fn start(knows_secrets: bool) -> Result<Child, Refusal> {
+        let start = Start {
+            verb: crate::verbs::INIT,
+            rest: &[],
+            has_output: false,
+            at_root: true,
+            lent: CapabilitySet::SYS_ADMIN,
+        };
+        match knows_secrets {
+            true => Child::execute(&start),
+            false => Child::fork(&start, || init().map(|()| 0)),
+        }
     }
 
     /// Tells it to begin, with a limit on the processes of its namespace, and waits for its mount

@@ -23,7 +23,7 @@
 //!     another made. Abstract sockets and tracing end at it. Signals do not: by a command of
 //!     `openpath exec`, all processes of the view can be ended.
 
-use crate::child::{Child, lend};
+use crate::child::Child;
 use crate::live::{LiveServer, ViewEntry};
 use crate::namespace_kind::NamespaceKind;
 use crate::plan::{CommandStart, ToStage};
@@ -108,7 +108,7 @@ fn start(
     // R3
     crate::confine::protect()?;
     let entering = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_CHROOT;
-    let stage = lend(entering, || stage::start(command))?;
+    let stage = stage::start_among_others(command, entering)?;
     let admitted = group.map_or(Ok(()), |group| group.admit(stage.pid));
     match admitted.and_then(|()| lead_in(&stage, inner, go)) {
         Ok(blocked) => Ok((stage, blocked)),

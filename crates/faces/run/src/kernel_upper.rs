@@ -21,9 +21,10 @@ use openpath_commit::{
     KERNEL_WORK, PathBytes, Places, Refusal, RefusalKind, ViewLock, make_kernel_work,
     record_copied_places, remove_idle_kernel_work, try_kernel_work,
 };
+use openpath_overlay::Marks;
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Dir, DirEntry, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -45,6 +46,11 @@ const GONE: [openpath_abi::Errno; 5] = [
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
+/// The most bytes of a list of attributes, and of a value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
+const XATTR_MAX: usize = 65_536;
+
+/// Mode, owner and group of a directory, and its extended attributes but for marks.
+type DirAttrs = ([u32; 3], Vec<(Vec<u8>, Vec<u8>)>);
 
 /// The upper tree, while the overlays use it.
 pub(crate) struct KernelUpper {
@@ -52,6 +58,10 @@ pub(crate) struct KernelUpper {
     memory: Option<Arc<OwnedFd>>,
     /// The directory with the upper tree.
     upper: OwnedFd,
+    /// The prefix of its marks.
+    marks: Marks,
+    /// The attributes of its root that a command sees.
+    root: DirAttrs,
 }
 
 impl KernelUpper {
@@ -84,6 +94,8 @@ impl KernelUpper {
     ) -> Result<(KernelUpper, UpperTree), Refusal> {
         let options = ViewOptions {
             memory: in_memory.clone(),
+            is_compared: true,
+            asks_host: true,
             ..ViewOptions::default()
         };
         let view = View::build(plan, &options)?;
@@ -107,8 +119,11 @@ impl KernelUpper {
             openpath_commit::record_kernel_run(held.dir(), places)?;
         }
         let marks = view.marks();
+        let root = root_attrs(&upper, marks).map_err(not_kept)?;
         let made = prepare_places(plan, &view, &upper);
         let prepared = KernelUpper {
+            root,
+            marks,
             held: view.close(),
             memory: in_memory,
             upper,
@@ -149,6 +164,11 @@ impl KernelUpper {
         Ok(tree)
     }
 
+    /// Whether the changes are in memory, so that nothing waits for a disk.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// Waits until no overlay uses the upper tree. Returns the work directories of those that
     /// processes outside the run still use after [`END_TIMEOUT`].
     ///
@@ -168,6 +188,17 @@ impl KernelUpper {
         }
     }
 
+    /// Whether the command changed nothing, as far as the upper tree tells alone: then no look at
+    /// the real tree is needed. No overlay uses it any more.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        // The directory of a kept view may have more to compare.
+        if !self.is_in_memory() {
+            return false;
+        }
+        root_attrs(&self.upper, self.marks).is_ok_and(|now| now == self.root)
+            && open_below(&self.upper, &upper_path(Path::new("/"))).is_ok_and(is_empty)
+    }
+
     /// Opens the view again, now that no overlay uses the upper tree.
     ///
     /// # Errors
@@ -175,6 +206,7 @@ impl KernelUpper {
     pub(crate) fn open(self, plan: &Plan) -> Result<View, Refusal> {
         let options = ViewOptions {
             memory: self.memory,
+            leaves_watches: true,
             ..ViewOptions::default()
         };
         View::open_locked(plan, self.held, &options)
@@ -193,6 +225,31 @@ fn not_kept(why: Errno) -> Refusal {
     let text = "--engine kernel needs CAP_SYS_ADMIN in the user namespace of the mounts, which is \
                 the first one outside of containers: leave out --engine kernel";
     Refusal::new(RefusalKind::Unsupported, text)
+}
+
+/// The attributes of the root of the upper tree that a command sees.
+fn root_attrs(upper: &OwnedFd, marks: Marks) -> rustix::io::Result<DirAttrs> {
+    let root = open_below(upper, &upper_path(Path::new("/")))?;
+    let stat = rustix::fs::fstat(&root)?;
+    let mut names = vec![0; XATTR_MAX];
+    let length = rustix::fs::flistxattr(&root, &mut names)?;
+    let names = names[..length].split(|byte| *byte == 0);
+    let names = names.filter(|name| !name.is_empty() && marks.shown_name(name).is_some());
+    let attrs = names.map(|name| {
+        let mut value = vec![0; XATTR_MAX];
+        let length = rustix::fs::fgetxattr(&root, name, &mut value)?;
+        value.truncate(length);
+        Ok((name.to_vec(), value))
+    });
+    let attrs = attrs.collect::<rustix::io::Result<_>>()?;
+    Ok(([stat.st_mode, stat.st_uid, stat.st_gid], attrs))
+}
+
+/// Whether a directory has no names.
+fn is_empty(dir: OwnedFd) -> bool {
+    let is_name = |entry: DirEntry| !matches!(entry.file_name().to_bytes(), b"." | b"..");
+    // What cannot be read counts as a name.
+    Dir::new(dir).is_ok_and(|mut names| !names.any(|entry| entry.map_or(true, is_name)))
 }
 
 /// Whether a tmpfs has no room for another directory, or for data.

@@ -118,8 +118,10 @@ pub(crate) fn is_ending(pid: Pid) -> bool {
 /// Waits until a process is exiting that was told to end.
 pub(crate) fn wait_until_ending(pid: Pid) {
     let begun = Instant::now();
+    let mut pause = PAUSE / 100;
     while !is_ending(pid) && begun.elapsed() < GRACE {
-        std::thread::sleep(PAUSE / 10);
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(PAUSE);
     }
 }
 

@@ -10,9 +10,12 @@
 //! | init | the helper's, then the front's child | first process of the pid namespace |
 //! | stage | the helper's, then the front's child | becomes the command |
 //!
-//! Each is this program executed anew, by a verb of its own ([`serve`], [`enter`], [`init`],
-//! [`become_command`]). Nothing is forked, so nothing here is `unsafe`, and the helper has one
-//! thread, as unshare(2) of a user namespace demands.
+//! Each is a fork of the process that starts it, which has one thread, or this program executed
+//! anew by a verb of its own ([`serve`], [`enter`], [`init`], [`become_command`]). A fork takes a
+//! quarter of the time. Executed anew are the init where names are hidden from the command, which
+//! a root's command could read in its memory, the process of [`exec`], and all processes of a
+//! caller that has several threads. The helper has one thread, as unshare(2) of a user namespace
+//! demands.
 //!
 //! # States
 //! Built -> Mounted -> Entered -> Ended -> Summed. The server builds the view. The helper mounts
@@ -122,7 +125,7 @@ pub use openpath_commit::{
 };
 pub use openpath_overlay::CopyUpObserver;
 pub use plan::{EnforcedPlace, ExtraMount, Layer, Plan, TreeSource, Upper};
-pub use server::serve;
+pub use server::{CopyUpObserverOf, serve};
 pub use server_client::Reporting;
 pub use share::{Net, Share};
 pub use signals::CommandExit;

@@ -9,7 +9,7 @@
 //! # Kernel analogue
 //! openat2(2) with `RESOLVE_NO_SYMLINKS`.
 
-use crate::plan::Plan;
+use crate::plan::{Plan, Upper};
 use openpath_commit::{PathBytes, Refusal};
 use openpath_vfs::Task;
 use rustix::fd::OwnedFd;
@@ -38,8 +38,19 @@ pub(crate) fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
 ///
 /// # Errors
 /// There is a link on the way or at its end.
-pub(crate) fn check(task: &Task, option: &str, path: &Path) -> Result<(), Refusal> {
-    check_as(task, &format!("{option} {}", path.display()), path, true)
+pub(crate) fn check(task: &Task, plan: &Plan, option: &str, path: &Path) -> Result<(), Refusal> {
+    check_as(
+        (task, plan),
+        &format!("{option} {}", path.display()),
+        path,
+        true,
+    )
+}
+
+/// Whether the view has links exactly where the real tree has them: no earlier run has changed it,
+/// and no other tree is mounted in it.
+fn has_links_of_host(plan: &Plan) -> bool {
+    matches!(plan.upper, Upper::Memory { .. }) && plan.extra.is_empty()
 }
 
 /// The same for all hidden paths, and for the directories that patterns name. A hidden path may be
@@ -50,17 +61,27 @@ pub(crate) fn check(task: &Task, option: &str, path: &Path) -> Result<(), Refusa
 pub(crate) fn check_hidden(task: &Task, plan: &Plan) -> Result<(), Refusal> {
     for path in plan.hidden.iter().map(PathBytes::path) {
         let rule = format!("--hide {}", path.display());
-        check_as(task, &rule, path, !path.is_symlink())?;
+        check_as((task, plan), &rule, path, !path.is_symlink())?;
     }
     for glob in plan.absent.iter().filter(|glob| glob.starts_with('/')) {
         if let Some((dir, _)) = crate::pattern::plain(glob) {
-            check_as(task, &format!("--absent {glob}"), &dir, true)?;
+            check_as((task, plan), &format!("--absent {glob}"), &dir, true)?;
         }
     }
     Ok(())
 }
 
-fn check_as(task: &Task, rule: &str, path: &Path, to_the_end: bool) -> Result<(), Refusal> {
+fn check_as(
+    (task, plan): (&Task, &Plan),
+    rule: &str,
+    path: &Path,
+    to_the_end: bool,
+) -> Result<(), Refusal> {
+    let end = path.parent().filter(|_| !to_the_end).unwrap_or(path);
+    // A lookup in the view would have the kernel watch each directory on the way.
+    if has_links_of_host(plan) && !matches!(open(end), Err(Errno::LOOP)) {
+        return Ok(());
+    }
     let mut way: Vec<_> = path.ancestors().skip(usize::from(!to_the_end)).collect();
     // Outer directories first: nothing below a link is looked at.
     way.reverse();

@@ -31,15 +31,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// The paths of a plan's view with other flags than those around them, outer ones first.
-///
-/// # Errors
-/// The host's mounts cannot be read, or are too many.
-pub(crate) fn places(plan: &Plan) -> Result<Vec<EnforcedPlace>, Refusal> {
-    Ok(places_of(&HostMounts::read()?, plan))
-}
-
-/// As [`places`].
-fn places_of(mounts: &HostMounts, plan: &Plan) -> Vec<EnforcedPlace> {
+pub(crate) fn places_of(mounts: &HostMounts, plan: &Plan) -> Vec<EnforcedPlace> {
     let mut trees: BTreeMap<&Path, Vec<&Path>> = BTreeMap::from([(root(), vec![root()])]);
     for path in &plan.write_through {
         trees.insert(path.path(), vec![path.path()]);

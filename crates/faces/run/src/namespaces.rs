@@ -73,7 +73,9 @@ impl Namespaces {
         let kinds = leave_others(plan)?;
         // It works in parallel with this process.
         let has_pids = kinds.contains(&NamespaceKind::Pid);
-        let init = has_pids.then(Init::start).transpose()?;
+        let init = has_pids
+            .then(|| Init::start(plan.has_secrets))
+            .transpose()?;
         let started = start()?;
         let own = [NamespaceKind::User, NamespaceKind::Mount]
             .into_iter()
@@ -274,6 +276,8 @@ fn unshare() -> Result<bool, Refusal> {
         return Ok(false);
     }
     split(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(no_user_namespace)?;
+    // The files below belong to root while this process is protected.
+    crate::confine::unprotect()?;
     let (uid, gid) = (uid.as_raw(), gid.as_raw());
     let write = |file: &str, text: String| {
         std::fs::write(format!("/proc/self/{file}"), text)
@@ -283,6 +287,7 @@ fn unshare() -> Result<bool, Refusal> {
     write("setgroups", "deny".to_owned())?;
     write("uid_map", format!("{uid} {uid} 1"))?;
     write("gid_map", format!("{gid} {gid} 1"))?;
+    crate::confine::protect()?;
     Ok(true)
 }
 

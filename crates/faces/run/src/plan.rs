@@ -35,6 +35,9 @@ pub struct Plan {
     pub engine: Engine,
     /// If this engine cannot serve the run, another one does.
     pub(crate) falls_back: bool,
+    /// There are names that the command must not know.
+    #[serde(default)]
+    pub(crate) has_secrets: bool,
     /// The name of the view that keeps the changes.
     pub name: Option<String>,
     /// The directory of that view, which the command cannot reach.
@@ -95,6 +98,7 @@ impl Default for Plan {
         Self {
             engine: Engine::default(),
             falls_back: false,
+            has_secrets: false,
             name: None,
             view_dir: None,
             rules: None,
@@ -206,6 +210,7 @@ impl Plan {
         let mut plan = Plan {
             engine,
             falls_back: self.engine == Engine::Auto,
+            has_secrets: !self.hidden.is_empty() || !self.absent.is_empty(),
             ..self.clone()
         };
         let dir = plan.view_dir.take();
@@ -354,7 +359,7 @@ pub(crate) enum ToServer {
         /// Progress may be shown.
         progress: bool,
     },
-    /// A namespace of the view; its descriptor comes along.
+    /// A namespace of the view; its descriptor comes along. There is no answer.
     Namespace(NamespaceKind),
     /// The control group of the view's commands; its descriptor comes along.
     Group,
@@ -373,7 +378,7 @@ pub(crate) enum FromServer {
     /// The view is built. The tree for the kernel's overlays comes along, if they serve it, and
     /// whether its marks are trusted ones.
     Built { trusted: bool },
-    /// The namespace, the group or the paths are recorded.
+    /// The group or the paths are recorded.
     Done,
     /// The view is served.
     Serving,
@@ -413,9 +418,14 @@ pub(crate) struct RunSummary {
 /// The front to the helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToHelper {
-    /// Mount the view of this plan. The tree for the kernel's overlays comes along, if they serve
-    /// it, and whether its marks are trusted ones.
-    Mount { plan: Box<Plan>, trusted: bool },
+    /// Mount the view of this plan.
+    Mount(Box<Plan>),
+    /// The view is built. The tree for the kernel's overlays comes along, if they serve it, and
+    /// whether its marks are trusted ones.
+    Upper {
+        /// They are.
+        trusted: bool,
+    },
     /// The view is served: make it the root.
     Enter,
 }

@@ -9,18 +9,16 @@
 use crate::cgroup::Group;
 use crate::child::{Child, ends_within, wait};
 use crate::plan::{CommandStart, FromHelper, FromInit, Mounted, Plan, ToHelper, ToInit, ToServer};
-use crate::server_client::ServerClient;
+use crate::server_client::{BuiltView, ServerClient};
 use crate::signals::BlockedSignals;
-use crate::stage;
 use crate::terminate::GRACE;
-use crate::verbs::ENTER;
 use crate::wire::Wire;
+use crate::{helper, stage};
 use openpath_commit::Refusal;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use std::ffi::OsString;
 use std::io;
-use std::process::Stdio;
 use std::time::Duration;
 
 /// How long the first process of a pid namespace may take to end all others: the time that it gives
@@ -89,9 +87,10 @@ impl RunningCommand {
         server: &ServerClient,
         group: Option<&Group>,
     ) -> Result<(RunningCommand, BlockedSignals), Failure> {
-        let helper = Child::start(ENTER, command, Stdio::inherit(), false)?;
+        let helper = helper::start(command)?;
         let mut named = HelperChildren::default();
-        let entered = Self::mount_view(&helper.wire, plan, server, &mut named);
+        let entered = Self::prepare(&helper.wire, plan, (server, group), &mut named);
+        let entered = entered.and_then(|()| Self::mount_view(&helper.wire, server));
         match entered {
             Ok(()) => wait(helper.pid),
             Err(_) => helper.kill(),
@@ -122,28 +121,36 @@ impl RunningCommand {
         }
     }
 
-    fn mount_view(
+    /// Has the helper make the namespaces, while the server builds the view. The helper's children
+    /// are named first: if the view cannot be built, they are to be killed.
+    fn prepare(
         wire: &Wire,
         plan: &Plan,
-        server: &ServerClient,
+        (server, group): (&ServerClient, Option<&Group>),
         named: &mut HelperChildren,
     ) -> Result<(), Refusal> {
-        let lost = |why: io::Error| Refusal::step("lost the helper", why);
-        let hear = || wire.recv::<FromHelper>().map_err(lost);
-        let gone = || Refusal::system("the helper is gone");
-        let upper = server.upper.as_ref().map(OwnedFd::as_fd);
-        let mount = ToHelper::Mount {
-            plan: Box::new(plan.clone()),
-            trusted: server.trusted,
-        };
-        wire.send(&mount, upper).map_err(lost)?;
-        let (mounted, fuse): (Mounted, OwnedFd) = loop {
-            match hear()?.ok_or_else(gone)? {
+        let mount = ToHelper::Mount(Box::new(plan.clone()));
+        wire.send(&mount, None).map_err(lost)?;
+        while named.stage.is_none() {
+            match hear(wire)? {
                 (FromHelper::Init(number), Some(socket)) => named.init = child(number, socket),
                 (FromHelper::Stage(number), Some(socket)) => named.stage = child(number, socket),
+                (FromHelper::Refused(refusal), _) => return Err(refusal),
+                _ => return Err(Refusal::system("unexpected message from the helper")),
+            }
+        }
+        let BuiltView { upper, trusted } = server.built()?;
+        server.send_group(group)?;
+        let upper = upper.as_ref().map(OwnedFd::as_fd);
+        wire.send(&ToHelper::Upper { trusted }, upper).map_err(lost)
+    }
+
+    fn mount_view(wire: &Wire, server: &ServerClient) -> Result<(), Refusal> {
+        let (mounted, fuse): (Mounted, OwnedFd) = loop {
+            match hear(wire)? {
                 (FromHelper::Namespace(kind), Some(namespace)) => {
                     let message = ToServer::Namespace(kind);
-                    server.ask(&message, Some(namespace.as_fd()))?;
+                    server.tell(&message, namespace.as_fd())?;
                 }
                 (FromHelper::Mounted(mounted), Some(fuse)) => break (mounted, fuse),
                 (FromHelper::Refused(refusal), _) => return Err(refusal),
@@ -153,11 +160,11 @@ impl RunningCommand {
         server.ask(&ToServer::Serve(mounted), Some(fuse.as_fd()))?;
         drop(fuse);
         wire.send(&ToHelper::Enter, None).map_err(lost)?;
-        let mut answer = hear()?.ok_or_else(gone)?.0;
+        let mut answer = hear(wire)?.0;
         if let FromHelper::Unenforced(places) = answer {
             server.ask(&ToServer::Unenforced(places), None)?;
             wire.send(&ToHelper::Enter, None).map_err(lost)?;
-            answer = hear()?.ok_or_else(gone)?.0;
+            answer = hear(wire)?.0;
         }
         match answer {
             FromHelper::Entered { no_proc } => {
@@ -260,6 +267,16 @@ impl InitHandle {
             rustix::process::waitid(WaitId::PidFd(process), options).ok();
         }
     }
+}
+
+/// The next message of the helper, with its descriptor.
+fn hear(wire: &Wire) -> Result<(FromHelper, Option<OwnedFd>), Refusal> {
+    let gone = || Refusal::system("the helper is gone");
+    wire.recv().map_err(lost)?.ok_or_else(gone)
+}
+
+fn lost(why: io::Error) -> Refusal {
+    Refusal::step("lost the helper", why)
 }
 
 /// A child of the helper, by its number.

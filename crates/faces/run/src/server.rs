@@ -29,17 +29,20 @@ use std::time::Duration;
 /// How often the front is told that the server still works.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
+/// Makes an observer of copy-ups, which may show their progress if the front says so.
+pub type CopyUpObserverOf = fn(bool) -> Arc<dyn CopyUpObserver>;
+
 /// Serves the front at standard input until that is gone. The observer that `copying` makes
 /// receives the progress of copy-ups, and may show it if the front says so.
 ///
 /// # Errors
 /// The connection to the front fails.
-pub fn serve(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> Result<(), Refusal> {
+pub fn serve(copying: CopyUpObserverOf) -> Result<(), Refusal> {
     crate::confine::protect()?;
     attempt(copying).map_err(|why| Refusal::step("the server of the view", why))
 }
 
-fn attempt(copying: fn(bool) -> Arc<dyn CopyUpObserver>) -> io::Result<()> {
+fn attempt(copying: CopyUpObserverOf) -> io::Result<()> {
     let wire = Wire::inherited()?;
     // Before there are threads: with threads the kernel needs some milliseconds for it.
     asymmetric_fence::mode();
@@ -77,11 +80,7 @@ struct Server {
 
 impl Server {
     /// Answers the front until it is gone.
-    fn answer_all(
-        &mut self,
-        wire: &Wire,
-        copying: fn(bool) -> Arc<dyn CopyUpObserver>,
-    ) -> io::Result<()> {
+    fn answer_all(&mut self, wire: &Wire, copying: CopyUpObserverOf) -> io::Result<()> {
         while let Some((message, fd)) = wire.recv()? {
             let done = match message {
                 ToServer::Build {
@@ -105,7 +104,7 @@ impl Server {
                 }
                 ToServer::Namespace(kind) => {
                     self.namespaces.extend(fd.map(|fd| (kind, fd)));
-                    Ok(FromServer::Done)
+                    continue;
                 }
                 ToServer::Group => {
                     self.group = fd.and_then(CommandGroup::from_fd);
@@ -125,7 +124,10 @@ impl Server {
     /// Ends what is left once the front is gone, and the command with it, but not the processes
     /// that it started: they end as members of the view. Their delayed writes still come.
     fn clean_up(&mut self) {
-        self.end_guests(true);
+        self.stop_entries();
+        if let Some(access) = self.access.take() {
+            view_members::end(&access.members);
+        }
         if let Some(view) = &mut self.view {
             view.wait_until_unused(|| ()).ok();
         }
@@ -169,6 +171,7 @@ impl Server {
         let view_options = ViewOptions {
             observer,
             holds_flags: true,
+            leaves_watches: true,
             // One thread goes on serving.
             lease_waits: LeaseWaits::at_most(openpath_fuse::Options::default().threads - 1),
             ..ViewOptions::default()
@@ -216,14 +219,9 @@ impl Server {
         Ok(FromServer::Done)
     }
 
-    /// Lets no process enter any more, and ends those that entered; without a front (`alone`) ends
-    /// all in the view. Returns how many there were.
-    fn end_guests(&mut self, alone: bool) -> usize {
-        let came = self.control_server.take().map_or(0, ControlServer::stop);
-        match self.access.take() {
-            Some(access) if alone || came > 0 => view_members::end(&access.members),
-            _ => 0,
-        }
+    /// Lets no process enter any more; returns how many did.
+    fn stop_entries(&mut self) -> usize {
+        self.control_server.take().map_or(0, ControlServer::stop)
     }
 
     /// Releases the view and reports its changes.
@@ -231,10 +229,20 @@ impl Server {
         let devices = std::mem::take(&mut self.devices);
         // The front waits as long as it receives messages.
         let on_progress = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
-        // The end of the kernel's overlays waits for a sync of their file system.
-        let ended = with_heartbeat(HEARTBEAT, on_progress, || self.end_guests(false));
+        let came = self.stop_entries();
+        // An open namespace would keep the view.
+        let ended = match self.access.take().filter(|_| came > 0) {
+            Some(access) => with_heartbeat(HEARTBEAT, on_progress, || {
+                view_members::end(&access.members)
+            }),
+            None => 0,
+        };
         if let Some(upper) = &self.upper {
-            let used = with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?;
+            let used = match upper.is_in_memory() {
+                true => upper.wait_until_unused()?,
+                // The end of the kernel's overlays waits for a sync of their file system.
+                false => with_heartbeat(HEARTBEAT, on_progress, || upper.wait_until_unused())?,
+            };
             if !used.is_empty() {
                 // The kernel may have given the device of another layer to another mount.
                 let at = |at| used.contains(&work_path(at));
@@ -247,6 +255,12 @@ impl Server {
         }
         let mut view = match (self.view.take(), self.upper.take()) {
             (Some(view), _) => view,
+            (None, Some(upper)) if upper.is_unchanged() => {
+                return Ok(FromServer::Finished(RunSummary {
+                    ended,
+                    ..RunSummary::default()
+                }));
+            }
             (None, Some(upper)) => upper.open(&self.plan)?,
             (None, None) => return Err(Refusal::system("there is no view")),
         };

@@ -3,17 +3,18 @@
 //! process that the user started). Defines what a run reports besides its outcome (`Reporting`).
 
 use crate::cgroup::Group;
-use crate::child::Child;
+use crate::child::{Child, Start};
 use crate::engine::Engine;
 use crate::log::LogFile;
 use crate::plan::{FromServer, Plan, RunSummary, ToServer};
+use crate::server::{self, CopyUpObserverOf};
 use crate::wire::Wire;
 use openpath_commit::{ChangeList, Refusal, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
+use rustix::thread::CapabilitySet;
 use std::ffi::OsString;
 use std::io;
-use std::process::Stdio;
 use std::time::Duration;
 
 /// How long the server may be silent once the command is gone.
@@ -28,6 +29,8 @@ pub struct Reporting {
     log: Option<LogFile>,
     /// Whether the progress of large copy-ups is shown on standard error.
     progress: bool,
+    /// Makes what receives that progress.
+    copying: Option<CopyUpObserverOf>,
 }
 
 impl Reporting {
@@ -57,12 +60,24 @@ impl Reporting {
         self.progress = progress;
         self
     }
+
+    /// Makes the observer of copy-ups by this function, as [`serve`](crate::serve) does. Without it
+    /// the server is this program executed anew.
+    #[must_use]
+    pub fn copying(mut self, copying: CopyUpObserverOf) -> Reporting {
+        self.copying = Some(copying);
+        self
+    }
 }
 
 /// The server of the view, as the front knows it.
 pub(crate) struct ServerClient {
     pub(crate) pid: Pid,
     wire: Wire,
+}
+
+/// A view that is built.
+pub(crate) struct BuiltView {
     /// The tree for the kernel's overlays, if they serve the view.
     pub(crate) upper: Option<OwnedFd>,
     /// The marks of that tree are trusted ones.
@@ -70,18 +85,24 @@ pub(crate) struct ServerClient {
 }
 
 impl ServerClient {
+    /// Starts it, and has it build the view of this plan.
     pub(crate) fn start(
         plan: &Plan,
         command: &[OsString],
         reporting: &Reporting,
     ) -> Result<ServerClient, Refusal> {
-        let Child { pid, wire } = Child::start(SERVE, &[], Stdio::null(), false)?;
-        let mut server = ServerClient {
-            pid,
-            wire,
-            upper: None,
-            trusted: false,
+        let start = Start {
+            verb: SERVE,
+            rest: &[],
+            has_output: false,
+            at_root: false,
+            lent: CapabilitySet::empty(),
         };
+        let Child { pid, wire } = match reporting.copying {
+            Some(copying) => Child::fork(&start, || server::serve(copying).map(|()| 0)),
+            None => Child::execute(&start),
+        }?;
+        let server = ServerClient { pid, wire };
         let log = reporting.log.as_ref();
         let build = ToServer::Build {
             plan: Box::new(plan.clone()),
@@ -90,17 +111,20 @@ impl ServerClient {
             progress: reporting.progress,
         };
         let sent = server.wire.send(&build, log.map(|log| log.file.as_fd()));
-        match sent.map_err(Self::lost).and_then(|()| server.receive()) {
-            Ok((built, upper)) => {
-                server.trusted = matches!(built, FromServer::Built { trusted: true });
-                server.upper = upper;
-                Ok(server)
-            }
+        match sent.map_err(Self::lost) {
+            Ok(()) => Ok(server),
             Err(refusal) => {
                 server.end();
                 Err(refusal)
             }
         }
+    }
+
+    /// Waits until the view is built.
+    pub(crate) fn built(&self) -> Result<BuiltView, Refusal> {
+        let (built, upper) = self.receive()?;
+        let trusted = matches!(built, FromServer::Built { trusted: true });
+        Ok(BuiltView { upper, trusted })
     }
 
     /// Sends it the group of commands, for those that enter the view later.
@@ -110,6 +134,11 @@ impl ServerClient {
         };
         let entry = group.command_group().as_fd();
         self.ask(&ToServer::Group, Some(entry)).map(drop)
+    }
+
+    /// Sends what needs no answer.
+    pub(crate) fn tell(&self, what: &ToServer, fd: BorrowedFd<'_>) -> Result<(), Refusal> {
+        self.wire.send(what, Some(fd)).map_err(Self::lost)
     }
 
     /// Sends a request, and waits for the answer.

@@ -14,21 +14,43 @@
 //! R3. The kernel kills it if the process that waits for it dies, unless that process asks for the
 //!     contrary.
 
-use crate::child::{Child, drop_capabilities};
+use crate::child::{Child, Start, drop_capabilities};
 use crate::namespace_kind::NamespaceKind;
 use crate::plan::{CommandStart, FromStage, ToStage};
 use crate::wire::Wire;
 use openpath_commit::Refusal;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::Signal;
+use rustix::thread::CapabilitySet;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 
-/// Starts it, in the pid namespace that this process has for its children.
+/// Starts it, in the pid namespace that this process has for its children, as the first command
+/// there.
 pub(crate) fn start(command: &[OsString]) -> Result<Child, Refusal> {
-    Child::start(crate::verbs::COMMAND, command, Stdio::inherit(), true)
+    let start = how(command, CapabilitySet::empty());
+    Child::fork(&start, || turn_into(command))
+}
+
+/// Starts it where other commands run, with these capabilities. They may read its memory, so it is
+/// no fork.
+pub(crate) fn start_among_others(
+    command: &[OsString],
+    lent: CapabilitySet,
+) -> Result<Child, Refusal> {
+    Child::execute(&how(command, lent))
+}
+
+fn how(command: &[OsString], lent: CapabilitySet) -> Start<'_> {
+    Start {
+        verb: crate::verbs::COMMAND,
+        rest: command,
+        has_output: true,
+        at_root: true,
+        lent,
+    }
 }
 
 /// Tells it to become the command, with this process's standard input; returns when it has.
@@ -49,9 +71,13 @@ pub(crate) fn go(wire: &Wire, go: CommandStart) -> Result<(), Refusal> {
 /// # Errors
 /// There is no front.
 pub fn become_command(command: &[OsString]) -> Result<ExitCode, Refusal> {
+    turn_into(command).map(ExitCode::from)
+}
+
+fn turn_into(command: &[OsString]) -> Result<u8, Refusal> {
     let wire = Wire::inherited().map_err(|why| Refusal::step("standard input", why))?;
     let Err(refusal) = attempt(&wire, command);
-    let code = ExitCode::from(refusal.exit_code());
+    let code = refusal.exit_code();
     let told = wire.send(&FromStage::Refused(refusal), None);
     told.map(|()| code)
         .map_err(|why| Refusal::step("lost the front", why))

@@ -73,6 +73,10 @@ pub(crate) struct ViewOptions {
     pub(crate) memory: Option<Arc<OwnedFd>>,
     /// No command runs in the view: its names are looked at once.
     pub(crate) is_compared: bool,
+    /// This process ends soon after the view.
+    pub(crate) leaves_watches: bool,
+    /// Few names are looked at, and the host is asked for each: nothing is watched.
+    pub(crate) asks_host: bool,
 }
 
 /// What the command sees.
@@ -241,7 +245,7 @@ impl View {
         let mut places = vec![PathBytes::root()];
         for (option, path, tree) in mounts {
             absent.admits(path)?;
-            links::check(&self.task, option, path.path())?;
+            links::check(&self.task, plan, option, path.path())?;
             self.observed.push(Arc::clone(&tree));
             let mounted = self.task.mount(tree, path.bytes(), MountFlags::default());
             mounted.map_err(|why| failed("mount", path, why))?;
@@ -249,7 +253,7 @@ impl View {
         }
         for (option, paths) in [("--ro", &plan.read_only), ("--pass", &plan.pass)] {
             for path in paths {
-                links::check(&self.task, option, path.path())?;
+                links::check(&self.task, plan, option, path.path())?;
             }
         }
         links::check_hidden(&self.task, plan)?;
@@ -461,11 +465,15 @@ impl ViewOptions {
         held: Option<Arc<EnforcedFlags>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         let options = HostOptions::default()
-            .policy(Policy::Notify)
+            .policy(match self.asks_host {
+                true => Policy::Revalidate,
+                false => Policy::Notify,
+            })
             .ownership(Ownership::PassThrough)
             .crossing(self.crossing)
             .handles_max(HANDLES)
             .watches_max(WATCHES)
+            .leaves_watches(self.leaves_watches)
             .held(held)
             .read_only(read_only)
             .interrupted(self.interruption())

@@ -113,12 +113,13 @@ impl Wire {
             control.push(SendAncillaryMessage::ScmRights(&fds));
         }
         let head = length.to_le_bytes();
-        // Four bytes are sent as a whole or not at all.
-        rustix::io::retry_on_intr(|| {
-            let parts = [IoSlice::new(&head)];
+        // Together, or the other end would wake up for each. The first four bytes are sent as a
+        // whole or not at all.
+        let sent = rustix::io::retry_on_intr(|| {
+            let parts = [IoSlice::new(&head), IoSlice::new(&body)];
             rustix::net::sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL)
         })?;
-        let mut rest = &body[..];
+        let mut rest = body.get(sent - head.len()..).unwrap_or_default();
         while !rest.is_empty() {
             let sent = rustix::io::retry_on_intr(|| {
                 rustix::net::send(&self.0, rest, SendFlags::NOSIGNAL)

@@ -10,7 +10,8 @@
 //! R1. `/proc/self` then belongs to root. What this process does by `/proc/self/fd` still works,
 //!     because the kernel lets a process use its own descriptors. Its ID maps must have been
 //!     written before.
-//! R2. execve(2) resets the setting, so each process sets it again when it starts.
+//! R2. execve(2) resets the setting, so each process sets it again when it starts. A fork has it
+//!     from the beginning.
 //! R3. prlimit(2) checks users alone. If another process of the user lowers a limit, which a pid
 //!     namespace prevents, the result is an error where possible, and not the end of the process.
 
@@ -28,6 +29,15 @@ use std::sync::atomic::AtomicBool;
 pub(crate) fn protect() -> Result<(), Refusal> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|why| Refusal::step("cannot protect this process from the command", why))
+}
+
+/// Undoes [`protect`] for a while. R1
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn unprotect() -> Result<(), Refusal> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+        .map_err(|why| Refusal::step("cannot write the ID maps of this process", why))
 }
 
 /// R3: a file size limit gives `EFBIG`, and the soft limit on processor time is ignored.

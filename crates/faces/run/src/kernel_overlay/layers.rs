@@ -30,13 +30,12 @@ const REMEDY: &str = "leave out --engine kernel";
 /// The layers of a plan, outer ones first; none for a view that this program serves.
 ///
 /// # Errors
-/// The host's mounts cannot be read; its root cannot be in an overlay.
-pub(crate) fn layers(plan: &Plan) -> Result<Vec<Layer>, Refusal> {
+/// The host's root cannot be in an overlay.
+pub(crate) fn layers(plan: &Plan, mounts: &HostMounts) -> Result<Vec<Layer>, Refusal> {
     if plan.engine != Engine::Kernel {
         return Ok(Vec::new());
     }
     let mut layers = Vec::new();
-    let mounts = HostMounts::read()?;
     let cwd = std::env::current_dir().ok().filter(|_| plan.falls_back);
     let of_cwd = cwd.and_then(|cwd| mounts.mount_of(&cwd).map(|(place, _)| place));
     for (path, mount) in mounts.iter() {

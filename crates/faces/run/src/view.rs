@@ -515,6 +515,7 @@ fn upper_options() -> HostOptions {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     HostOptions::default()
         .policy(Policy::Exclusive)
+        .keeps_writers(true)
         // A user other than root cannot change owners, and records them in extended attributes.
         .ownership(if uid.is_root() {
             Ownership::PassThrough

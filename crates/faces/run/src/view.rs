@@ -156,6 +156,7 @@ impl View {
                 .marks(marks)
                 .null_devices(true)
                 .records_taken(held.is_some())
+                .direct_whiteouts(!stores_attributes(&plan.upper))
                 .upper(Some(upper))
                 .copying(view_options.observer.clone())
                 .clock(Arc::clone(&clock)),
@@ -508,6 +509,12 @@ fn changes_at(tree: &OwnedFd) -> Result<Arc<SuperBlock>, Refusal> {
     let failed = |why: &dyn std::fmt::Display| Refusal::step("the changes cannot be kept", why);
     let tree = tree.try_clone().map_err(|why| failed(&why))?;
     HostFs::over(tree, upper_options()).map_err(|why| failed(&why))
+}
+
+/// Whether this upper tree keeps types and owners in attributes, which takes several steps: the
+/// user is not root, and can make neither.
+fn stores_attributes(upper: &Upper) -> bool {
+    matches!(upper, Upper::Directory(_)) && !rustix::process::geteuid().is_root()
 }
 
 /// The options of an upper tree on the host.

@@ -11,7 +11,8 @@
 //! 2. Locks of the open file end.
 //! 3. The backend's state of the open file is released ([`FileOps::release`]).
 //! 4. One store ends write access to inode and mount, and lets mount and dentry go.
-//! 5. An unlinked file without other users is freed.
+//! 5. An unlinked file without other users is freed. A small one may wait for others after
+//!    [`crate::Task::close_lazily`].
 //!
 //! # Rules
 //! R1. Everything here runs in the call that dropped the last reference, outside of every lock. A
@@ -26,6 +27,9 @@ use crate::object::Pins;
 use crate::object::fbit;
 use crate::path::PathOwner;
 use openpath_sync::{FileRef, LastRef, Pin};
+
+/// A file of more blocks of 512 bytes is freed at once.
+const LAZY_BLOCKS: u64 = 128;
 
 impl PathOwner for Shared {
     fn release_pin(&self, pin: Pin) {
@@ -77,6 +81,25 @@ impl Shared {
         } else {
             self.release_silently(pins, last);
         }
+    }
+
+    /// As [`Shared::release_here`], where nobody waits for what a small unlinked file gives back.
+    pub(crate) fn release_lazily(&self, pins: &Pins, last: LastRef) {
+        let is_small = || {
+            let inode = self.dcache.store.dentry_payload(last.pin());
+            inode.is_some_and(|inode| inode.attr().blocks <= LAZY_BLOCKS)
+        };
+        let watched = self.notify.is_active() || self.mounts.waiting.get() != 0;
+        let own = self.dcache.store.last_payload(&last).is_some();
+        if watched || own || !self.is_unlinked(&last) || !is_small() {
+            return self.release_here(pins, last);
+        }
+        self.end_locks_of(&last);
+        pins.end_file(last);
+        if self.config.limits.files_max != u64::MAX {
+            self.files.sub(1);
+        }
+        self.dcache.closed_small();
     }
 
     /// As [`Shared::release_here`], if a watch or a waiter may need to know.

@@ -2,8 +2,9 @@
 //! Tests that an open file is released once, in the call that drops the last reference, even if the
 //! backend fails, panics or is slow.
 
-use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};
+use openpath_abi::fcntl::{O_CLOEXEC, O_CREAT, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, OFlags, StatFs, Timespec};
+use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
     Attr, Cred, FileOps, Inode, InodeOps, LookupResult, SetAttr, SuperBlock, SuperBlockOps,
     SuperBlockOptions, Task, Vfs, WaitMode, flag,
@@ -222,4 +223,38 @@ fn a_failed_open_leaves_nothing() {
     assert_eq!(task.open(b"/f", O_RDONLY, 0), Ok(0));
     drop(task);
     assert_eq!(vfs.usage().pins, 3);
+}
+
+/// Creates and unlinks a file of this size, and closes it lazily; what waits to be freed then.
+fn close_lazily(vfs: &Vfs, task: &Task, size: usize) -> usize {
+    let fd = task.open(b"/f", O_CREAT | O_WRONLY, 0o600).unwrap();
+    assert_eq!(task.write(fd, &vec![1; size]), Ok(size));
+    task.unlink(b"/f").unwrap();
+    task.close_lazily(fd).unwrap();
+    vfs.usage().pending_free
+}
+
+#[test]
+fn lazily_closed_small_files_are_freed_in_batches_and_large_ones_at_once() {
+    let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
+    let vfs = vfs.unwrap();
+    let task = vfs.task(Cred::root()).unwrap();
+    let free = task.statfs(b"/").unwrap().bfree;
+    let waiting: Vec<usize> = (0..300).map(|_| close_lazily(&vfs, &task, 4096)).collect();
+    assert!(waiting.iter().all(|n| *n <= 64), "{waiting:?}");
+    assert!(waiting.iter().filter(|n| **n == 0).count() <= 5);
+    assert_eq!(close_lazily(&vfs, &task, 1 << 20), 0);
+    assert_eq!(close_lazily(&vfs, &task, 4096), 1);
+    assert_eq!(task.statfs(b"/").unwrap().bfree, free);
+    assert_eq!(vfs.usage().pending_free, 0);
+}
+
+#[test]
+fn lazily_closed_files_give_way_to_a_write_that_needs_room() {
+    let tree = MemFs::new(MemOptions::default().size(256 << 10));
+    let vfs = Vfs::builder().build(tree).unwrap();
+    let task = vfs.task(Cred::root()).unwrap();
+    for _ in 0..200 {
+        close_lazily(&vfs, &task, 48 << 10);
+    }
 }

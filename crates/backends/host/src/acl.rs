@@ -261,11 +261,11 @@ impl Tree {
     }
 
     /// Whether the lists of a file are read when they are first needed. Two calls of the host are
-    /// saved for each file that is only looked at.
+    /// saved for each file that is only looked at, and for each whiteout of an overlay.
     pub(crate) fn defers_acls(&self, stat: &HostStat) -> bool {
-        matches!(self.options.ownership, Ownership::PassThrough)
-            && stat.kind() == mode::S_IFREG
-            && mode::is_reg(stat.attr.mode)
+        let is_file = stat.kind() == mode::S_IFREG && mode::is_reg(stat.attr.mode);
+        let is_null = stat.kind() == mode::S_IFCHR && stat.rdev == 0;
+        matches!(self.options.ownership, Ownership::PassThrough) && (is_file || is_null)
     }
 
     /// The lists of a file with these attributes; never fewer than it has (R2).

@@ -223,6 +223,7 @@ impl Node {
             return Ok((self.fix_attributes(&fd, new, plan)?, Some(fd)));
         }
         let mut stat = stat;
+        let mut changed = false;
         if let Some((uid, gid)) = self.wrong_owner(&stat, new) {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             rustix::fs::chownat(base, name, Some(uid), Some(gid), flags).map_err(errno)?;
@@ -237,10 +238,14 @@ impl Node {
                 return Err(Errno::ESTALE);
             }
             self.tree.chmod_path_fd(&fd, new.mode)?;
+            changed = true;
         }
         let at = AclTarget::Name(base, name);
-        self.tree.give_acls(&stat, at, new.acls, new.mode)?;
-        Ok((stat_at(base, name, WAIT)?, None))
+        changed |= self.tree.give_acls(&stat, at, new.acls, new.mode)?;
+        if changed {
+            stat = stat_at(base, name, WAIT)?;
+        }
+        Ok((stat, None))
     }
 
     /// Owner and group, if the host's must change.

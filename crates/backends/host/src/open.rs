@@ -9,8 +9,9 @@
 //! # Rules
 //! R1. While a node has a handle that can read, the core opens the file for reading without calling
 //!     this module ([`openpath_vfs::flag::OPEN_HOOK`] is clear).
-//! R2. An open for writing is counted, and the last close drops the write handle. A file without a
-//!     name keeps it, because nothing else leads to the file.
+//! R2. An open for writing is counted, and the last close drops the write handle, except with
+//!     [`crate::HostOptions::keeps_writers`]. A file without a name keeps it, because nothing else
+//!     leads to the file.
 //! R3. The read handle stays for later opens. Under [`crate::Policy::None`] it does not: R1 does
 //!     not hold, opens for reading are counted too, and the last close drops the read handle.
 
@@ -74,7 +75,8 @@ impl Node {
             *count = count.saturating_sub(1);
             *count == 0
         };
-        if last {
+        let stays = kind == HandleKind::Write && self.tree.options.keeps_writers;
+        if last && !stays {
             self.drop_handle(kind);
         }
     }

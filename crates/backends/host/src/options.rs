@@ -129,6 +129,9 @@ pub struct HostOptions {
     /// The most descriptors of the host that are held: at least 16, and at most a quarter of the
     /// process's limit.
     pub handles_max: usize,
+    /// Whether a file that was open for writing stays open on the host, as one for reading does.
+    /// Nobody can execute it meanwhile (`ETXTBSY`), so it must be in a tree that is no one else's.
+    pub keeps_writers: bool,
     /// The most directories that are watched ([`Policy::Notify`]).
     pub watches_max: usize,
     /// The queue of the watches stays open until the process ends, also when the tree is dropped:
@@ -166,6 +169,7 @@ impl Default for HostOptions {
             crossing: Crossing::default(),
             reach: Reach::default(),
             handles_max: 1024,
+            keeps_writers: false,
             watches_max: 8192,
             leaves_watches: false,
             kernel_ring: 128,
@@ -187,6 +191,7 @@ openpath_vfs::setters! {
         crossing: Crossing,
         reach: Reach,
         handles_max: usize,
+        keeps_writers: bool,
         watches_max: usize,
         leaves_watches: bool,
         kernel_ring: u32,

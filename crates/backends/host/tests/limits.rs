@@ -26,6 +26,30 @@ fn inode_number_is_the_hosts_and_the_device_is_not() {
     assert_ne!(here.dev, there.dev());
 }
 
+/// Whether this process has the file open on the host.
+fn is_open(path: &std::path::Path) -> bool {
+    let fds = std::fs::read_dir("/proc/self/fd").expect("descriptors");
+    fds.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok())
+        .any(|file| file == path)
+}
+
+#[test]
+fn new_file_stays_open_on_the_host_only_with_keeps_writers() {
+    for keeps in [false, true] {
+        let s = Scratch::new("writers");
+        let path = std::fs::canonicalize(s.at(".")).expect("a path").join("f");
+        let options = policy(Policy::Exclusive).keeps_writers(keeps);
+        let (vfs, task) = world(&s, options);
+        write(&task, "/f", "x").expect("written");
+        assert_eq!(is_open(&path), keeps);
+        assert_eq!(read(&task, "/f"), Ok("x".to_owned()));
+        task.unlink(b"/f").expect("unlink");
+        vfs.collect();
+        let gone = std::path::PathBuf::from(format!("{} (deleted)", path.display()));
+        assert!(!is_open(&path) && !is_open(&gone));
+    }
+}
+
 #[test]
 fn locks_stay_within_the_instance() {
     let s = Scratch::new("locks");

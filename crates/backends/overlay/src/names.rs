@@ -7,7 +7,9 @@
 //!
 //! # Rules
 //! R1. A file that replaces a whiteout is staged first; a directory becomes opaque before that.
-//! R2. A removed name that a lower tree has leaves a whiteout, by the rename that removes it.
+//! R2. A removed name that a lower tree has leaves a whiteout, by the rename that removes it. One
+//!     that only lower trees have may get it by one call.
+//! R3. A directory without lower ones has no whiteouts, so a name that shows nothing is free there.
 
 use crate::copy_up::ALL;
 use crate::layer::{create, lock_both, lookup, with_lock};
@@ -86,7 +88,12 @@ impl Node {
         make: impl FnOnce(&Arc<Inode>, &[u8]) -> Result<Arc<Inode>, Errno>,
     ) -> Result<Arc<Inode>, Errno> {
         let dir = self.copy_up(now, ALL)?;
-        let made = match lookup(dir, name, WaitMode::Wait)? {
+        let there = match self.is_upper_only.get() {
+            // R3
+            1 => None,
+            _ => lookup(dir, name, WaitMode::Wait)?,
+        };
+        let made = match there {
             None => {
                 let made = make(dir, name)?;
                 if is_dir && !self.lowers().is_empty() {
@@ -166,9 +173,7 @@ impl Node {
                 }
             }
             None if hides => {
-                self.fs
-                    .stage_whiteout(now)?
-                    .install(destination, None, false)?;
+                self.fs.put_whiteout(destination, now)?;
                 node.note_lost_name();
             }
             // A lower layer lost it by a change of others.

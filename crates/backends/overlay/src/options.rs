@@ -60,6 +60,9 @@ pub struct OverlayOptions {
     /// Whether the time at which a name of the lower trees was first replaced is recorded, and the
     /// attributes of a directory when it is copied up.
     pub records_taken: bool,
+    /// Whether a whiteout for a name that only lower trees have is made in its place, by one call
+    /// of the upper tree, instead of being staged: for trees that make a device 0:0 in one step.
+    pub direct_whiteouts: bool,
     /// Whether a file is synced before it is installed, and its directory afterwards.
     pub syncs: bool,
     /// How many entries of merged directories are cached between two calls of a listing.
@@ -93,6 +96,7 @@ impl fmt::Debug for OverlayOptions {
             .field("redirects", &self.redirects)
             .field("null_devices", &self.null_devices)
             .field("records_taken", &self.records_taken)
+            .field("direct_whiteouts", &self.direct_whiteouts)
             .field("syncs", &self.syncs)
             .field("listed_max", &self.listed_max)
             .field("read_only", &self.read_only)
@@ -112,6 +116,7 @@ impl Default for OverlayOptions {
             redirects: true,
             null_devices: false,
             records_taken: false,
+            direct_whiteouts: false,
             syncs: false,
             listed_max: 1 << 16,
             read_only: false,
@@ -132,6 +137,7 @@ openpath_vfs::setters! {
         redirects: bool,
         null_devices: bool,
         records_taken: bool,
+        direct_whiteouts: bool,
         syncs: bool,
         listed_max: usize,
         read_only: bool,

@@ -67,6 +67,19 @@ impl Fs {
         })
     }
 
+    /// Puts a whiteout where the upper tree has nothing.
+    ///
+    /// # Errors
+    /// Those of the upper tree.
+    pub(crate) fn put_whiteout(&self, at: Destination<'_>, now: Timespec) -> Result<(), Errno> {
+        if !self.options.direct_whiteouts {
+            return self.stage_whiteout(now)?.install(at, None, false);
+        }
+        let work = &self.upper()?.work;
+        create(at.dir, at.name, &new_whiteout(work, now))?;
+        self.sync(at.dir)
+    }
+
     /// Syncs an inode of the upper tree, if the overlay syncs.
     ///
     /// # Errors

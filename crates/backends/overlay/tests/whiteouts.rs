@@ -129,3 +129,29 @@ fn device_of_a_lower_tree_is_a_file_or_a_whiteout() {
     assert_eq!(names(&task, "/e"), ["w"]);
     assert_eq!(task.rmdir(b"/e"), Err(Errno::ENOTEMPTY));
 }
+
+#[test]
+fn whiteout_made_in_its_place_hides_as_a_staged_one() {
+    for direct in [false, true] {
+        let s = stack();
+        let options = s.options().null_devices(true).direct_whiteouts(direct);
+        let mounted = || common::task_in(&OverlayFs::new(options.clone()).expect("an overlay"));
+        let (vfs, task) = mounted();
+        for name in ["/f", "/d/in"] {
+            task.unlink(name.as_bytes()).expect("unlink");
+            assert_eq!(get(&task, name), Err(Errno::ENOENT), "{name}");
+            assert_eq!(beneath(&s.upper, "/work"), Vec::<String>::new());
+        }
+        task.rmdir(b"/d").expect("rmdir");
+        put(&task, "/f", "again");
+        // One that was changed first is replaced by a staged one.
+        put(&task, "/g", "changed");
+        task.unlink(b"/g").expect("unlink");
+        drop((task, vfs));
+        let (_vfs, task) = mounted();
+        assert_eq!(names(&task, "/"), ["f"]);
+        assert_eq!(get(&task, "/f"), Ok("again".to_owned()));
+        assert_eq!(beneath(&s.upper, "/upper"), ["d", "f", "g"]);
+        assert_eq!(beneath(&s.upper, "/work"), Vec::<String>::new());
+    }
+}

@@ -15,6 +15,7 @@ use openpath_abi::fcntl::{
     AT_EMPTY_PATH, F_GETFL, O_ACCMODE, O_APPEND, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK,
     O_RDONLY, O_RDWR, O_SYNC, O_WRONLY, SEEK_CUR, SEEK_HOLE,
 };
+use openpath_abi::statx::STATX_SIZE;
 use openpath_abi::{Errno, OFlags, StatFs, XattrFlags};
 use openpath_vfs::Fd;
 use openpath_vfs::fileattr::{FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS};
@@ -136,10 +137,15 @@ impl FuseFs {
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         self.with_open(w, at, O_RDONLY | status & O_NOATIME, |w, fd| {
+            let is_end = |done| {
+                let attr = w.task.statx(fd, b"", AT_EMPTY_PATH, STATX_SIZE);
+                attr.is_ok_and(|attr| attr.size == offset.cast_unsigned() + done as u64)
+            };
             reply.fill_with(size, |room| {
-                read_fully(room, |done, more| {
+                let read = |done, more: &mut [u8]| {
                     w.task.pread(fd, more, offset.saturating_add(done as i64))
-                })
+                };
+                read_fully(room, read, is_end)
             })
         })
     }
@@ -360,19 +366,22 @@ impl FuseFs {
     }
 }
 
-/// Fills `room` until `read` returns nothing; returns how much it filled.
+/// Fills `room` until `read` returns nothing, or until a short one ends where the file does;
+/// returns how much it filled.
 ///
 /// # Errors
 /// The first of `read`, even after some data.
 fn read_fully(
     room: &mut [u8],
     mut read: impl FnMut(usize, &mut [u8]) -> Result<usize, Errno>,
+    is_end: impl Fn(usize) -> bool,
 ) -> Result<usize, Errno> {
     let mut done = 0;
     while done < room.len() {
-        match read(done, &mut room[done..])? {
-            0 => break,
-            more => done += more,
+        let more = read(done, &mut room[done..])?;
+        done += more;
+        if more == 0 || done < room.len() && is_end(done) {
+            break;
         }
     }
     Ok(done)
@@ -472,8 +481,23 @@ mod tests {
     fn an_error_after_a_first_piece_is_not_the_end_of_the_file() {
         let mut room = [0; 8];
         let fails = |done, _: &mut [u8]| if done == 0 { Ok(3) } else { Err(Errno::EIO) };
-        assert_eq!(read_fully(&mut room, fails), Err(Errno::EIO));
+        assert_eq!(read_fully(&mut room, fails, |_| false), Err(Errno::EIO));
         let ends = |done, _: &mut [u8]| Ok(if done < 6 { 3 } else { 0 });
-        assert_eq!(read_fully(&mut room, ends), Ok(6));
+        assert_eq!(read_fully(&mut room, ends, |_| false), Ok(6));
+    }
+
+    #[test]
+    fn a_read_up_to_the_size_of_the_file_is_not_repeated() {
+        let mut room = [0; 8];
+        let mut reads = 0;
+        let three = |_, _: &mut [u8]| {
+            reads += 1;
+            Ok(3)
+        };
+        assert_eq!(read_fully(&mut room, three, |done| done == 3), Ok(3));
+        assert_eq!(reads, 1);
+        // The size is not known yet: others append.
+        let more = |done, _: &mut [u8]| Ok([3, 0, 0, 2, 0, 0][done]);
+        assert_eq!(read_fully(&mut room, more, |done| done == 4), Ok(5));
     }
 }

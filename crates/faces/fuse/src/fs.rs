@@ -207,7 +207,7 @@ impl FuseFs {
         for (number, lookups) in all {
             if let Some(path_fd) = self.nodes.forget(number, lookups) {
                 // The error of this close concerns no caller: only the server opened the file.
-                let _closed = w.task.close(path_fd);
+                let _closed = w.task.close_lazily(path_fd);
             }
         }
     }

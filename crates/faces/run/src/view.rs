@@ -160,6 +160,7 @@ impl View {
                 .marks(marks)
                 .null_devices(true)
                 .records_taken(held.is_some())
+                .direct_whiteouts(!stores_attributes(&plan.upper))
                 .upper(Some(upper))
                 .copying(view_options.observer.clone())
                 .clock(Arc::clone(&clock)),
@@ -518,11 +519,18 @@ fn changes_at(tree: &OwnedFd) -> Result<Arc<SuperBlock>, Refusal> {
     HostFs::over(tree, upper_options()).map_err(|why| failed(&why))
 }
 
+/// Whether this upper tree keeps types and owners in attributes, which takes several steps: the
+/// user is not root, and can make neither.
+fn stores_attributes(upper: &Upper) -> bool {
+    matches!(upper, Upper::Directory(_)) && !rustix::process::geteuid().is_root()
+}
+
 /// The options of an upper tree on the host.
 fn upper_options() -> HostOptions {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     HostOptions::default()
         .policy(Policy::Exclusive)
+        .keeps_writers(true)
         // A user other than root cannot change owners, and records them in extended attributes.
         .ownership(if uid.is_root() {
             Ownership::PassThrough

@@ -110,6 +110,24 @@ impl Task {
         Ok(())
     }
 
+    /// As [`Task::close`], for a caller that no one waits for: a small file without a name may be
+    /// freed later, together with others. It goes when enough of them wait, when another call finds
+    /// no room or asks for the free space, or by [`crate::Vfs::collect`].
+    ///
+    /// # Errors
+    /// As [`Task::close`].
+    pub fn close_lazily(&self, fd: Fd) -> Result<(), Errno> {
+        let core = &self.core;
+        let (file, locks) = core.fds().take(core, fd)?;
+        if locks || core.vfs.dcache.store.file_payload(&file).is_some() {
+            return core.close_told(file, locks);
+        }
+        if let Some(last) = core.pins.put_file(file) {
+            core.vfs.release_lazily(&core.pins, last);
+        }
+        Ok(())
+    }
+
     /// A second descriptor, the lowest free one, for the open file at `fd`. Linux: dup(2).
     ///
     /// # Errors

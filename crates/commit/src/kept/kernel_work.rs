@@ -52,16 +52,22 @@ const FIRST: &str = "probe-work";
 /// # Errors
 /// What mkdir(2) and the kernel's overlay say (R5).
 pub fn make_kernel_work(dir: impl AsFd) -> io::Result<()> {
+    make(dir).map(drop)
+}
+
+/// The same; returns the directory.
+pub(super) fn make(dir: impl AsFd) -> io::Result<OwnedFd> {
     let work = made(&dir, KERNEL_WORK)?;
     let attempt = || {
         let layers = (made(&work, LOWER)?, made(&work, UPPER)?);
         try_overlay(&layers, &made(&work, FIRST)?)?;
         remove_tree_in(&work, OsStr::new(FIRST))
     };
-    attempt().inspect_err(|_| {
+    let made = attempt().inspect_err(|_| {
         // It is empty but for directories of no overlay.
         let _left = remove_tree_in(&dir, OsStr::new(KERNEL_WORK));
-    })
+    });
+    made.map(|()| work)
 }
 
 /// Removes the work directories beside the upper tree in `dir`, unless an overlay still uses one:
@@ -73,13 +79,24 @@ pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<bool> {
     let Some(work) = open(&dir, KERNEL_WORK)? else {
         return Ok(true);
     };
-    let names = names_in(work.as_fd())?;
-    let is_probe = |name: &[u8]| name == LOWER.as_bytes() || name == UPPER.as_bytes();
-    for name in names.iter().filter(|name| !is_probe(name)) {
-        let Some(tried) = open(&work, OsStr::from_bytes(name))? else {
+    if !is_unused(&work, &[])? {
+        return Ok(false);
+    }
+    remove(dir, &work)?;
+    Ok(true)
+}
+
+/// Whether no overlay uses one of the work directories in `work`. `others` are names of files there
+/// that are none.
+pub(super) fn is_unused(work: &OwnedFd, others: &[&str]) -> io::Result<bool> {
+    for name in work_dirs(work)? {
+        if others.iter().any(|other| other.as_bytes() == name) {
+            continue;
+        }
+        let Some(tried) = open(work, OsStr::from_bytes(&name))? else {
             continue;
         };
-        let layers = (made(&work, LOWER)?, made(&work, UPPER)?);
+        let layers = (made(work, LOWER)?, made(work, UPPER)?);
         match try_overlay(&layers, &tried) {
             Err(Errno::BUSY) => return Ok(false),
             // R2
@@ -87,12 +104,23 @@ pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<bool> {
             tried => tried?,
         }
     }
-    // R3
-    for name in names.iter().filter(|name| !is_probe(name)) {
-        remove_tree_in(&work, OsStr::from_bytes(name))?;
-    }
-    remove_tree_in(dir, OsStr::new(KERNEL_WORK))?;
     Ok(true)
+}
+
+/// Removes the work directories, which no overlay uses (R3).
+pub(super) fn remove(dir: impl AsFd, work: &OwnedFd) -> io::Result<()> {
+    for name in work_dirs(work)? {
+        remove_tree_in(work, OsStr::from_bytes(&name))?;
+    }
+    remove_tree_in(dir, OsStr::new(KERNEL_WORK))
+}
+
+/// All names but those of the layers of tries.
+fn work_dirs(work: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
+    let is_probe = |name: &Vec<u8>| *name == LOWER.as_bytes() || *name == UPPER.as_bytes();
+    let mut names = names_in(work.as_fd())?;
+    names.retain(|name| !is_probe(name));
+    Ok(names)
 }
 
 /// Makes an overlay with this work directory, and drops it (R1).
@@ -102,6 +130,9 @@ fn try_overlay((lower, upper): &(OwnedFd, OwnedFd), tried: &OwnedFd) -> rustix::
         rustix::mount::fsconfig_set_string(&context, key, path_by_number(dir))?;
     }
     rustix::mount::fsconfig_set_string(&context, "index", "on")?;
+    if !rustix::process::geteuid().is_root() {
+        rustix::mount::fsconfig_set_flag(&context, "userxattr")?;
+    }
     rustix::mount::fsconfig_create(&context)
 }
 

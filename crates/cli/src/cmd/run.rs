@@ -585,6 +585,10 @@ pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitC
         }
         openpath_run::ENTER => openpath_run::enter(&command(&mut args)),
         openpath_run::INIT => openpath_run::init().map(|()| ExitCode::SUCCESS),
+        openpath_run::WORK_VERB => {
+            let words: Vec<_> = args.collect();
+            Ok(openpath_run::work_in_namespace(&words))
+        }
         openpath_run::COMMAND => openpath_run::become_command(&command(&mut args)),
         _ => return None,
     };

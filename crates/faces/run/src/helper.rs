@@ -13,6 +13,7 @@ use crate::wire::Wire;
 use openpath_commit::Refusal;
 use openpath_overlay::Marks;
 use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fs::{CWD, Mode, OFlags};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -47,7 +48,19 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal>
         }
         _ => return Err(Refusal::usage("this verb is for openpath itself")),
     };
+    let mut upper = upper;
+    if let (Some(_), Some(tree)) = (&plan.part, &upper) {
+        // The working directory moves with this process into the new mount namespace, where the
+        // kernel takes no layer from another one.
+        rustix::process::fchdir(&tree.tree)
+            .map_err(|why| Refusal::step("the directory of the view", why))?;
+    }
     let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command))?;
+    if let (Some(_), Some(tree)) = (&plan.part, &mut upper) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        tree.tree = rustix::fs::openat(CWD, ".", flags, Mode::empty())
+            .map_err(|why| Refusal::step("the directory of the view", why))?;
+    }
     crate::confine::protect()?;
     let entered = set_up_view(wire, (&plan, upper), namespaces, &stage);
     if entered.is_err() {
@@ -71,9 +84,15 @@ fn set_up_view(
     }
     let number = stage.pid.as_raw_nonzero().get();
     send(&FromHelper::Stage(number), stage.wire.as_fd())?;
-    let (fuse, device) = match upper {
-        Some(upper) => namespaces.mount_overlays(plan, &upper)?,
-        None => namespaces.mount()?,
+    let (fuse, device) = match (upper, &plan.part) {
+        (Some(upper), None) => namespaces.mount_overlays(plan, &upper)?,
+        (upper, part) => {
+            // Before the view covers the real tree.
+            if let (Some(upper), Some(part)) = (upper, part) {
+                namespaces.make_part(part, &upper)?;
+            }
+            namespaces.mount()?
+        }
     };
     for (kind, namespace) in namespaces.own() {
         send(&FromHelper::Namespace(*kind), namespace.as_fd())?;

@@ -5,6 +5,7 @@
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;
 use crate::kernel_overlay::mounts::UpperTree;
+use crate::kernel_part;
 use crate::kernel_upper::KernelUpper;
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
@@ -126,8 +127,14 @@ impl Server {
     /// that it started: they end as members of the view. Their delayed writes still come.
     fn clean_up(&mut self) {
         self.end_guests(true);
-        if let Some(view) = &mut self.view {
-            view.wait_until_unused(|| ()).ok();
+        if let Some(mut view) = self.view.take() {
+            let is_unused = matches!(view.wait_until_unused(|| ()), Ok(Some(_)));
+            if self.plan.part.is_some() && is_unused {
+                // What cannot be taken back now is, when the view is locked the next time.
+                let _later = kernel_part::take_back(view.close().as_ref());
+            } else {
+                self.view = Some(view);
+            }
         }
         if let Some(upper) = self.upper.take()
             && upper.wait_until_unused().unwrap_or(false)
@@ -151,8 +158,13 @@ impl Server {
                 Some(tree)
             }
             Engine::Fuse | Engine::Auto => {
-                self.view = Some(Self::view(&plan, log, observer)?);
-                None
+                let view = Self::view(&plan, log, observer)?;
+                let tree = match &plan.part {
+                    Some(part) => Some(kernel_part::lend(part, &view)?),
+                    None => None,
+                };
+                self.view = Some(view);
+                tree
             }
         };
         let front = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
@@ -228,6 +240,34 @@ impl Server {
         }
     }
 
+    /// Takes the part back that the kernel serves, and opens the view again, for the changes.
+    fn take_part_back(
+        &mut self,
+        on_progress: impl Fn() + Send + Copy,
+        users: &dyn Fn() -> String,
+    ) -> Result<(), Refusal> {
+        let Some(mut view) = self.view.take() else {
+            return Ok(());
+        };
+        let is_used = view.wait_until_unused(on_progress)?.is_none();
+        let held = match is_used {
+            true => {
+                // The session goes on, and with it the lock, until this process has ended.
+                Box::leak(Box::new(view));
+                None
+            }
+            false => view.close(),
+        };
+        let taken = || kernel_part::take_back(held.as_ref());
+        if is_used || !with_heartbeat(HEARTBEAT, on_progress, taken)? {
+            let text = format!("{}, so its changes are not final", users());
+            return Err(Refusal::new(RefusalKind::Busy, text));
+        }
+        let view = View::open_locked(&self.plan.without_part(), held, &ViewOptions::default())?;
+        self.view = Some(view);
+        Ok(())
+    }
+
     /// Releases the view and reports its changes.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
         let devices = std::mem::take(&mut self.devices);
@@ -241,6 +281,9 @@ impl Server {
         {
             let text = format!("{}, so its changes are not final", users());
             return Err(Refusal::new(RefusalKind::Busy, text));
+        }
+        if self.plan.part.is_some() {
+            self.take_part_back(on_progress, &users)?;
         }
         let mut view = match (self.view.take(), self.upper.take()) {
             (Some(view), _) => view,

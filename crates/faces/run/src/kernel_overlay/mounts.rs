@@ -12,7 +12,7 @@
 use crate::detached;
 use crate::links;
 use crate::mount_flags::{bind_at, flags_at, mount_flags, remount};
-use crate::plan::{Layer, LayerShown, Plan, Protection, Upper};
+use crate::plan::{Layer, LayerShown, Part, Plan, Protection, Upper};
 use openpath_commit::{KERNEL_WORK, PathBytes, Refusal, RefusalKind};
 use openpath_host::HELD;
 use openpath_overlay::Marks;
@@ -45,6 +45,8 @@ const SHORTAGES: [Errno; 5] = [
 pub(crate) struct LayerMount {
     place: PathBytes,
     tree: LayerTree,
+    /// Its place must be there.
+    is_needed: bool,
 }
 
 /// What is attached.
@@ -97,6 +99,7 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
         };
         Ok(LayerMount {
             place: layer.place.clone(),
+            is_needed: false,
             tree: tree.map_err(|why| {
                 let small = too_small(plan).filter(|_| why == Errno::NOSPC);
                 small.unwrap_or_else(|| failed(layer.place.path(), why))
@@ -105,6 +108,27 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
     });
     let below = below.collect::<Result<_, Refusal>>()?;
     Ok((root, below))
+}
+
+/// Makes the overlay over the part of a view, whose changes go to the tree at `upper`.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn make_part(part: &Part, upper: &UpperTree) -> Result<LayerMount, Refusal> {
+    let bits = u32::try_from(part.flags & HELD.bits()).unwrap_or(0);
+    let attributes = MountAttrFlags::from_bits_truncate(bits);
+    let tree = mount((upper, 0), part.path(), attributes).map_err(|why| {
+        let text = format!(
+            "the kernel refuses an overlay over {} ({why}): leave out --engine kernel",
+            part.path().display()
+        );
+        Refusal::new(RefusalKind::Unsupported, text)
+    })?;
+    Ok(LayerMount {
+        place: part.place.clone(),
+        tree: LayerTree::Overlay(tree),
+        is_needed: true,
+    })
 }
 
 /// A mount of the host, to be shown read only. One that has gone, whose server has gone, or that
@@ -253,7 +277,9 @@ impl LayerMount {
         let path = self.place.path();
         let place = match links::open(path) {
             // It lies in a mount that is not shown, or that has gone meanwhile.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTCONN | Errno::CONNABORTED) => {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTCONN | Errno::CONNABORTED)
+                if !self.is_needed =>
+            {
                 return Ok(());
             }
             place => place.map_err(|why| failed(path, why))?,

@@ -180,6 +180,36 @@ pub(crate) fn probe() -> Result<(), Refusal> {
     made().map(drop).map_err(|why| Refusal::step(text, why))
 }
 
+/// Makes an overlay as an ordinary user's view has it, and drops it.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn probe_part() -> Result<(), Refusal> {
+    let made = || {
+        let tree = memory(1 << 20)?;
+        let lower = Path::new("lower");
+        for dir in [
+            Path::new("upper"),
+            Path::new(KERNEL_WORK),
+            &work_path(0),
+            lower,
+        ] {
+            rustix::fs::mkdirat(&tree, dir, Mode::RWXU)?;
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lower = rustix::fs::openat(&tree, lower, flags, Mode::empty())?;
+        let marks = Marks::User;
+        let upper = UpperTree { tree, marks };
+        mount_over(
+            (&upper, 0),
+            (&lower, Path::new("/")),
+            MountAttrFlags::empty(),
+        )
+    };
+    let text = "--engine kernel is not possible here";
+    made().map(drop).map_err(|why| Refusal::step(text, why))
+}
+
 /// A tree for changes in memory, of so many bytes.
 pub(crate) fn memory(bytes: u64) -> rustix::io::Result<OwnedFd> {
     let inodes = (bytes / BYTES_PER_INODE).max(16);
@@ -207,8 +237,18 @@ pub(crate) fn upper_path(place: &Path) -> PathBuf {
 }
 
 fn mount(
-    (upper, at): (&UpperTree, usize),
+    upper: (&UpperTree, usize),
     place: &Path,
+    attributes: MountAttrFlags,
+) -> rustix::io::Result<OwnedFd> {
+    // R1
+    mount_over(upper, (&links::open(place)?, place), attributes)
+}
+
+/// The same over an open directory.
+fn mount_over(
+    (upper, at): (&UpperTree, usize),
+    (lower, place): (&OwnedFd, &Path),
     attributes: MountAttrFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let below = |path: &Path| {
@@ -216,13 +256,11 @@ fn mount(
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         rustix::fs::openat2(&upper.tree, path, flags, Mode::empty(), inside)
     };
-    // R1
-    let lower = links::open(place)?;
     let changes = below(&upper_path(place))?;
     let work = below(&work_path(at))?;
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, layer) in [
-        ("lowerdir", &lower),
+        ("lowerdir", lower),
         ("upperdir", &changes),
         ("workdir", &work),
     ] {

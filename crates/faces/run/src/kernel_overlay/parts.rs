@@ -11,6 +11,7 @@
 //!     the overlay renames no directory of the real tree, none above them can be moved away.
 
 use crate::absent::Absent;
+use crate::engine::Engine;
 use crate::guard;
 use crate::host_mounts::HostMounts;
 use crate::kernel_overlay::layers::shown;
@@ -54,9 +55,9 @@ impl Plan {
     /// What the kernel serves of the view of an ordinary user, with `--engine kernel`.
     ///
     /// # Errors
-    /// The mounts of the host cannot be read.
+    /// The mounts of the host cannot be read; what openpath keeps to itself would pass.
     pub fn part_of_kernel(&self) -> Result<Option<Part>, Refusal> {
-        choose(&guard::guard(self)?)
+        choose(&guard::guard(&self.served_by(Engine::Kernel))?)
     }
 }
 

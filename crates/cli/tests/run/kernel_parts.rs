@@ -537,3 +537,49 @@ fn other_commands_enter_a_part() {
     assert_eq!(started.finish(), "y\n");
     assert_eq!(changes(&place).as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn changes_in_memory_are_the_same_with_both_engines() {
+    let mut seen = Vec::new();
+    for engine in ["fuse", "kernel"] {
+        let Some(place) = user_place("parts-memory") else {
+            return;
+        };
+        done(&place.plain(FILES));
+        let line = format!(
+            "{}; stat -f -c %T . >&2",
+            LINE.replace("mv file moved; ", "")
+        );
+        let run = place.run(&["--engine", engine, "--json"], &line);
+        let text = err(&run).replace(&place.path(""), "");
+        let json = text.find('{').map_or("", |at| &text[at..]);
+        let mut value: serde_json::Value = serde_json::from_str(json).expect(&text);
+        assert_eq!(value["engine"], engine);
+        assert_eq!(text.starts_with("overlayfs"), engine == "kernel", "{text}");
+        seen.push(value["changes"].take());
+        assert_eq!(place.read("p/gone"), "gone\n");
+    }
+    assert!(seen[0].as_array().unwrap().len() > 12, "{}", seen[0]);
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[test]
+fn dry_run_and_doctor_say_what_the_kernel_serves() {
+    let Some(place) = user_place("parts-dry") else {
+        return;
+    };
+    let dry = done(&place.run(&["--engine", "kernel", "--dry-run"], "true"));
+    let line = format!(
+        "# kernel: it serves {}, and fuse the rest",
+        place.dir.display()
+    );
+    assert!(dry.contains(&line), "{dry}");
+    let doctor = place.openpath(["doctor"]).output().unwrap();
+    let said = done(&doctor) + &err(&doctor);
+    assert!(said.contains("a part of its view"), "{said}");
+    let plain = done(&place.run(&["--dry-run"], "true"));
+    assert!(
+        plain.contains("only a part of an ordinary user's view"),
+        "{plain}"
+    );
+}

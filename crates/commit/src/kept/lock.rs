@@ -78,7 +78,7 @@ pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
     // R4
     let is_idle = match rustix::process::geteuid().is_root() {
         true => kernel_work::remove_idle_kernel_work(dir),
-        false => part::take_part_back(dir, Duration::ZERO),
+        false => part::take_part_back(dir, None, Duration::ZERO),
     };
     match is_idle {
         Ok(true) => Ok(held),

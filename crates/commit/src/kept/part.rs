@@ -30,7 +30,7 @@ use crate::kept::own_format;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::thread::UnshareFlags;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -46,6 +46,10 @@ const SELF: &str = "/proc/self/exe";
 /// Between two looks at an overlay.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// The user namespace of the process: the one at its standard input, or a new one.
+const GIVEN: &str = "given";
+const OWN_SPACE: &str = "own";
+
 const PREPARING: &str = "preparing";
 const LENT: &str = "lent";
 const STRIPPED: &str = "stripped";
@@ -60,12 +64,13 @@ const WORK: &str = "0";
 
 /// Lends the part at this path of the upper tree in `dir` to the kernel, which is to make one
 /// overlay with the work directory `kernel-work/0`. After an error the part must be taken back.
+/// `space`: the user namespace of the mount with the tree, if it is not this process's.
 ///
 /// # Errors
 /// `EOPNOTSUPP`: the part has entries that the kernel cannot show. What unshare(2), the kernel's
 /// overlay and the file system say.
-pub fn lend_part(dir: impl AsFd, part: &Path) -> io::Result<()> {
-    match ask(dir.as_fd(), &[OsStr::new("lend"), part.as_os_str()])? {
+pub fn lend_part(dir: impl AsFd, part: &Path, space: Option<&OwnedFd>) -> io::Result<()> {
+    match ask(dir.as_fd(), space, &[OsStr::new("lend"), part.as_os_str()])? {
         true => Ok(()),
         false => Err(Errno::BUSY.into()),
     }
@@ -76,13 +81,17 @@ pub fn lend_part(dir: impl AsFd, part: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`lend_part`].
-pub fn take_part_back(dir: impl AsFd, patience: Duration) -> io::Result<bool> {
+pub fn take_part_back(
+    dir: impl AsFd,
+    space: Option<&OwnedFd>,
+    patience: Duration,
+) -> io::Result<bool> {
     let dir = dir.as_fd();
     let Some(work) = open_dir(dir, KERNEL_WORK)? else {
         return Ok(true);
     };
     let patience = OsString::from(patience.as_millis().to_string());
-    if !ask(dir, &[OsStr::new("take"), &patience])? {
+    if !ask(dir, space, &[OsStr::new("take"), &patience])? {
         return Ok(false);
     }
     if let Some((STRIPPED, part)) = state(&work)? {
@@ -96,16 +105,23 @@ pub fn take_part_back(dir: impl AsFd, patience: Duration) -> io::Result<bool> {
 pub(super) fn is_idle(dir: impl AsFd) -> io::Result<bool> {
     match open_dir(&dir, KERNEL_WORK)? {
         None => Ok(true),
-        Some(_) => ask(dir.as_fd(), &[OsStr::new("look")]),
+        Some(_) => ask(dir.as_fd(), None, &[OsStr::new("look")]),
     }
 }
 
 /// Starts a process for a step; returns whether it was done, and no overlay was in use.
-fn ask(dir: BorrowedFd<'_>, words: &[&OsStr]) -> io::Result<bool> {
+fn ask(dir: BorrowedFd<'_>, space: Option<&OwnedFd>, words: &[&OsStr]) -> io::Result<bool> {
     let mut command = Command::new(SELF);
-    command.arg0("openpath").arg(WORK_VERB).args(words);
+    let (which, stdin) = match space {
+        Some(space) => (GIVEN, space.try_clone()?.into()),
+        None => (OWN_SPACE, Stdio::null()),
+    };
+    command
+        .arg0("openpath")
+        .args([WORK_VERB, which])
+        .args(words);
     command.current_dir(path_by_number(dir));
-    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command.stdin(stdin).stderr(Stdio::null());
     let output = command.output()?;
     let answer = output.stdout.strip_suffix(b"\n").unwrap_or(b"");
     let strange = || io::Error::other("the process for a part of the view gave no answer");
@@ -142,7 +158,12 @@ pub fn work_in_namespace(words: &[OsString]) -> ExitCode {
 }
 
 fn step(words: &[OsString]) -> io::Result<bool> {
-    enter_namespace()?;
+    let (which, words) = words.split_first().ok_or(Errno::INVAL)?;
+    match which.to_str() {
+        Some(GIVEN) => enter_given()?,
+        Some(OWN_SPACE) => enter_own()?,
+        _ => return Err(Errno::INVAL.into()),
+    }
     // The working directory, in this mount namespace.
     let dir = reopen_path(CWD)?;
     match words {
@@ -156,16 +177,27 @@ fn step(words: &[OsString]) -> io::Result<bool> {
     }
 }
 
+/// Enters the user namespace at standard input, with mounts of its own.
+fn enter_given() -> io::Result<()> {
+    let kind = Some(LinkNameSpaceType::User);
+    rustix::thread::move_into_link_name_space(io::stdin().as_fd(), kind)?;
+    Ok(unshare(UnshareFlags::NEWNS)?)
+}
+
 #[expect(
     deprecated,
     reason = "deprecated for CLONE_FILES, which is not asked for here; the other form is unsafe"
 )]
-fn enter_namespace() -> io::Result<()> {
+fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
+    rustix::thread::unshare(flags)
+}
+
+fn enter_own() -> io::Result<()> {
     let (uid, gid) = (
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
-    rustix::thread::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
     // An unprivileged process must give up changing groups before it maps one.
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;

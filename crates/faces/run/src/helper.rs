@@ -5,10 +5,11 @@
 //! It stays outside the view's pid namespace, and ends when the view is the root. Its children then
 //! become children of the front, which is a subreaper.
 
-use crate::kernel_overlay::mounts::UpperTree;
+use crate::kernel_overlay::mounts::{UpperTree, memory};
 use crate::namespaces::Namespaces;
-use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
+use crate::plan::{FromHelper, Mounted, Plan, ToHelper, Upper};
 use crate::stage;
+use crate::view::half_of_memory;
 use crate::wire::Wire;
 use openpath_commit::Refusal;
 use openpath_overlay::Marks;
@@ -84,6 +85,23 @@ fn set_up_view(
     }
     let number = stage.pid.as_raw_nonzero().get();
     send(&FromHelper::Stage(number), stage.wire.as_fd())?;
+    for (kind, namespace) in namespaces.own() {
+        send(&FromHelper::Namespace(*kind), namespace.as_fd())?;
+    }
+    let upper = match (upper, &plan.part, &plan.upper) {
+        (None, Some(_), Upper::Memory { size }) => {
+            let size = size.unwrap_or_else(half_of_memory);
+            let tree = memory(size);
+            let tree = tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
+            send(&FromHelper::Memory, tree.as_fd())?;
+            let Some((ToHelper::Lent, _)) = wire.recv().map_err(lost)? else {
+                return Err(Refusal::system("the front is gone"));
+            };
+            let marks = Marks::User;
+            Some(UpperTree { tree, marks })
+        }
+        (upper, ..) => upper,
+    };
     let (fuse, device) = match (upper, &plan.part) {
         (Some(upper), None) => namespaces.mount_overlays(plan, &upper)?,
         (upper, part) => {
@@ -94,9 +112,6 @@ fn set_up_view(
             namespaces.mount()?
         }
     };
-    for (kind, namespace) in namespaces.own() {
-        send(&FromHelper::Namespace(*kind), namespace.as_fd())?;
-    }
     let mapped = namespaces.is_mapped();
     let mounted = FromHelper::Mounted(Mounted {
         mapped,

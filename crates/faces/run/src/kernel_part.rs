@@ -16,13 +16,21 @@ use crate::plan::Part;
 use crate::view::View;
 use openpath_commit::{Places, Refusal, RefusalKind, ViewLock, lend_part, take_part_back};
 use openpath_overlay::Marks;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the kernel may take to end an overlay that no process uses any more.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Lends the part; returns the directory with the upper tree.
+/// A tree in memory for the changes, and the user namespace of its mount.
+pub(crate) struct MemoryTree {
+    pub(crate) tree: Arc<OwnedFd>,
+    pub(crate) space: OwnedFd,
+}
+
+/// Lends the part of a view in a directory; returns the directory with the upper tree.
 ///
 /// # Errors
 /// The view has something that the kernel's overlay cannot show; the kernel refuses overlays here;
@@ -35,9 +43,9 @@ pub(crate) fn lend(part: &Part, view: &View) -> Result<UpperTree, Refusal> {
     let kept = std::slice::from_ref(&part.place);
     openpath_commit::record_kernel_run(held.dir(), Places::new(&part.own, kept), kept)?;
     view.lend(&part.place)?;
-    lend_part(held.dir(), part.path()).map_err(|why| {
+    lend_part(held.dir(), part.path(), None).map_err(|why| {
         // If not now, then when the view is locked the next time.
-        let _later = take_part_back(held.dir(), Duration::ZERO);
+        let _later = take_part_back(held.dir(), None, Duration::ZERO);
         refused(part, &why)
     })?;
     let tree = held.descriptor();
@@ -45,6 +53,16 @@ pub(crate) fn lend(part: &Part, view: &View) -> Result<UpperTree, Refusal> {
         tree: tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?,
         marks: Marks::User,
     })
+}
+
+/// Lends the part of a view in memory.
+///
+/// # Errors
+/// The kernel refuses overlays here; there is no memory.
+pub(crate) fn lend_in_memory(part: &Part, view: &View, memory: &MemoryTree) -> Result<(), Refusal> {
+    view.lend(&part.place)?;
+    let lent = lend_part(&*memory.tree, part.path(), Some(&memory.space));
+    lent.map_err(|why| refused(part, &why))
 }
 
 fn refused(part: &Part, why: &std::io::Error) -> Refusal {
@@ -74,10 +92,14 @@ fn refused(part: &Part, why: &std::io::Error) -> Refusal {
 ///
 /// # Errors
 /// Those of [`take_part_back`].
-pub(crate) fn take_back(held: Option<&ViewLock>) -> Result<bool, Refusal> {
-    let Some(held) = held else {
-        return Ok(true);
+pub(crate) fn take_back(
+    held: Option<&ViewLock>,
+    memory: Option<&MemoryTree>,
+) -> Result<bool, Refusal> {
+    let taken = match (held, memory) {
+        (Some(held), _) => take_part_back(held.dir(), None, END_TIMEOUT),
+        (None, Some(memory)) => take_part_back(&*memory.tree, Some(&memory.space), END_TIMEOUT),
+        (None, None) => Ok(true),
     };
-    let taken = take_part_back(held.dir(), END_TIMEOUT);
     taken.map_err(|why| Refusal::step("the changes", why))
 }

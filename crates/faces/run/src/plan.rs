@@ -198,6 +198,7 @@ impl Plan {
             TreeSource::Overlay { upper, .. } => upper.as_ref().is_some_and(of_host),
         };
         of_host(&self.upper)
+            || self.part.is_some()
             || !self.write_through.is_empty()
             || !self.pass.iter().all(fixed)
             || self.extra.iter().any(extra)
@@ -401,6 +402,8 @@ pub(crate) enum ToServer {
     },
     /// A namespace of the view; its descriptor comes along.
     Namespace(NamespaceKind),
+    /// The tree in memory for the changes, a part of which the kernel serves, comes along.
+    Memory,
     /// The control group of the view's commands; its descriptor comes along.
     Group,
     /// Serve the view on the descriptor that comes along. The kernel's overlay, which comes
@@ -460,6 +463,8 @@ pub(crate) enum ToHelper {
     /// Mount the view of this plan. The tree for the kernel's overlays comes along, if they serve
     /// it, and whether its marks are trusted ones.
     Mount { plan: Box<Plan>, trusted: bool },
+    /// The part of the tree in memory is lent.
+    Lent,
     /// The view is served: make it the root.
     Enter,
 }
@@ -469,6 +474,8 @@ pub(crate) enum ToHelper {
 pub(crate) enum FromHelper {
     /// A namespace of the view; its descriptor comes along.
     Namespace(NamespaceKind),
+    /// The tree in memory for the changes comes along; waits for [`ToHelper::Lent`].
+    Memory,
     /// The view is mounted; the descriptor of FUSE comes along, or the kernel's overlay at the
     /// root.
     Mounted(Mounted),

@@ -145,6 +145,10 @@ impl RunningCommand {
                     let message = ToServer::Namespace(kind);
                     server.ask(&message, Some(namespace.as_fd()))?;
                 }
+                (FromHelper::Memory, Some(tree)) => {
+                    server.ask(&ToServer::Memory, Some(tree.as_fd()))?;
+                    wire.send(&ToHelper::Lent, None).map_err(lost)?;
+                }
                 (FromHelper::Mounted(mounted), Some(fuse)) => break (mounted, fuse),
                 (FromHelper::Refused(refusal), _) => return Err(refusal),
                 _ => return Err(Refusal::system("unexpected message from the helper")),

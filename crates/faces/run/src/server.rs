@@ -5,7 +5,7 @@
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;
 use crate::kernel_overlay::mounts::UpperTree;
-use crate::kernel_part;
+use crate::kernel_part::{self, MemoryTree};
 use crate::kernel_upper::KernelUpper;
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
@@ -62,6 +62,10 @@ struct Server {
     /// The changes of a view that the kernel serves.
     upper: Option<KernelUpper>,
     label: Option<Label>,
+    /// The observer of copy-ups, until the helper has made the tree in memory.
+    observer: ObserverOption,
+    /// The tree in memory, if the kernel serves a part of it.
+    memory: Option<MemoryTree>,
     /// The namespaces of the view, until it is served.
     namespaces: Vec<(NamespaceKind, OwnedFd)>,
     /// The control group of its commands, until it is served; none without limits that need one.
@@ -108,6 +112,7 @@ impl Server {
                     self.namespaces.extend(fd.map(|fd| (kind, fd)));
                     Ok(FromServer::Done)
                 }
+                ToServer::Memory => self.build_in_memory(fd),
                 ToServer::Group => {
                     self.group = fd.and_then(CommandGroup::from_fd);
                     let kept = self.group.is_some();
@@ -131,7 +136,7 @@ impl Server {
             let is_unused = matches!(view.wait_until_unused(|| ()), Ok(Some(_)));
             if self.plan.part.is_some() && is_unused {
                 // What cannot be taken back now is, when the view is locked the next time.
-                let _later = kernel_part::take_back(view.close().as_ref());
+                let _later = kernel_part::take_back(view.close().as_ref(), self.memory.as_ref());
             } else {
                 self.view = Some(view);
             }
@@ -158,13 +163,19 @@ impl Server {
                 Some(tree)
             }
             Engine::Fuse | Engine::Auto => {
-                let view = Self::view(&plan, log, observer)?;
-                let tree = match &plan.part {
-                    Some(part) => Some(kernel_part::lend(part, &view)?),
-                    None => None,
-                };
-                self.view = Some(view);
-                tree
+                if plan.part.is_some() && matches!(plan.upper, Upper::Memory { .. }) {
+                    // The helper makes its tree.
+                    self.observer = observer;
+                    None
+                } else {
+                    let view = Self::view(&plan, None, log, observer)?;
+                    let tree = match &plan.part {
+                        Some(part) => Some(kernel_part::lend(part, &view)?),
+                        None => None,
+                    };
+                    self.view = Some(view);
+                    tree
+                }
             }
         };
         let front = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
@@ -179,8 +190,33 @@ impl Server {
         Ok(tree)
     }
 
-    fn view(plan: &Plan, log: Option<LogFile>, observer: ObserverOption) -> Result<View, Refusal> {
+    /// Builds the view of which the kernel serves a part, with changes in this tree in memory.
+    fn build_in_memory(&mut self, tree: Option<OwnedFd>) -> Result<FromServer, Refusal> {
+        let nothing = || Refusal::system("there is no tree for the changes");
+        let part = self.plan.part.as_ref().ok_or_else(nothing)?;
+        let spaces = &mut self.namespaces.iter();
+        let user = spaces.find(|(kind, _)| *kind == NamespaceKind::User);
+        let (_, space) = user.ok_or_else(nothing)?;
+        let space = space.try_clone();
+        let memory = MemoryTree {
+            tree: Arc::new(tree.ok_or_else(nothing)?),
+            space: space.map_err(|why| Refusal::step("the namespace of the view", why))?,
+        };
+        let tree = Some(Arc::clone(&memory.tree));
+        let view = Self::view(&self.plan, tree, None, self.observer.take())?;
+        kernel_part::lend_in_memory(part, &view, &memory)?;
+        (self.view, self.memory) = (Some(view), Some(memory));
+        Ok(FromServer::Done)
+    }
+
+    fn view(
+        plan: &Plan,
+        memory: Option<Arc<OwnedFd>>,
+        log: Option<LogFile>,
+        observer: ObserverOption,
+    ) -> Result<View, Refusal> {
         let view_options = ViewOptions {
+            memory,
             observer,
             holds_flags: true,
             // One thread goes on serving.
@@ -258,12 +294,17 @@ impl Server {
             }
             false => view.close(),
         };
-        let taken = || kernel_part::take_back(held.as_ref());
+        let memory = self.memory.take();
+        let taken = || kernel_part::take_back(held.as_ref(), memory.as_ref());
         if is_used || !with_heartbeat(HEARTBEAT, on_progress, taken)? {
             let text = format!("{}, so its changes are not final", users());
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
-        let view = View::open_locked(&self.plan.without_part(), held, &ViewOptions::default())?;
+        let options = ViewOptions {
+            memory: memory.map(|memory| memory.tree),
+            ..ViewOptions::default()
+        };
+        let view = View::open_locked(&self.plan.without_part(), held, &options)?;
         self.view = Some(view);
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::guard;
 use crate::host_mounts::HostMounts;
 use crate::kernel_overlay::layers::shown;
-use crate::plan::{LayerShown, Part, Plan, Upper};
+use crate::plan::{LayerShown, Part, Plan};
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::fs::{AtFlags, CWD, FileType};
 use std::path::Path;
@@ -28,11 +28,6 @@ pub(crate) fn with_part(plan: &Plan) -> Result<Plan, Refusal> {
     let mut plan = plan.clone();
     if !plan.wants_part {
         return Ok(plan);
-    }
-    if matches!(plan.upper, Upper::Memory { .. }) {
-        let text = "--engine kernel of an ordinary user keeps its changes on the disk: leave it \
-                    out, or add --name";
-        return Err(Refusal::new(RefusalKind::Unsupported, text));
     }
     let part = choose(&plan)?.ok_or_else(|| {
         let text = "--engine kernel of an ordinary user is for a working directory of that user \

@@ -235,3 +235,124 @@ pub(super) fn keep_acls(top: OwnedFd) -> Result<()> {
         acl::apply(&entry.path, &Xattrs::default(), entry.stat.st_mode)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{from_kernel, strip, to_kernel, walk};
+    use crate::attributes::own_attr::KEPT;
+    use rustix::fd::{AsFd as _, OwnedFd};
+    use rustix::fs::{Mode, OFlags, XattrFlags};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn open(dir: &Path) -> OwnedFd {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(dir, flags, Mode::empty()).unwrap()
+    }
+
+    fn chmod(path: &Path, bits: u32) {
+        rustix::fs::chmod(path, Mode::from_raw_mode(bits)).unwrap();
+    }
+
+    fn keep(path: &Path, mode: u32) {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        let value = format!("{mode} {} {} 0", uid.as_raw(), gid.as_raw());
+        rustix::fs::setxattr(path, KEPT, value.as_bytes(), XattrFlags::empty()).unwrap();
+    }
+
+    /// The type and mode of each entry on the host, and its attribute.
+    fn entries(top: &Path) -> Vec<(u32, Option<u32>)> {
+        let mut all = Vec::new();
+        walk(open(top), &mut |entry| {
+            let kept = match entry.has_attribute() {
+                true => entry.kept()?.map(|kept| kept.0),
+                false => None,
+            };
+            all.push((entry.stat.st_mode, kept));
+            Ok(())
+        })
+        .unwrap();
+        all.sort_unstable();
+        all
+    }
+
+    /// A directory of our format with a file, a whiteout and a FIFO, and one for new files.
+    fn part(name: &str) -> (PathBuf, PathBuf) {
+        let dir = std::env::temp_dir().join(format!("openpath-{name}-{}", std::process::id()));
+        fs::create_dir_all(dir.join("part/in")).unwrap();
+        fs::create_dir_all(dir.join("scratch")).unwrap();
+        let top = dir.join("part");
+        for (path, mode) in [
+            ("in/file", 0o104_750),
+            ("in/gone", 0o020_000),
+            ("fifo", 0o010_640),
+        ] {
+            fs::write(top.join(path), "").unwrap();
+            chmod(&top.join(path), 0o600);
+            keep(&top.join(path), mode);
+        }
+        for (path, mode) in [("in", 0o040_555), (".", 0o040_755)] {
+            chmod(&top.join(path), 0o700);
+            keep(&top.join(path), mode);
+        }
+        (top, dir)
+    }
+
+    #[test]
+    fn conversion_there_and_back_keeps_types_and_modes() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (top, dir) = part("convert");
+        to_kernel(open(&top), open(&dir.join("scratch")).as_fd()).unwrap();
+        let kernel = [0o010_640, 0o020_000, 0o040_555, 0o040_755, 0o104_750];
+        assert_eq!(entries(&top), kernel.map(|mode| (mode, None)));
+        // What a command forges.
+        keep(&top.join("in/file"), 0o020_000);
+        strip(open(&top)).unwrap();
+        from_kernel(open(&top)).unwrap();
+        let own = [
+            (0o010_640, None),
+            (0o020_000, None),
+            (0o040_700, Some(0o040_555)),
+            (0o040_700, Some(0o040_755)),
+            (0o100_600, Some(0o104_750)),
+        ];
+        assert_eq!(entries(&top), own);
+        from_kernel(open(&top)).unwrap();
+        assert_eq!(entries(&top), own);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn interrupted_conversion_is_undone() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (top, dir) = part("interrupt");
+        // A mode of the kernel's format is set, and the attribute is still there.
+        chmod(&top.join("in/file"), 0o4750);
+        chmod(&top.join("in"), 0o555);
+        rustix::fs::removexattr(top.join("in"), KEPT).unwrap();
+        from_kernel(open(&top)).unwrap();
+        let own = [
+            (0o040_700, Some(0o040_555)),
+            (0o040_700, Some(0o040_755)),
+            (0o100_600, Some(0o010_640)),
+            (0o100_600, Some(0o020_000)),
+            (0o100_600, Some(0o104_750)),
+        ];
+        assert_eq!(entries(&top), own);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn entry_of_another_owner_is_refused() {
+        let (top, dir) = part("owner");
+        let value = b"33188 4711 4711 0";
+        rustix::fs::setxattr(top.join("in/file"), KEPT, value, XattrFlags::empty()).unwrap();
+        let refused = to_kernel(open(&top), open(&dir.join("scratch")).as_fd());
+        assert_eq!(refused, Err(rustix::io::Errno::OPNOTSUPP));
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

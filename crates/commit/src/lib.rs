@@ -47,9 +47,10 @@ pub use host::remove::remove_tree_in;
 pub use host::view_dir::ViewDir;
 pub use journal::committed::Committed;
 pub use kept::{
-    KERNEL_WORK, KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, check_not_discarded,
-    command_line, discard, lock_view, lock_view_dir, make_kernel_work, record_copied_places,
-    remove_idle_kernel_work, rules_of, state_dir, try_kernel_work, update_rules,
+    KERNEL_WORK, KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, WORK_VERB,
+    check_not_discarded, command_line, discard, lend_part, lock_view, lock_view_dir,
+    make_kernel_work, record_copied_places, remove_idle_kernel_work, rules_of, state_dir,
+    take_part_back, try_kernel_work, update_rules, work_in_namespace,
 };
 pub use plan::conflicts::{Conflict, ConflictKind};
 pub use plan::selection::resolve_parent_links;
@@ -60,5 +61,7 @@ pub use report::phase::{CommitObserver, Phase};
 pub use report::printable::{is_invisible, printable};
 pub use report::refusal::{Refusal, RefusalKind};
 pub use scan::places::{Places, forget_places};
-pub use scan::taken_times::{check_kernel_upper, record_kernel_run, record_taken};
+pub use scan::taken_times::{
+    check_kernel_part, check_kernel_upper, record_kernel_run, record_taken,
+};
 pub use transaction::not_undone::{NotUndone, NotUndoneReason};

@@ -19,8 +19,8 @@ use crate::summary::{self, text_of};
 use config::{Config, Mount};
 use kept::AddedRules;
 use openpath_run::{
-    Engine, KeptRules, KeptView, Limit, LogFile, Net, Plan, Refusal, Reporting, RunOutcome, Share,
-    Upper,
+    Engine, KeptRules, KeptView, Limit, LogFile, Net, Part, Plan, Refusal, Reporting, RunOutcome,
+    Share, Upper, printable,
 };
 use output::{Report, Written};
 use std::ffi::OsString;
@@ -78,9 +78,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
     /// What serves the view. `fuse` is this program, which holds every rule and shows changes of
-    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: for root alone,
-    /// and without the rules that overlayfs cannot hold, which are refused. `auto`, the default, is
-    /// the kernel's where it can hold what is asked for, else this program.
+    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: without the
+    /// rules that overlayfs cannot hold, which are refused, and of an ordinary user's view for the
+    /// working directory alone. `auto`, the default, is the kernel's in root's runs where it can
+    /// hold what is asked for, else this program.
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
     /// Show at once what others change in the real tree while the command runs. The engine `fuse`
@@ -317,7 +318,11 @@ fn run_in(
     plan.check_working_directory(cwd)?;
     if args.dry_run {
         let reason = plan.reason_for_fuse(args.log.is_some());
-        return dry_run(args, &config, reason.as_deref());
+        let part = match config.engine {
+            Engine::Kernel if !rustix::process::geteuid().is_root() => plan.part_of_kernel()?,
+            _ => None,
+        };
+        return dry_run(args, &config, reason.as_deref(), part.as_ref());
     }
     if let Some(View::Made(kept)) = kept {
         plan.rules = Some(KeptRules {
@@ -388,6 +393,7 @@ fn dry_run(
     args: &Args,
     config: &Config,
     reason_for_fuse: Option<&str>,
+    part: Option<&Part>,
 ) -> Result<u8, Refusal> {
     #[cfg(feature = "wasi")]
     if let Some(option) = args.wasm.said() {
@@ -402,6 +408,10 @@ fn dry_run(
             None => text.push_str("# auto: the kernel serves the view, if it can here\n"),
             Some(why) => text.push_str(&format!("# auto: fuse serves the view, because {why}\n")),
         }
+    }
+    if let Some(part) = part {
+        let place = printable(part.path().as_os_str().as_encoded_bytes());
+        text.push_str(&format!("# kernel: it serves {place}, and fuse the rest\n"));
     }
     console::put(&text).map_err(|why| Refusal::step("the plan cannot be printed", why))?;
     Ok(0)
@@ -591,6 +601,10 @@ pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitC
         }
         openpath_run::ENTER => openpath_run::enter(&command(&mut args)),
         openpath_run::INIT => openpath_run::init().map(|()| ExitCode::SUCCESS),
+        openpath_run::WORK_VERB => {
+            let words: Vec<_> = args.collect();
+            Ok(openpath_run::work_in_namespace(&words))
+        }
         openpath_run::COMMAND => openpath_run::become_command(&command(&mut args)),
         _ => return None,
     };

@@ -39,6 +39,14 @@ pub(crate) fn kept_as(name: &[u8]) -> Option<&'static [u8]> {
     }
 }
 
+/// The attribute in which an upper tree of an ordinary user keeps this list.
+pub(crate) fn kept_name(name: &[u8]) -> &'static [u8] {
+    match name {
+        ACCESS => KEPT_ACCESS,
+        _ => KEPT_DEFAULT,
+    }
+}
+
 /// Whether these attributes have a list.
 pub(crate) fn has_acl(attributes: &Xattrs) -> bool {
     attributes.keys().any(is_acl)

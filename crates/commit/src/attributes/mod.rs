@@ -7,5 +7,6 @@
 pub(crate) mod acl;
 pub(crate) mod clock;
 pub(crate) mod file_stat;
+pub(crate) mod own_attr;
 pub(crate) mod owner;
 pub(crate) mod xattrs;

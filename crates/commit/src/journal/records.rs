@@ -16,6 +16,7 @@ use crate::host::names::{join, split};
 use crate::host::tree::Tree;
 use crate::host::view_dir::ViewDir;
 use crate::journal::{Bytes, Journal, KnownSince, State, TakenAt, boot};
+use crate::report::path_bytes::PathBytes;
 use crate::report::refusal::Refusal;
 use rustix::fd::AsFd as _;
 use rustix::fs::Mode;
@@ -30,6 +31,8 @@ use std::rc::Rc;
 
 /// The file with what a run with the kernel's overlay kept in place (`scan::places`).
 pub(crate) const PLACES: &str = "places";
+/// The file with the paths below which the time of the begin counts.
+pub(crate) const PARTS: &str = "parts";
 /// The longest record, in bytes: a commit with the most changes that are listed needs less.
 const RECORD_MAX: u64 = 8 << 30;
 /// A record is read and written in pieces of this size: its text is never in memory as a whole.
@@ -62,12 +65,36 @@ impl Records {
         self.read(b"/begun")
     }
 
-    pub(crate) fn set_begun(&self, begun: Time) -> Result<(), Refusal> {
+    /// The directories below which that time counts; empty: everywhere.
+    pub(crate) fn parts(&self) -> Result<Vec<PathBytes>, Refusal> {
+        Ok(self.read(b"/parts")?.unwrap_or_default())
+    }
+
+    /// The earlier one of two begins counts, and in the directories of both.
+    pub(crate) fn set_begun(&self, begun: Time, parts: &[PathBytes]) -> Result<(), Refusal> {
+        let before = match self.begun()? {
+            Some(_) => Some(self.parts()?),
+            None => None,
+        };
+        match before {
+            Some(before) if before.is_empty() => {}
+            _ if parts.is_empty() => self.forget(PARTS)?,
+            before => {
+                let mut all = before.unwrap_or_default();
+                all.extend_from_slice(parts);
+                all.sort();
+                all.dedup();
+                self.write(b"/parts", &all)?;
+            }
+        }
         self.write(b"/begun", &begun)
     }
 
     pub(crate) fn forget_begun(&self) -> Result<(), Refusal> {
-        self.forget("begun")
+        // In this order: without paths the time would count everywhere, which only a conflict too
+        // many can come of.
+        self.forget("begun")?;
+        self.forget(PARTS)
     }
 
     /// Removes a file, if there is one.

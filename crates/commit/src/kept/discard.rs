@@ -60,7 +60,7 @@ pub(super) fn discard_steps(
         }
         _ => {}
     }
-    let held = lock::lock(&at)?;
+    let held = lock::lock_to_discard(&at)?;
     match state(&at) {
         State::Empty => return Err(no_such_view(name)),
         State::Whole(_) => committed::check_uninterrupted(&at, name_of)?,
@@ -77,7 +77,7 @@ fn finish_discards() {
     for (_, at) in named_views().unwrap_or_default() {
         let left = || matches!(state(&at), State::Discarding | State::Empty);
         if left()
-            && let Ok(held) = lock::lock(&at)
+            && let Ok(held) = lock::lock_to_discard(&at)
             && left()
         {
             // The list shows what is left.

@@ -88,46 +88,71 @@ pub fn try_kernel_work(dir: impl AsFd) -> io::Result<()> {
     })
 }
 
+/// Makes the directory for work directories and tries whether an overlay is possible; returns it.
+pub(super) fn make(dir: impl AsFd) -> io::Result<OwnedFd> {
+    try_kernel_work(&dir)?;
+    Ok(open(dir, KERNEL_WORK)?.ok_or(Errno::NOENT)?)
+}
+
 /// Removes the work directories beside the upper tree in `dir`, unless overlays still use some of
 /// them: then returns the names of those.
 ///
 /// # Errors
 /// `EPERM`: this process may not mount. What the file system and the kernel's overlay say.
 pub fn remove_idle_kernel_work(dir: impl AsFd) -> io::Result<Vec<Vec<u8>>> {
-    let mut used = Vec::new();
     let Some(work) = open(&dir, KERNEL_WORK)? else {
-        return Ok(used);
+        return Ok(Vec::new());
     };
-    let names = names_in(work.as_fd())?;
+    let names = used(&work, &[])?;
+    if names.is_empty() {
+        // R3
+        copied_places::remove_unchanged(&dir, &work)?;
+        remove(dir, &work)?;
+    }
+    Ok(names)
+}
+
+/// The work directories in `work` that overlays use. `others` are names of files there that are
+/// none.
+pub(super) fn used(work: &OwnedFd, others: &[&str]) -> io::Result<Vec<Vec<u8>>> {
+    let mut used = Vec::new();
+    let layers = layers_of_try(work)?;
+    for name in work_dirs(work)? {
+        if others.iter().any(|other| other.as_bytes() == name) {
+            continue;
+        }
+        let Some(tried) = open(work, OsStr::from_bytes(&name))? else {
+            continue;
+        };
+        match try_overlay(&layers, &tried) {
+            Err(Errno::BUSY) => used.push(name),
+            // R2
+            Err(Errno::STALE | Errno::NOSPC | Errno::DQUOT) => {}
+            tried => tried?,
+        }
+    }
+    Ok(used)
+}
+
+/// Removes the work directories, which no overlay uses (R3).
+pub(super) fn remove(dir: impl AsFd, work: &OwnedFd) -> io::Result<()> {
+    for name in work_dirs(work)? {
+        remove_tree_in(work, OsStr::from_bytes(&name))?;
+    }
+    remove_tree_in(dir, OsStr::new(KERNEL_WORK))
+}
+
+/// All names but those of the layers of tries and of records.
+fn work_dirs(work: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     let others = [
         LOWER,
         UPPER,
         copied_places::RECORD,
         copied_places::NEW_RECORD,
     ];
-    let is_work = |name: &&Vec<u8>| others.iter().all(|other| other.as_bytes() != **name);
-    let layers = layers_of_try(&work)?;
-    for name in names.iter().filter(is_work) {
-        let Some(tried) = open(&work, OsStr::from_bytes(name))? else {
-            continue;
-        };
-        match try_overlay(&layers, &tried) {
-            Err(Errno::BUSY) => used.push(name.clone()),
-            // R2
-            Err(Errno::STALE | Errno::NOSPC | Errno::DQUOT) => {}
-            tried => tried?,
-        }
-    }
-    if !used.is_empty() {
-        return Ok(used);
-    }
-    // R3
-    copied_places::remove_unchanged(&dir, &work)?;
-    for name in names.iter().filter(is_work) {
-        remove_tree_in(&work, OsStr::from_bytes(name))?;
-    }
-    remove_tree_in(dir, OsStr::new(KERNEL_WORK))?;
-    Ok(used)
+    let mut names = names_in(work.as_fd())?;
+    names.retain(|name| others.iter().all(|other| other.as_bytes() != *name));
+    Ok(names)
 }
 
 /// Makes an overlay with this work directory, and drops it (R1).
@@ -137,6 +162,9 @@ fn try_overlay((lower, upper): &(OwnedFd, OwnedFd), tried: &OwnedFd) -> rustix::
         rustix::mount::fsconfig_set_string(&context, key, path_by_number(dir))?;
     }
     rustix::mount::fsconfig_set_string(&context, "index", "on")?;
+    if !rustix::process::geteuid().is_root() {
+        rustix::mount::fsconfig_set_flag(&context, "userxattr")?;
+    }
     rustix::mount::fsconfig_create(&context)
 }
 

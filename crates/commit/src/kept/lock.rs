@@ -9,9 +9,11 @@
 //!     refused, and so is one that is open to them and holds other files, which need not be meant
 //!     to be private.
 //! R3. The lock counts if the locked file still has the name `lock` in the directory.
-//! R4. It is refused while an overlay of the kernel still uses the upper tree (`kernel_work`).
+//! R4. It is refused while an overlay of the kernel still uses the upper tree (`kernel_work`). What
+//!     one has left of an ordinary user's is converted first (`part`).
+//! R5. A conversion needs room, and a full file system must not keep a view from being discarded.
 
-use super::{LOCK, SERVE, kernel_work, own_names};
+use super::{LOCK, SERVE, kernel_work, own_names, part};
 use crate::attributes::owner::is_own;
 use crate::host::process::parent_of;
 use crate::host::view_dir::ViewDir;
@@ -72,6 +74,36 @@ impl ViewLock {
 /// # Errors
 /// R1, R2; another process has the lock; R4; what the file system says.
 pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
+    let held = lock_as_it_is(dir)?;
+    // R4
+    let is_idle = match rustix::process::geteuid().is_root() {
+        true => kernel_work::remove_idle_kernel_work(dir).map(|used| used.is_empty()),
+        false => part::take_part_back(dir, None, Duration::ZERO),
+    };
+    match is_idle {
+        Ok(true) => Ok(held),
+        Ok(false) => Err(outlived(dir)),
+        Err(why) => Err(part_stays(dir, why)),
+    }
+}
+
+/// The same for a discard: what an overlay of the kernel has left stays as it is (R5).
+///
+/// # Errors
+/// As [`lock`].
+pub(super) fn lock_to_discard(dir: &ViewDir) -> Result<ViewLock, Refusal> {
+    if rustix::process::geteuid().is_root() {
+        return lock(dir);
+    }
+    let held = lock_as_it_is(dir)?;
+    match part::is_idle(dir) {
+        Ok(true) => Ok(held),
+        Ok(false) => Err(outlived(dir)),
+        Err(why) => Err(part_stays(dir, why)),
+    }
+}
+
+fn lock_as_it_is(dir: &ViewDir) -> Result<ViewLock, Refusal> {
     owned(dir)?;
     private(dir)?;
     // Another process that lists views, or makes one, holds the lock for a moment.
@@ -83,16 +115,23 @@ pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
         std::thread::sleep(PAUSE);
         file = locked(dir).map_err(|why| dir.failed(why))?;
     }
-    let held = ViewLock {
+    Ok(ViewLock {
         file: file.ok_or_else(|| in_use(dir))?,
         dir: dir.clone(),
-    };
-    // R4
-    match kernel_work::remove_idle_kernel_work(dir) {
-        Ok(used) if used.is_empty() => Ok(held),
-        Ok(_) => Err(outlived(dir)),
-        Err(why) => Err(dir.failed(why)),
+    })
+}
+
+/// The sentence for what an overlay of the kernel has left.
+fn part_stays(dir: &ViewDir, why: io::Error) -> Refusal {
+    if why.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) {
+        let text = format!(
+            "{}: no space left to take up what a run with --engine kernel has left: make room, or \
+             discard the view",
+            dir.path().display()
+        );
+        return Refusal::new(RefusalKind::NoSpace, text);
     }
+    dir.failed(why)
 }
 
 /// Whether another process has the lock; nothing is made for this.

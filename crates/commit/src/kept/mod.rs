@@ -12,6 +12,7 @@
 //! | `marks` | the prefix of the marks in `upper`, see `marks` |
 //! | `places` | the paths that the last run with the kernel's overlay kept, see `places` |
 //! | `begun` | when the last run with the kernel's overlay began, see `scan::taken_times` |
+//! | `parts` | the directories for which that counts |
 //! | `commit`, `next`, `previous`, `known`, `taken` | what was committed of it, see `commit` |
 //! | `old-content` | old content that an undo could not put back, see `not_undone` |
 //! | `kernel-work` | work directories of the kernel's overlays, see `kernel_work` |
@@ -25,6 +26,7 @@
 //! | `lock` | its owner, its permissions, its lock |
 //! | `kernel_work` | whether an overlay of the kernel still uses it |
 //! | `copied_places` | what was copied up for such overlays alone |
+//! | `part`, `own_format` | what such an overlay uses of an ordinary user's |
 //! | `fresh` | which directories of the user may become views |
 //! | `discard` | its end |
 //! | `state` | what its directory holds |
@@ -41,6 +43,8 @@ mod fresh;
 mod kernel_work;
 mod lock;
 mod name;
+mod own_format;
+mod part;
 mod rules;
 mod safe_path;
 mod state;
@@ -51,6 +55,7 @@ pub use kernel_work::{
 };
 pub use lock::ViewLock;
 pub use name::state_dir;
+pub use part::{WORK_VERB, lend_part, take_part_back, work_in_namespace};
 pub use rules::update as update_rules;
 pub use rules::{KeptRules, rules_of};
 pub(crate) use safe_path::{LINKS_MAX, maps_every_user, others_can_change_names};
@@ -59,7 +64,7 @@ use crate::attributes::clock;
 use crate::host::marks::MARKS;
 use crate::host::view_dir::ViewDir;
 use crate::journal::committed::{self, Committed};
-use crate::journal::records::PLACES;
+use crate::journal::records::{PARTS, PLACES};
 use crate::report::refusal::{Refusal, RefusalKind};
 use safe_path::IfMissing;
 use serde::{Deserialize, Serialize};
@@ -78,7 +83,7 @@ const WORK: &str = "work";
 /// What is left of a view that is being removed.
 const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
-const CHANGES: [&str; 12] = [
+const CHANGES: [&str; 13] = [
     "upper",
     WORK,
     "commit",
@@ -87,6 +92,7 @@ const CHANGES: [&str; 12] = [
     "known",
     "taken",
     "begun",
+    PARTS,
     KERNEL_WORK,
     MARKS,
     PLACES,

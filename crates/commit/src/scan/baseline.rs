@@ -34,10 +34,11 @@
 //!   moved another one there, that is a conflict of the directory, which force solves.
 
 use crate::attributes::file_stat::{FileStat, Time};
-use crate::host::names::{join, split};
+use crate::host::names::{is_below, join, split};
 use crate::host::tree::Tree;
 use crate::journal::records::Records;
 use crate::journal::{Bytes, KnownSince, TakenAt};
+use crate::report::path_bytes::PathBytes;
 use crate::report::refusal::Refusal;
 use std::collections::HashMap;
 
@@ -49,8 +50,15 @@ pub(crate) struct Baseline {
     first: HashMap<Bytes, Time>,
     /// When the run began in which the kernel's overlay took all others.
     begun: Option<Time>,
+    /// The directories that it served; empty: all.
+    parts: Vec<PathBytes>,
     /// When the view was made, for file systems without times of birth.
     made: Time,
+}
+
+/// Whether an entry of the upper tree is below one of these directories, or there are none.
+pub(crate) fn is_in_parts(parts: &[PathBytes], path: &[u8]) -> bool {
+    parts.is_empty() || parts.iter().any(|part| is_below(path, part.bytes()))
 }
 
 impl Baseline {
@@ -64,6 +72,7 @@ impl Baseline {
                 .collect(),
             first: taken.map(|taken| (taken.path, taken.since)).collect(),
             begun: view.begun()?,
+            parts: view.parts()?,
             made: (i64::try_from(made).unwrap_or(i64::MAX), 0),
         })
     }
@@ -89,7 +98,8 @@ impl Baseline {
     /// When the view took a path, as far as runs recorded it; `taken`: as far as the entry tells.
     pub(crate) fn taken_at(&self, path: &[u8], taken: Option<Time>) -> Time {
         let taken = taken.unwrap_or(self.made);
-        let first = self.first.get(path).copied().or(self.begun);
+        let begun = self.begun.filter(|_| is_in_parts(&self.parts, path));
+        let first = self.first.get(path).copied().or(begun);
         first.map_or(taken, |first| taken.min(first))
     }
 

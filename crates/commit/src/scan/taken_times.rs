@@ -24,9 +24,10 @@ use crate::journal::{Bytes, TakenAt};
 use crate::report::messages::{failed, public_path};
 use crate::report::path_bytes::PathBytes;
 use crate::report::refusal::{Refusal, RefusalKind};
-use crate::scan::baseline::Baseline;
+use crate::scan::baseline::{Baseline, is_in_parts};
 use crate::scan::places::{self, Places};
 use crate::scan::{Entry, EntryKind, Scan};
+use openpath_abi::mode;
 use openpath_overlay::Marks;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
@@ -86,18 +87,23 @@ fn mark(upper: &Tree, path: &[u8], (sec, nsec): Time) -> rustix::io::Result<()> 
 }
 
 /// Records that a run begins now in which the kernel's overlay takes the files (R2), and its places
-/// (`places`). The times of earlier runs are recorded already.
+/// (`places`). `parts`: the directories that the kernel's overlays serve; none: all. The times of
+/// earlier runs are recorded already.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn record_kernel_run(view: &ViewDir, places: Places<'_>) -> Result<(), Refusal> {
+pub fn record_kernel_run(
+    view: &ViewDir,
+    places: Places<'_>,
+    parts: &[PathBytes],
+) -> Result<(), Refusal> {
     let records = Records::of(view)?;
     places::record(&records, places)?;
     // Without times of an earlier run its begin still counts.
     let begun = records
         .begun()?
         .map_or(just_before(), |before| before.min(just_before()));
-    records.set_begun(begun)
+    records.set_begun(begun, parts)
 }
 
 /// Refuses an upper tree that the kernel's overlays would show otherwise: they hide devices 0:0,
@@ -174,6 +180,61 @@ pub fn check_kernel_upper(
     }
 }
 
+/// Refuses an upper tree of which the kernel's overlay would show the part at `part` otherwise: it
+/// follows no redirect, knows one owner, and reads no lists and devices of our format. The view
+/// must show the directory of the real tree there.
+///
+/// # Errors
+/// There is such a file; the view cannot be read.
+pub fn check_kernel_part(view: &ViewDir, part: &PathBytes) -> Result<(), Refusal> {
+    let records = Records::of(view)?;
+    let Some(upper) = records.upper_if_any()? else {
+        return Ok(());
+    };
+    let baseline = Baseline::new(&records, 0)?;
+    let base = Tree::open(Path::new("/"))?;
+    let scan = Scan::whole(&base, &upper, &baseline)?;
+    let refuse = |entry: &Entry, what: &str| {
+        let path = public_path(&entry.path);
+        let path = path.path().display();
+        let text = format!("{what} {path} of this view: go on without --engine kernel");
+        Err(Refusal::new(RefusalKind::Unsupported, text))
+    };
+    let user = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    for entry in &scan.entries {
+        let (file, path) = (&entry.upper_file, &*entry.path);
+        if is_below(part.bytes(), path)
+            && !path.is_empty()
+            && (entry.entry_kind != EntryKind::Merged || entry.is_moved())
+        {
+            return refuse(
+                entry,
+                "the kernel's overlay needs a directory of the real tree at",
+            );
+        }
+        if !is_below(path, part.bytes()) {
+            continue;
+        }
+        let owner = (file.stat.uid, file.stat.gid);
+        let is_other = owner != user && !file.is_whiteout;
+        let is_device = matches!(file.stat.mode & mode::S_IFMT, mode::S_IFCHR | mode::S_IFBLK);
+        let kind = file.stat.mode & mode::S_IFMT;
+        let is_linked = matches!(kind, mode::S_IFIFO | mode::S_IFSOCK) && file.stat.nlink > 1;
+        if file.mark("redirect").is_some()
+            || is_other
+            || file.needs_own_format()
+            || is_linked
+            || is_device && !file.is_whiteout
+        {
+            return refuse(entry, "the kernel's overlay cannot show");
+        }
+    }
+    Ok(())
+}
+
 /// The latest time that no change of a file from now on has.
 fn just_before() -> Time {
     match file_clock() {
@@ -198,7 +259,7 @@ fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
     let Some(upper) = records.upper_if_any()? else {
         return Ok(None);
     };
-    let begun = records.begun()?;
+    let (begun, parts) = (records.begun()?, records.parts()?);
     let base = Tree::open(Path::new("/"))?;
     let scan = match begun {
         // R3
@@ -213,6 +274,7 @@ fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
     let mut earlier = Vec::new();
     let of_entry = scan.entries.iter().filter_map(|entry| {
         let first = first.get(&entry.path).copied();
+        let begun = begun.filter(|_| is_in_parts(&parts, &entry.path));
         // A directory has not taken the files that it shows, and the overlay of this program
         // records which directory it shows.
         let is_known = first.is_none() && begun.is_none();

@@ -13,17 +13,15 @@
 
 use crate::attributes::acl;
 use crate::attributes::file_stat::{Attributes, FileStat};
+use crate::attributes::own_attr::{KEPT, OWN, parse};
 use crate::attributes::xattrs::Xattrs;
 use crate::host::held_file::HeldFile;
 use openpath_abi::mode;
 use openpath_overlay::Marks;
 use rustix::io::Result;
 
-/// The prefix of the backend's own attributes, and after it that of a guest's own name.
-const OWN: &[u8] = b"user.openpath.";
+/// What comes after our prefix in a guest's own name.
 const OWN_ESCAPE: &[u8] = b"openpath.";
-/// The attribute that keeps owner and mode.
-const KEPT: &[u8] = b"user.openpath.attr";
 
 /// A file of an upper tree (R1, R2).
 pub(crate) struct UpperFile {
@@ -95,31 +93,13 @@ impl UpperFile {
         Attributes::of(&self.stat, self.xattrs.clone())
     }
 
+    /// Whether it has attributes that the format of the kernel's overlay keeps otherwise.
+    pub(crate) fn needs_own_format(&self) -> bool {
+        let is_own = |name: &[u8]| acl::is_acl(name) || name.starts_with(OWN);
+        self.xattrs.keys().any(is_own)
+    }
+
     pub(crate) fn mark(&self, name: &str) -> Option<&[u8]> {
         self.marks.get(name.as_bytes())
-    }
-}
-
-/// Mode, owner, group and device number as they are kept.
-fn parse(value: &[u8]) -> Option<(u32, u32, u32, u64)> {
-    let text = std::str::from_utf8(value).ok()?;
-    let mut numbers = text.split(' ').map(str::parse::<u64>);
-    let mut next = || numbers.next()?.ok();
-    let (mode, uid, gid, rdev) = (next()?, next()?, next()?, next()?);
-    let short = |number: u64| u32::try_from(number).ok();
-    Some((short(mode)?, short(uid)?, short(gid)?, rdev))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn owner_and_mode_are_read_as_the_back_end_writes_them() {
-        assert_eq!(
-            super::parse(b"33188 1000 100 0"),
-            Some((33188, 1000, 100, 0))
-        );
-        for wrong in ["", "1 2 3", "1 2 x 4", "-1 2 3 4", "1 4294967296 3 4"] {
-            assert_eq!(super::parse(wrong.as_bytes()), None, "{wrong}");
-        }
     }
 }

@@ -56,6 +56,7 @@ impl Absent {
                 .iter()
                 .map(|(path, _)| path)
                 .chain(plan.enforced.iter().map(|held| &held.place))
+                .chain(plan.part.iter().map(|part| &part.place))
                 .map(|path| parts(path.bytes()))
                 .collect(),
         };

@@ -69,7 +69,15 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
                         as without CAP_SYS_ADMIN";
             checks.push(partly("engines", text.to_owned()));
         }
-        _ => {}
+        Ok(true) => checks.push(match crate::kernel_overlay::mounts::probe_part() {
+            Ok(()) => {
+                let text = "a run can have --engine kernel, which serves a part of its view: the \
+                            working directory, if that is the user's";
+                check("engines", Ok(text.to_owned()))
+            }
+            Err(why) => partly("engines", why.to_string()),
+        }),
+        Err(_) => {}
     }
     checks.push(match made {
         Ok(made) if has_device => {

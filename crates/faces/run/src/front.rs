@@ -145,6 +145,7 @@ fn attempt(
         recorded: crate::kernel_overlay::layers::recorded(plan),
         ..plan.clone()
     };
+    let plan = &crate::kernel_overlay::parts::with_part(plan)?;
     // Before any other process is started: this one may have to be alone in its group.
     let group = Group::make(plan)?;
     let server = ServerClient::start(plan, command, reporting)?;
@@ -152,7 +153,10 @@ fn attempt(
         Ok((running, blocked)) => {
             let ended = wait(plan, running, blocked, server, &callers);
             let mut ended = ended.map_err(Failure::Command)?;
-            ended.engine = plan.engine;
+            ended.engine = match plan.part {
+                Some(_) => Engine::Kernel,
+                None => plan.engine,
+            };
             Ok(ended.in_group(plan, group))
         }
         Err(failure) => {

@@ -76,6 +76,7 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
                 }
                 plan.masked.push(place);
             } else {
+                plan.own.push(place.clone());
                 plan.hidden.push(place);
             }
         }
@@ -85,7 +86,7 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
 
 /// Makes a missing directory, with those above it. A directory that does not exist cannot be
 /// covered, and the command could make it. If this user may not make it, the command cannot either.
-fn make(dir: &Path) -> io::Result<()> {
+pub(crate) fn make(dir: &Path) -> io::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.or_else(|why| match Errno::from_io_error(&why) {
         Some(Errno::ACCESS | Errno::ROFS) => Ok(()),
@@ -100,7 +101,7 @@ pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
         let top = plan.host_places().filter(inside);
         let done = match top.max_by_key(|pass| pass.bytes().len()) {
             Some(top) => pin(top.path(), place.path()),
-            // The overlays have pins of their own.
+            // The overlays have pins of their own, or rename no directory of the real tree.
             None => Ok(()),
         };
         let done = done.and_then(|()| cover(place.path()));

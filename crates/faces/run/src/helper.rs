@@ -6,15 +6,17 @@
 //! become children of the front, which is a subreaper.
 
 use crate::child::{Child, Start};
-use crate::kernel_overlay::mounts::UpperTree;
+use crate::kernel_overlay::mounts::{UpperTree, memory};
 use crate::namespaces::Namespaces;
-use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
+use crate::plan::{FromHelper, Mounted, Plan, ToHelper, Upper};
 use crate::stage;
 use crate::verbs::ENTER;
+use crate::view::half_of_memory;
 use crate::wire::Wire;
 use openpath_commit::Refusal;
 use openpath_overlay::Marks;
 use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::thread::CapabilitySet;
 use std::ffi::OsString;
 use std::io;
@@ -59,9 +61,25 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal>
     let Some((ToHelper::Mount(plan), _)) = wire.recv().map_err(lost)? else {
         return Err(Refusal::usage("this verb is for openpath itself"));
     };
+    // Where the kernel serves a part, the tree for it comes before the namespaces.
+    let mut early = match plan.part {
+        Some(_) => upper(wire)?,
+        None => None,
+    };
+    if let Some(tree) = &early {
+        // The working directory moves with this process into the new mount namespace, where the
+        // kernel takes no layer from another one.
+        rustix::process::fchdir(&tree.tree)
+            .map_err(|why| Refusal::step("the directory of the view", why))?;
+    }
     let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command))?;
+    if let Some(tree) = &mut early {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        tree.tree = rustix::fs::openat(CWD, ".", flags, Mode::empty())
+            .map_err(|why| Refusal::step("the directory of the view", why))?;
+    }
     crate::confine::protect()?;
-    let entered = set_up_view(wire, &plan, namespaces, &stage);
+    let entered = set_up_view(wire, (&plan, early), namespaces, &stage);
     if entered.is_err() {
         // The first process of a pid namespace ends when its socket closes, and this one follows.
         stage.kill();
@@ -71,7 +89,7 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal>
 
 fn set_up_view(
     wire: &Wire,
-    plan: &Plan,
+    (plan, early): (&Plan, Option<UpperTree>),
     mut namespaces: Namespaces,
     stage: &Child,
 ) -> Result<Option<String>, Refusal> {
@@ -83,13 +101,34 @@ fn set_up_view(
     }
     let number = stage.pid.as_raw_nonzero().get();
     send(&FromHelper::Stage(number), stage.wire.as_fd())?;
-    let (fuse, device) = match upper(wire)? {
-        Some(upper) => namespaces.mount_overlays(plan, &upper)?,
-        None => namespaces.mount()?,
-    };
     for (kind, namespace) in namespaces.own() {
         send(&FromHelper::Namespace(*kind), namespace.as_fd())?;
     }
+    let upper = match (early, &plan.part, &plan.upper) {
+        (early, None, _) => early.or(upper(wire)?),
+        (None, Some(_), Upper::Memory { size }) => {
+            let size = size.unwrap_or_else(half_of_memory);
+            let tree = memory(size);
+            let tree = tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
+            send(&FromHelper::Memory, tree.as_fd())?;
+            let Some((ToHelper::Lent, _)) = wire.recv().map_err(lost)? else {
+                return Err(Refusal::system("the front is gone"));
+            };
+            let marks = Marks::User;
+            Some(UpperTree { tree, marks })
+        }
+        (early, ..) => early,
+    };
+    let (fuse, device) = match (upper, &plan.part) {
+        (Some(upper), None) => namespaces.mount_overlays(plan, &upper)?,
+        (upper, part) => {
+            // Before the view covers the real tree.
+            if let (Some(upper), Some(part)) = (upper, part) {
+                namespaces.make_part(part, &upper)?;
+            }
+            namespaces.mount()?
+        }
+    };
     let mapped = namespaces.is_mapped();
     let mounted = FromHelper::Mounted(Mounted {
         mapped,

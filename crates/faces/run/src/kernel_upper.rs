@@ -116,7 +116,7 @@ impl KernelUpper {
             let kept = layers.chain(&plan.read_only).chain(plan.host_places());
             let kept = kept.cloned().collect::<Vec<_>>();
             let places = Places::new(&plan.masked, &kept).read_only(&plan.read_only);
-            openpath_commit::record_kernel_run(held.dir(), places)?;
+            openpath_commit::record_kernel_run(held.dir(), places, &[])?;
         }
         let marks = view.marks();
         let root = root_attrs(&upper, marks).map_err(not_kept)?;

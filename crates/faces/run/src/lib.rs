@@ -75,6 +75,7 @@ mod init;
 mod inspect;
 mod join;
 mod kernel_overlay;
+mod kernel_part;
 mod kernel_upper;
 mod left_processes;
 mod limit;
@@ -120,11 +121,11 @@ pub use openpath_commit::{
     AclChange, AttrDiff, Change, ChangeKind, ChangeList, CommitObserver, Committed, Conflict,
     ConflictKind, FileType, KeptRules, KeptView, ListedView, NotUndone, NotUndoneReason, Owner,
     PathBytes, Phase, Refusal, RefusalKind, Resumed, SERVE, Side, SpecialFile, Undone, ViewInfo,
-    ViewLock, abort, command_line, discard, is_invisible, lock_view, printable,
-    resolve_parent_links, resume, rules_of, undo,
+    ViewLock, WORK_VERB, abort, command_line, discard, is_invisible, lock_view, printable,
+    resolve_parent_links, resume, rules_of, undo, work_in_namespace,
 };
 pub use openpath_overlay::CopyUpObserver;
-pub use plan::{EnforcedPlace, ExtraMount, Layer, Plan, TreeSource, Upper};
+pub use plan::{EnforcedPlace, ExtraMount, Layer, Part, Plan, TreeSource, Upper};
 pub use server::{CopyUpObserverOf, serve};
 pub use server_client::Reporting;
 pub use share::{Net, Share};

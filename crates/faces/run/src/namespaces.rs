@@ -24,7 +24,7 @@ use crate::kernel_overlay::{
     mounts::{LayerMount, UpperTree},
 };
 use crate::namespace_kind::NamespaceKind;
-use crate::plan::Plan;
+use crate::plan::{Part, Plan};
 use crate::share::{Net, Share};
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::fd::OwnedFd;
@@ -134,6 +134,13 @@ impl Namespaces {
         let fuse = openpath_fuse::attach(Path::new(STAGE), &options(self.mapped))
             .map_err(|why| no_mount("the view cannot be mounted", &why))?;
         Ok((fuse, staged_device()?))
+    }
+
+    /// Makes the kernel's overlay over the part of the view, to be attached in it.
+    pub(crate) fn make_part(&mut self, part: &Part, upper: &UpperTree) -> Result<(), Refusal> {
+        let made = kernel_overlay::mounts::make_part(part, upper)?;
+        self.layers.push(made);
+        Ok(())
     }
 
     /// Makes the kernel's overlays of the view and mounts the one at its root; returns that and its

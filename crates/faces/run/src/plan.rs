@@ -49,6 +49,15 @@ pub struct Plan {
     pub upper: Upper,
     /// Directories of the host that the command sees as they are, with all mounts in them.
     pub pass: Vec<PathBytes>,
+    /// Those of the hidden paths that openpath keeps to itself; the front fills them in.
+    #[serde(default)]
+    pub(crate) own: Vec<PathBytes>,
+    /// The kernel is to serve a part of the view, and this program the rest.
+    #[serde(default)]
+    pub(crate) wants_part: bool,
+    /// That part; the front fills it in.
+    #[serde(default)]
+    pub(crate) part: Option<Part>,
     /// Directories in which changes go to the disk.
     pub write_through: Vec<PathBytes>,
     /// Paths of the view that cannot be changed.
@@ -104,6 +113,9 @@ impl Default for Plan {
             rules: None,
             upper: Upper::Memory { size: None },
             pass: KERNEL_TREES.map(|path| Path::new(path).into()).to_vec(),
+            own: Vec::new(),
+            wants_part: false,
+            part: None,
             write_through: Vec::new(),
             read_only: Vec::new(),
             read_only_if_any: Vec::new(),
@@ -190,6 +202,7 @@ impl Plan {
             TreeSource::Overlay { upper, .. } => upper.as_ref().is_some_and(of_host),
         };
         of_host(&self.upper)
+            || self.part.is_some()
             || !self.write_through.is_empty()
             || !self.pass.iter().all(fixed)
             || self.extra.iter().any(extra)
@@ -204,19 +217,33 @@ impl Plan {
         self.view_dir = Some(dir.into());
     }
 
+    /// The same without the part that the kernel served.
+    pub(crate) fn without_part(&self) -> Plan {
+        Plan {
+            part: None,
+            ..self.clone()
+        }
+    }
+
     /// The plan with this engine, which is not [`Engine::Auto`], and with the directory of the view
     /// out of reach by the means of that engine.
     pub(crate) fn served_by(&self, engine: Engine) -> Plan {
+        // The kernel alone can serve root's views.
+        let wants_part = engine == Engine::Kernel && !rustix::process::geteuid().is_root();
         let mut plan = Plan {
-            engine,
+            engine: if wants_part { Engine::Fuse } else { engine },
             falls_back: self.engine == Engine::Auto,
             has_secrets: !self.hidden.is_empty() || !self.absent.is_empty(),
+            wants_part,
             ..self.clone()
         };
         let dir = plan.view_dir.take();
-        match engine {
+        match plan.engine {
             Engine::Kernel => plan.masked.extend(dir),
-            Engine::Fuse | Engine::Auto => plan.hidden.extend(dir),
+            Engine::Fuse | Engine::Auto => {
+                plan.own.extend(dir.clone());
+                plan.hidden.extend(dir);
+            }
         }
         plan
     }
@@ -262,6 +289,25 @@ pub struct Layer {
     pub(crate) shown: LayerShown,
     /// The run fails, instead of showing the mount read only: another engine can serve it.
     pub(crate) is_needed: bool,
+}
+
+/// A directory of an ordinary user's view over which the kernel's overlay lies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Part {
+    pub(crate) place: PathBytes,
+    /// Mount flags of the host there, bits of [`openpath_host::HELD`].
+    pub(crate) flags: u64,
+    /// The directories in it that openpath keeps to itself.
+    pub(crate) own: Vec<PathBytes>,
+}
+
+impl Part {
+    /// Its path in the view.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.place.path()
+    }
 }
 
 /// What a view that the kernel serves shows at a mount of the host.
@@ -361,6 +407,8 @@ pub(crate) enum ToServer {
     },
     /// A namespace of the view; its descriptor comes along. There is no answer.
     Namespace(NamespaceKind),
+    /// The tree in memory for the changes, a part of which the kernel serves, comes along.
+    Memory,
     /// The control group of the view's commands; its descriptor comes along.
     Group,
     /// Serve the view on the descriptor that comes along. The kernel's overlay, which comes
@@ -426,6 +474,8 @@ pub(crate) enum ToHelper {
         /// They are.
         trusted: bool,
     },
+    /// The part of the tree in memory is lent.
+    Lent,
     /// The view is served: make it the root.
     Enter,
 }
@@ -435,6 +485,8 @@ pub(crate) enum ToHelper {
 pub(crate) enum FromHelper {
     /// A namespace of the view; its descriptor comes along.
     Namespace(NamespaceKind),
+    /// The tree in memory for the changes comes along; waits for [`ToHelper::Lent`].
+    Memory,
     /// The view is mounted; the descriptor of FUSE comes along, or the kernel's overlay at the
     /// root.
     Mounted(Mounted),

@@ -131,6 +131,17 @@ impl RunningCommand {
     ) -> Result<(), Refusal> {
         let mount = ToHelper::Mount(Box::new(plan.clone()));
         wire.send(&mount, None).map_err(lost)?;
+        let send_upper = || {
+            let BuiltView { upper, trusted } = server.built()?;
+            server.send_group(group)?;
+            let upper = upper.as_ref().map(OwnedFd::as_fd);
+            wire.send(&ToHelper::Upper { trusted }, upper).map_err(lost)
+        };
+        // The helper holds the tree for the part before it makes the namespaces.
+        let is_early = plan.part.is_some();
+        if is_early {
+            send_upper()?;
+        }
         while named.stage.is_none() {
             match hear(wire)? {
                 (FromHelper::Init(number), Some(socket)) => named.init = child(number, socket),
@@ -139,10 +150,10 @@ impl RunningCommand {
                 _ => return Err(Refusal::system("unexpected message from the helper")),
             }
         }
-        let BuiltView { upper, trusted } = server.built()?;
-        server.send_group(group)?;
-        let upper = upper.as_ref().map(OwnedFd::as_fd);
-        wire.send(&ToHelper::Upper { trusted }, upper).map_err(lost)
+        match is_early {
+            true => Ok(()),
+            false => send_upper(),
+        }
     }
 
     fn mount_view(wire: &Wire, server: &ServerClient) -> Result<(), Refusal> {
@@ -151,6 +162,10 @@ impl RunningCommand {
                 (FromHelper::Namespace(kind), Some(namespace)) => {
                     let message = ToServer::Namespace(kind);
                     server.tell(&message, namespace.as_fd())?;
+                }
+                (FromHelper::Memory, Some(tree)) => {
+                    server.ask(&ToServer::Memory, Some(tree.as_fd()))?;
+                    wire.send(&ToHelper::Lent, None).map_err(lost)?;
                 }
                 (FromHelper::Mounted(mounted), Some(fuse)) => break (mounted, fuse),
                 (FromHelper::Refused(refusal), _) => return Err(refusal),

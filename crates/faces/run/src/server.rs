@@ -5,6 +5,7 @@
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;
 use crate::kernel_overlay::mounts::{UpperTree, work_path};
+use crate::kernel_part::{self, MemoryTree};
 use crate::kernel_upper::KernelUpper;
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
@@ -64,6 +65,10 @@ struct Server {
     /// The changes of a view that the kernel serves.
     upper: Option<KernelUpper>,
     label: Option<Label>,
+    /// The observer of copy-ups, until the helper has made the tree in memory.
+    observer: ObserverOption,
+    /// The tree in memory, if the kernel serves a part of it.
+    memory: Option<MemoryTree>,
     /// The namespaces of the view, until it is served.
     namespaces: Vec<(NamespaceKind, OwnedFd)>,
     /// The control group of its commands, until it is served; none without limits that need one.
@@ -106,6 +111,7 @@ impl Server {
                     self.namespaces.extend(fd.map(|fd| (kind, fd)));
                     continue;
                 }
+                ToServer::Memory => self.build_in_memory(fd),
                 ToServer::Group => {
                     self.group = fd.and_then(CommandGroup::from_fd);
                     let kept = self.group.is_some();
@@ -128,8 +134,14 @@ impl Server {
         if let Some(access) = self.access.take() {
             view_members::end(&access.members);
         }
-        if let Some(view) = &mut self.view {
-            view.wait_until_unused(|| ()).ok();
+        if let Some(mut view) = self.view.take() {
+            let is_unused = matches!(view.wait_until_unused(|| ()), Ok(Some(_)));
+            if self.plan.part.is_some() && is_unused {
+                // What cannot be taken back now is, when the view is locked the next time.
+                let _later = kernel_part::take_back(view.close().as_ref(), self.memory.as_ref());
+            } else {
+                self.view = Some(view);
+            }
         }
         if let Some(upper) = self.upper.take() {
             upper.wait_until_unused().ok();
@@ -151,8 +163,19 @@ impl Server {
                 Some(tree)
             }
             Engine::Fuse | Engine::Auto => {
-                self.view = Some(Self::view(&plan, log, observer)?);
-                None
+                if plan.part.is_some() && matches!(plan.upper, Upper::Memory { .. }) {
+                    // The helper makes its tree.
+                    self.observer = observer;
+                    None
+                } else {
+                    let view = Self::view(&plan, None, log, observer)?;
+                    let tree = match &plan.part {
+                        Some(part) => Some(kernel_part::lend(part, &view)?),
+                        None => None,
+                    };
+                    self.view = Some(view);
+                    tree
+                }
             }
         };
         let front = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
@@ -167,8 +190,33 @@ impl Server {
         Ok(tree)
     }
 
-    fn view(plan: &Plan, log: Option<LogFile>, observer: ObserverOption) -> Result<View, Refusal> {
+    /// Builds the view of which the kernel serves a part, with changes in this tree in memory.
+    fn build_in_memory(&mut self, tree: Option<OwnedFd>) -> Result<FromServer, Refusal> {
+        let nothing = || Refusal::system("there is no tree for the changes");
+        let part = self.plan.part.as_ref().ok_or_else(nothing)?;
+        let spaces = &mut self.namespaces.iter();
+        let user = spaces.find(|(kind, _)| *kind == NamespaceKind::User);
+        let (_, space) = user.ok_or_else(nothing)?;
+        let space = space.try_clone();
+        let memory = MemoryTree {
+            tree: Arc::new(tree.ok_or_else(nothing)?),
+            space: space.map_err(|why| Refusal::step("the namespace of the view", why))?,
+        };
+        let tree = Some(Arc::clone(&memory.tree));
+        let view = Self::view(&self.plan, tree, None, self.observer.take())?;
+        kernel_part::lend_in_memory(part, &view, &memory)?;
+        (self.view, self.memory) = (Some(view), Some(memory));
+        Ok(FromServer::Done)
+    }
+
+    fn view(
+        plan: &Plan,
+        memory: Option<Arc<OwnedFd>>,
+        log: Option<LogFile>,
+        observer: ObserverOption,
+    ) -> Result<View, Refusal> {
         let view_options = ViewOptions {
+            memory,
             observer,
             holds_flags: true,
             leaves_watches: true,
@@ -224,6 +272,39 @@ impl Server {
         self.control_server.take().map_or(0, ControlServer::stop)
     }
 
+    /// Takes the part back that the kernel serves, and opens the view again, for the changes.
+    fn take_part_back(
+        &mut self,
+        on_progress: impl Fn() + Send + Copy,
+        users: &dyn Fn() -> String,
+    ) -> Result<(), Refusal> {
+        let Some(mut view) = self.view.take() else {
+            return Ok(());
+        };
+        let is_used = view.wait_until_unused(on_progress)?.is_none();
+        let held = match is_used {
+            true => {
+                // The session goes on, and with it the lock, until this process has ended.
+                Box::leak(Box::new(view));
+                None
+            }
+            false => view.close(),
+        };
+        let memory = self.memory.take();
+        let taken = || kernel_part::take_back(held.as_ref(), memory.as_ref());
+        if is_used || !with_heartbeat(HEARTBEAT, on_progress, taken)? {
+            let text = format!("{}, so its changes are not final", users());
+            return Err(Refusal::new(RefusalKind::Busy, text));
+        }
+        let options = ViewOptions {
+            memory: memory.map(|memory| memory.tree),
+            ..ViewOptions::default()
+        };
+        let view = View::open_locked(&self.plan.without_part(), held, &options)?;
+        self.view = Some(view);
+        Ok(())
+    }
+
     /// Releases the view and reports its changes.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
         let devices = std::mem::take(&mut self.devices);
@@ -252,6 +333,10 @@ impl Server {
                 let text = format!("{users}, so its changes are not final");
                 return Err(Refusal::new(RefusalKind::Busy, text));
             }
+        }
+        if self.plan.part.is_some() {
+            let devices = devices.iter().flatten().cloned().collect::<Vec<_>>();
+            self.take_part_back(on_progress, &|| view_users::describe(&devices))?;
         }
         let mut view = match (self.view.take(), self.upper.take()) {
             (Some(view), _) => view,

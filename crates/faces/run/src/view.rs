@@ -268,6 +268,21 @@ impl View {
         Ok(())
     }
 
+    /// Copies a directory up with all that a commit has to know of it, and covers it with an empty
+    /// one: nothing in it is looked at from now on.
+    ///
+    /// # Errors
+    /// There is no such directory; it cannot be copied up.
+    pub(crate) fn lend(&self, place: &PathBytes) -> Result<(), Refusal> {
+        let why = |why| failed("lend", place, why);
+        let stat = self.task.stat(place.bytes()).map_err(why)?;
+        let bits = stat.mode & openpath_abi::mode::S_IALLUGO;
+        self.task.chmod(place.bytes(), bits).map_err(why)?;
+        let flags = MountFlags::default() | MountFlags::READ_ONLY;
+        let mounted = self.task.mount(memory(Some(0), 0), place.bytes(), flags);
+        mounted.map_err(why)
+    }
+
     /// Logs refused and redirected opens.
     pub(crate) fn log(&mut self, plan: &Plan, to: LogFile) -> Result<(), Refusal> {
         let opened = Log::open(plan, &self.overlay, to.file, to.json);

@@ -372,6 +372,7 @@ const ORDERS: &[Order] = &[
             "namespaces",
             "view",
             "kernel_upper",
+            "kernel_part",
             "inspect",
             "commit",
             // The processes of a run.

@@ -24,6 +24,9 @@ const FOREIGN_CLOCKS: [&str; 9] = [
 /// named.
 const LEADS_OUT: [&str; 3] = ["proc", "nsfs", "autofs"];
 
+/// The rules that hold in what this program serves beside a part.
+const BESIDE_PART: [&str; 4] = ["--hide", "--absent", "--ro-try", "--mount"];
+
 /// What the user has to do without the kernel's overlay.
 const REMEDY: &str = "leave out --engine kernel";
 
@@ -77,7 +80,7 @@ fn is_of_host(plan: &Plan, path: &Path) -> bool {
 }
 
 /// What the view shows at a mount with a file system of this type.
-fn shown(path: &Path, kind: &str) -> LayerShown {
+pub(crate) fn shown(path: &Path, kind: &str) -> LayerShown {
     if LEADS_OUT.contains(&kind) {
         return LayerShown::Below;
     }
@@ -152,11 +155,15 @@ impl Plan {
             ("--write-back", self.write_back),
             ("--no-rings", self.no_rings),
         ];
-        if let Some((rule, _)) = rules.iter().find(|(_, is_set)| *is_set) {
+        let is_root = rustix::process::geteuid().is_root();
+        // Beside the part that the kernel serves of an ordinary user's view all rules hold.
+        let holds = |rule| !is_root && BESIDE_PART.contains(&rule);
+        let mut rules = rules.iter();
+        if let Some((rule, _)) = rules.find(|(rule, is_set)| *is_set && !holds(*rule)) {
             return Some((needs_fuse(rule), format!("{REMEDY}, or {rule}")));
         }
-        if !rustix::process::geteuid().is_root() {
-            let why = "--engine kernel is for root alone".to_owned();
+        if !is_root && self.engine == Engine::Auto {
+            let why = "the kernel can serve only a part of an ordinary user's view".to_owned();
             return Some((why, format!("{REMEDY}, or run as root")));
         }
         let is_through = |path: &&PathBytes| {

@@ -14,6 +14,8 @@
 //! | [`crate::kernel_upper`] | server | prepares the upper tree, and opens it at the end |
 //! | `mounts` | helper | makes the overlays and attaches them |
 //! | `pins` | helper | keeps directories above other mounts in place |
+//! | `parts` | front | which part of an ordinary user's view gets an overlay |
+//! | [`crate::kernel_part`] | server | lends that part, and takes it back at the end |
 //!
 //! # Rules
 //! R1. The server holds the upper tree before the overlays are made and after the command is gone,
@@ -33,4 +35,5 @@
 
 pub(crate) mod layers;
 pub(crate) mod mounts;
+pub(crate) mod parts;
 pub(crate) mod pins;

@@ -12,7 +12,7 @@
 use crate::detached;
 use crate::links;
 use crate::mount_flags::{bind_at, flags_at, mount_flags, remount};
-use crate::plan::{Layer, LayerShown, Plan, Protection, Upper};
+use crate::plan::{Layer, LayerShown, Part, Plan, Protection, Upper};
 use openpath_commit::{KERNEL_WORK, PathBytes, Refusal, RefusalKind};
 use openpath_host::HELD;
 use openpath_overlay::Marks;
@@ -45,6 +45,8 @@ const SHORTAGES: [Errno; 5] = [
 pub(crate) struct LayerMount {
     place: PathBytes,
     tree: LayerTree,
+    /// Its place must be there.
+    is_needed: bool,
 }
 
 /// What is attached.
@@ -97,6 +99,7 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
         };
         Ok(LayerMount {
             place: layer.place.clone(),
+            is_needed: false,
             tree: tree.map_err(|why| {
                 let small = too_small(plan).filter(|_| why == Errno::NOSPC);
                 small.unwrap_or_else(|| failed(layer.place.path(), why))
@@ -105,6 +108,27 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
     });
     let below = below.collect::<Result<_, Refusal>>()?;
     Ok((root, below))
+}
+
+/// Makes the overlay over the part of a view, whose changes go to the tree at `upper`.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn make_part(part: &Part, upper: &UpperTree) -> Result<LayerMount, Refusal> {
+    let bits = u32::try_from(part.flags & HELD.bits()).unwrap_or(0);
+    let attributes = MountAttrFlags::from_bits_truncate(bits);
+    let tree = mount((upper, 0), part.path(), attributes).map_err(|why| {
+        let text = format!(
+            "the kernel refuses an overlay over {} ({why}): leave out --engine kernel",
+            part.path().display()
+        );
+        Refusal::new(RefusalKind::Unsupported, text)
+    })?;
+    Ok(LayerMount {
+        place: part.place.clone(),
+        tree: LayerTree::Overlay(tree),
+        is_needed: true,
+    })
 }
 
 /// A mount of the host, to be shown read only. One that has gone, whose server has gone, or that
@@ -156,6 +180,36 @@ pub(crate) fn probe() -> Result<(), Refusal> {
     made().map(drop).map_err(|why| Refusal::step(text, why))
 }
 
+/// Makes an overlay as an ordinary user's view has it, and drops it.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn probe_part() -> Result<(), Refusal> {
+    let made = || {
+        let tree = memory(1 << 20)?;
+        let lower = Path::new("lower");
+        for dir in [
+            Path::new("upper"),
+            Path::new(KERNEL_WORK),
+            &work_path(0),
+            lower,
+        ] {
+            rustix::fs::mkdirat(&tree, dir, Mode::RWXU)?;
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lower = rustix::fs::openat(&tree, lower, flags, Mode::empty())?;
+        let marks = Marks::User;
+        let upper = UpperTree { tree, marks };
+        mount_over(
+            (&upper, 0),
+            (&lower, Path::new("/")),
+            MountAttrFlags::empty(),
+        )
+    };
+    let text = "--engine kernel is not possible here";
+    made().map(drop).map_err(|why| Refusal::step(text, why))
+}
+
 /// A tree for changes in memory, of so many bytes.
 pub(crate) fn memory(bytes: u64) -> rustix::io::Result<OwnedFd> {
     let inodes = (bytes / BYTES_PER_INODE).max(16);
@@ -183,8 +237,18 @@ pub(crate) fn upper_path(place: &Path) -> PathBuf {
 }
 
 fn mount(
-    (upper, at): (&UpperTree, usize),
+    upper: (&UpperTree, usize),
     place: &Path,
+    attributes: MountAttrFlags,
+) -> rustix::io::Result<OwnedFd> {
+    // R1
+    mount_over(upper, (&links::open(place)?, place), attributes)
+}
+
+/// The same over an open directory.
+fn mount_over(
+    (upper, at): (&UpperTree, usize),
+    (lower, place): (&OwnedFd, &Path),
     attributes: MountAttrFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let below = |path: &Path| {
@@ -192,13 +256,11 @@ fn mount(
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         rustix::fs::openat2(&upper.tree, path, flags, Mode::empty(), inside)
     };
-    // R1
-    let lower = links::open(place)?;
     let changes = below(&upper_path(place))?;
     let work = below(&work_path(at))?;
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, layer) in [
-        ("lowerdir", &lower),
+        ("lowerdir", lower),
         ("upperdir", &changes),
         ("workdir", &work),
     ] {
@@ -253,7 +315,9 @@ impl LayerMount {
         let path = self.place.path();
         let place = match links::open(path) {
             // It lies in a mount that is not shown, or that has gone meanwhile.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTCONN | Errno::CONNABORTED) => {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTCONN | Errno::CONNABORTED)
+                if !self.is_needed =>
+            {
                 return Ok(());
             }
             place => place.map_err(|why| failed(path, why))?,

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Chooses the part of an ordinary user's view that the kernel serves, with `--engine kernel`: a
+//! large directory that is the user's, over which one overlay lies. Our mount serves the rest.
+//!
+//! # Rules
+//! R1. The part belongs to the user and the user's group: in the view's user namespace the kernel
+//!     can give files no other owner.
+//! R2. No mount of the host is at or below it, as the kernel refuses such a lower directory.
+//! R3. No rule concerns it. The overlay knows no rules of names, and only our mount holds them.
+//! R4. Directories that openpath keeps to itself may lie in it. An empty mount covers them, and as
+//!     the overlay renames no directory of the real tree, none above them can be moved away.
+
+use crate::absent::Absent;
+use crate::engine::Engine;
+use crate::guard;
+use crate::host_mounts::HostMounts;
+use crate::kernel_overlay::layers::shown;
+use crate::plan::{LayerShown, Part, Plan};
+use openpath_commit::{PathBytes, Refusal, RefusalKind};
+use rustix::fs::{AtFlags, CWD, FileType};
+use std::path::Path;
+
+/// The plan with the part that the kernel serves, if it is to serve one.
+///
+/// # Errors
+/// There is no directory for it; one that openpath keeps to itself cannot be made.
+pub(crate) fn with_part(plan: &Plan) -> Result<Plan, Refusal> {
+    let mut plan = plan.clone();
+    if !plan.wants_part {
+        return Ok(plan);
+    }
+    let part = choose(&plan)?.ok_or_else(|| {
+        let text = "--engine kernel of an ordinary user is for a working directory of that user \
+                    and group, with no mount and no rule in it: leave it out, or start the run \
+                    elsewhere";
+        Refusal::new(RefusalKind::Unsupported, text)
+    })?;
+    for dir in &part.own {
+        guard::make(dir.path()).map_err(|why| {
+            let text = format!("{} cannot be kept out of reach", dir.path().display());
+            Refusal::step(&text, why)
+        })?;
+    }
+    plan.masked.extend(part.own.iter().cloned());
+    plan.part = Some(part);
+    Ok(plan)
+}
+
+impl Plan {
+    /// What the kernel serves of the view of an ordinary user, with `--engine kernel`.
+    ///
+    /// # Errors
+    /// The mounts of the host cannot be read; what openpath keeps to itself would pass.
+    pub fn part_of_kernel(&self) -> Result<Option<Part>, Refusal> {
+        choose(&guard::guard(&self.served_by(Engine::Kernel))?)
+    }
+}
+
+/// The topmost directory at or above the working directory that can be a part.
+fn choose(plan: &Plan) -> Result<Option<Part>, Refusal> {
+    let cwd = std::env::current_dir();
+    let cwd = cwd.map_err(|why| Refusal::step("working directory", why))?;
+    let mounts = HostMounts::read()?;
+    let user_rules = Plan {
+        hidden: not_own(plan),
+        enforced: Vec::new(),
+        ..plan.clone()
+    };
+    let rules = Absent::new(&user_rules)?;
+    let paths = rule_paths(&user_rules);
+    let mut found = None;
+    for dir in cwd.ancestors() {
+        let place = PathBytes::from(dir);
+        if !is_of_user(dir)
+            || mounts.iter().any(|(mount, _)| mount.starts_with(dir))
+            || paths.iter().any(|rule| touches(rule.path(), dir))
+            || plan.own.iter().any(|own| dir.starts_with(own.path()))
+            || rules.below(&place)?.is_some()
+        {
+            break;
+        }
+        found = Some(place);
+    }
+    let Some(place) = found else {
+        return Ok(None);
+    };
+    let Some((top, mount)) = mounts.mount_of(place.path()) else {
+        return Ok(None);
+    };
+    if shown(top, &mount.kind) != LayerShown::Overlay {
+        return Ok(None);
+    }
+    let mut own = plan.own.clone();
+    own.retain(|dir| dir.path().starts_with(place.path()));
+    own.sort();
+    own.dedup();
+    Ok(Some(Part {
+        flags: mount.flags,
+        own,
+        place,
+    }))
+}
+
+/// The paths that the user hides.
+fn not_own(plan: &Plan) -> Vec<PathBytes> {
+    let hidden = plan.hidden.iter();
+    hidden
+        .filter(|path| !plan.own.contains(path))
+        .cloned()
+        .collect()
+}
+
+/// The paths that rules name.
+fn rule_paths(plan: &Plan) -> Vec<PathBytes> {
+    let extra = plan.extra.iter().map(|extra| &extra.place);
+    let all = plan.hidden.iter().chain(&plan.read_only).chain(extra);
+    let all = all.chain(&plan.read_only_if_any).chain(&plan.write_through);
+    all.chain(&plan.pass).chain(&plan.masked).cloned().collect()
+}
+
+fn touches(rule: &Path, dir: &Path) -> bool {
+    rule.starts_with(dir) || dir.starts_with(rule)
+}
+
+/// R1
+fn is_of_user(dir: &Path) -> bool {
+    let unasked = AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::statat(CWD, dir, unasked).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+            && stat.st_gid == rustix::process::getegid().as_raw()
+    })
+}

@@ -307,7 +307,7 @@ fn killed_run_leaves_a_view_that_is_compared() {
         diff.status.success()
     });
     assert!(
-        said.contains("closed/in") && said.contains("\"gone\"") || said.contains("gone"),
+        said.contains("closed/in") && said.contains("gone"),
         "{said}"
     );
     done(&fuse(

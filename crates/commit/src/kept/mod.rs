@@ -84,6 +84,8 @@ const WORK: &str = "work";
 const DISCARDED: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
 const CHANGES: [&str; 13] = [
+    // First: a discard that is interrupted after it leaves nothing to take back.
+    KERNEL_WORK,
     "upper",
     WORK,
     "commit",
@@ -93,7 +95,6 @@ const CHANGES: [&str; 13] = [
     "taken",
     "begun",
     PARTS,
-    KERNEL_WORK,
     MARKS,
     PLACES,
     OLD_CONTENT,

@@ -4,7 +4,7 @@
 //!
 //! This program keeps modes and types in the attribute `user.openpath.attr`, and all files as 0600
 //! and 0700. The kernel keeps them in the inode, so a file of mode 0000 can only be read with
-//! capabilities: these functions run in a user namespace (`part_worker`), but for [`keep_acls`].
+//! capabilities: these functions run in a user namespace (`part`), but for [`keep_acls`].
 //!
 //! # Rules
 //! R1. Each step leaves an entry that one of both formats describes: an entry with the attribute is
@@ -26,6 +26,7 @@ use openpath_vfs::Acl;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat, XattrFlags};
 use rustix::io::{Errno, Result};
+use std::collections::HashMap;
 
 /// The modes of files and directories in our format.
 const FILE: u32 = 0o600;
@@ -122,6 +123,7 @@ pub(super) fn to_kernel(top: OwnedFd, scratch: BorrowedFd<'_>) -> Result<()> {
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
+    refuse_shared(top.try_clone().map_err(|_| Errno::MFILE)?, (uid, gid))?;
     walk(top, &mut |entry| {
         if !entry.has_attribute() {
             return Ok(());
@@ -144,6 +146,32 @@ pub(super) fn to_kernel(top: OwnedFd, scratch: BorrowedFd<'_>) -> Result<()> {
         rustix::fs::chmod(&*entry.path, Mode::from_raw_mode(bits & S_IALLUGO))?;
         xattrs::remove(&entry.path, KEPT)
     })
+}
+
+/// Refuses a file that has names outside of the directory too, where our own tree serves it, and
+/// one that belongs to another user or group on the host.
+fn refuse_shared(top: OwnedFd, own: (u32, u32)) -> Result<()> {
+    let mut left: HashMap<u64, u64> = HashMap::new();
+    walk(top, &mut |entry| {
+        let Stat {
+            st_ino, st_nlink, ..
+        } = entry.stat;
+        if (entry.stat.st_uid, entry.stat.st_gid) != own {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if st_nlink > 1 && entry.file_type() == FileType::RegularFile {
+            let rest = left.entry(st_ino).or_insert(st_nlink);
+            *rest -= 1;
+            if *rest == 0 {
+                left.remove(&st_ino);
+            }
+        }
+        Ok(())
+    })?;
+    match left.is_empty() {
+        true => Ok(()),
+        false => Err(Errno::OPNOTSUPP),
+    }
 }
 
 /// Replaces a file that stands for one of another type (R3).

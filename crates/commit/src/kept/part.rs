@@ -21,14 +21,16 @@
 //!     that nothing in it is touched, whatever the state is.
 //! R2. Each lock of a view but that for a discard takes the part back, so no other code meets the
 //!     kernel's format, also after kill -9.
-//! R3. The process answers on its standard output. Anything but one of the expected words is an
+//! R3. Such a process can outlive the one that started it, and the view's lock with that. So each
+//!     locks `kernel-work` itself, and the next one waits for it.
+//! R4. The process answers on its standard output. Anything but one of the expected words is an
 //!     error: another program may have been started.
 
 use crate::host::descriptors::{path_by_number, reopen_path};
 use crate::kept::kernel_work::{self, KERNEL_WORK};
 use crate::kept::own_format;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use std::ffi::{OsStr, OsString};
@@ -45,6 +47,8 @@ pub const WORK_VERB: &str = "kernel-work";
 const SELF: &str = "/proc/self/exe";
 /// Between two looks at an overlay.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How long a process waits for one that its starter left behind.
+const LEFT: Duration = Duration::from_secs(30);
 
 /// The user namespace of the process: the one at its standard input, or a new one.
 const GIVEN: &str = "given";
@@ -128,7 +132,7 @@ fn ask(dir: BorrowedFd<'_>, space: Option<&OwnedFd>, words: &[&OsStr]) -> io::Re
     match answer {
         b"done" => Ok(true),
         b"busy" => Ok(false),
-        // R3
+        // R4
         answer => {
             let number = answer.strip_prefix(b"error ").ok_or_else(strange)?;
             let number = std::str::from_utf8(number)
@@ -206,6 +210,7 @@ fn enter_own() -> io::Result<()> {
 
 fn lend(dir: &OwnedFd, part: &Path) -> io::Result<()> {
     let work = kernel_work::make(dir)?;
+    lock(&work)?;
     rustix::fs::mkdirat(&work, WORK, Mode::RWXU)?;
     rustix::fs::mkdirat(&work, SCRATCH, Mode::RWXU)?;
     for name in [WORK, SCRATCH] {
@@ -223,7 +228,24 @@ fn lend(dir: &OwnedFd, part: &Path) -> io::Result<()> {
     Ok(rustix::fs::renameat(&work, PREPARING, &work, LENT)?)
 }
 
+/// Locks the directory with the work directories until this process has ended (R3).
+///
+/// # Errors
+/// `EBUSY`: another such process works for longer than [`LEFT`].
+fn lock(work: &OwnedFd) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(work, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LEFT => std::thread::sleep(PAUSE),
+            Err(Errno::WOULDBLOCK) => return Err(Errno::BUSY.into()),
+            done => return Ok(done?),
+        }
+    }
+}
+
 fn take(dir: &OwnedFd, patience: Duration) -> io::Result<bool> {
+    let work = open_dir(dir, KERNEL_WORK)?.ok_or(Errno::NOENT)?;
+    lock(&work)?;
     let begun = Instant::now();
     while !is_unused(dir)? {
         if begun.elapsed() >= patience {
@@ -231,16 +253,13 @@ fn take(dir: &OwnedFd, patience: Duration) -> io::Result<bool> {
         }
         std::thread::sleep(PAUSE);
     }
-    let work = open_dir(dir, KERNEL_WORK)?.ok_or(Errno::NOENT)?;
-    let Some((mut at, part)) = state(&work)? else {
+    let Some((at, part)) = state(&work)? else {
         return Ok(true);
     };
     if at == LENT {
         own_format::strip(open_part(dir.as_fd(), &part)?)?;
         rustix::fs::renameat(&work, LENT, &work, STRIPPED)?;
-        at = STRIPPED;
     }
-    debug_assert!(at != LENT);
     own_format::from_kernel(open_part(dir.as_fd(), &part)?)?;
     Ok(true)
 }

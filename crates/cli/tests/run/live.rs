@@ -451,3 +451,21 @@ fn process_that_detached_the_view_ends_with_it() {
         }
     }
 }
+
+/// The directory of the sockets is made with the umask of a caller, and serves later runs too.
+#[test]
+fn umask_of_one_run_takes_the_socket_of_no_later_run() {
+    for place in Place::all("socket-umask") {
+        // The last server does not remove it with a file in it.
+        place.plain(
+            "mkdir -p -m 700 sockets; mkdir sockets/openpath; cd sockets; \
+            touch openpath/kept; chmod 000 openpath",
+        );
+        let mut run = place.openpath(["run", "-q", "--", "true"]);
+        let run = run.env("XDG_RUNTIME_DIR", place.path("sockets"));
+        let ran = run.output().unwrap();
+        assert!(ran.status.success(), "{}", err(&ran));
+        let mode = out(&place.plain("stat -c %a sockets/openpath"));
+        assert_eq!(mode, "700\n", "{}", err(&ran));
+    }
+}

@@ -157,7 +157,7 @@ impl Place {
     }
 
     /// `openpath` with these arguments, in this directory. Root's runs have the engine that
-    /// [`ENGINE`] names.
+    /// [`ENGINE`] names, if the arguments name none and no file that could.
     pub(crate) fn openpath<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.start(OPENPATH);
         let mut args: Vec<_> = args
@@ -172,7 +172,9 @@ impl Place {
         if let Some(engine) = engine
             && args.first().is_some_and(|verb| verb == "run")
             && self.who != Who::Ordinary
-            && !args.iter().any(|arg| arg == "--engine")
+            && !args
+                .iter()
+                .any(|arg| arg == "--engine" || arg == "--config")
         {
             args.splice(1..1, [OsString::from("--engine"), engine]);
         }

@@ -7,7 +7,7 @@
 //!     namespace, unless they are ambient. They are raised for one start and cleared afterwards. A
 //!     fork gives up all others itself.
 //! R2. A fork keeps what execve(2) would have kept, and no more: it closes each descriptor with
-//!     `O_CLOEXEC`, unblocks signals, and shows the command line that the program would have.
+//!     `O_CLOEXEC`, unblocks signals, and shows its verb in the command line, without the command.
 //! R3. A fork has the memory of its parent. So nothing is forked that a command can read, unless
 //!     the parent knows nothing that is hidden from the command.
 

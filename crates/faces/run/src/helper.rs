@@ -72,7 +72,7 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal>
         rustix::process::fchdir(&tree.tree)
             .map_err(|why| Refusal::step("the directory of the view", why))?;
     }
-    let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command))?;
+    let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command, plan.has_secrets))?;
     if let Some(tree) = &mut early {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         tree.tree = rustix::fs::openat(CWD, ".", flags, Mode::empty())

@@ -273,26 +273,27 @@ impl Server {
     }
 
     /// Takes the part back that the kernel serves, and opens the view again, for the changes.
+    /// Returns how many delayed writes of the rest found no room.
     fn take_part_back(
         &mut self,
         on_progress: impl Fn() + Send + Copy,
         users: &dyn Fn() -> String,
-    ) -> Result<(), Refusal> {
+    ) -> Result<u64, Refusal> {
         let Some(mut view) = self.view.take() else {
-            return Ok(());
+            return Ok(0);
         };
-        let is_used = view.wait_until_unused(on_progress)?.is_none();
-        let held = match is_used {
-            true => {
+        let lost = view.wait_until_unused(on_progress)?;
+        let held = match lost {
+            None => {
                 // The session goes on, and with it the lock, until this process has ended.
                 Box::leak(Box::new(view));
                 None
             }
-            false => view.close(),
+            Some(_) => view.close(),
         };
         let memory = self.memory.take();
         let taken = || kernel_part::take_back(held.as_ref(), memory.as_ref());
-        if is_used || !with_heartbeat(HEARTBEAT, on_progress, taken)? {
+        if lost.is_none() || !with_heartbeat(HEARTBEAT, on_progress, taken)? {
             let text = format!("{}, so its changes are not final", users());
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
@@ -302,7 +303,7 @@ impl Server {
         };
         let view = View::open_locked(&self.plan.without_part(), held, &options)?;
         self.view = Some(view);
-        Ok(())
+        Ok(lost.unwrap_or(0))
     }
 
     /// Releases the view and reports its changes.
@@ -334,9 +335,10 @@ impl Server {
                 return Err(Refusal::new(RefusalKind::Busy, text));
             }
         }
+        let mut lost_before = 0;
         if self.plan.part.is_some() {
             let devices = devices.iter().flatten().cloned().collect::<Vec<_>>();
-            self.take_part_back(on_progress, &|| view_users::describe(&devices))?;
+            lost_before = self.take_part_back(on_progress, &|| view_users::describe(&devices))?;
         }
         let mut view = match (self.view.take(), self.upper.take()) {
             (Some(view), _) => view,
@@ -371,7 +373,7 @@ impl Server {
         }
         Ok(FromServer::Finished(RunSummary {
             ended,
-            lost_writes: lost.unwrap_or(0),
+            lost_writes: lost.unwrap_or(0) + lost_before,
             lost_log_lines,
             still_used: users,
         }))

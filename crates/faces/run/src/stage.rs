@@ -28,10 +28,14 @@ use std::io;
 use std::process::ExitCode;
 
 /// Starts it, in the pid namespace that this process has for its children, as the first command
-/// there.
-pub(crate) fn start(command: &[OsString]) -> Result<Child, Refusal> {
+/// there. `has_secrets`: this process knows what is hidden from commands, of which one of
+/// `openpath exec` may read the memory of the new process, so that is no fork.
+pub(crate) fn start(command: &[OsString], has_secrets: bool) -> Result<Child, Refusal> {
     let start = how(command, CapabilitySet::empty());
-    Child::fork(&start, || turn_into(command))
+    match has_secrets {
+        true => Child::execute(&start),
+        false => Child::fork(&start, || turn_into(command)),
+    }
 }
 
 /// Starts it where other commands run, with these capabilities. They may read its memory, so it is

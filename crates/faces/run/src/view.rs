@@ -160,7 +160,7 @@ impl View {
                 .marks(marks)
                 .null_devices(true)
                 .records_taken(held.is_some())
-                .direct_whiteouts(!stores_attributes(&plan.upper))
+                .direct_whiteouts(!stores_attributes(&plan.upper, view_options))
                 .upper(Some(upper))
                 .copying(view_options.observer.clone())
                 .clock(Arc::clone(&clock)),
@@ -536,8 +536,9 @@ fn changes_at(tree: &OwnedFd) -> Result<Arc<SuperBlock>, Refusal> {
 
 /// Whether this upper tree keeps types and owners in attributes, which takes several steps: the
 /// user is not root, and can make neither.
-fn stores_attributes(upper: &Upper) -> bool {
-    matches!(upper, Upper::Directory(_)) && !rustix::process::geteuid().is_root()
+fn stores_attributes(upper: &Upper, view_options: &ViewOptions) -> bool {
+    let is_on_host = matches!(upper, Upper::Directory(_)) || view_options.memory.is_some();
+    is_on_host && !rustix::process::geteuid().is_root()
 }
 
 /// The options of an upper tree on the host.

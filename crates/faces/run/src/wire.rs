@@ -119,7 +119,8 @@ impl Wire {
             let parts = [IoSlice::new(&head), IoSlice::new(&body)];
             rustix::net::sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL)
         })?;
-        let mut rest = body.get(sent - head.len()..).unwrap_or_default();
+        let sent = sent.checked_sub(head.len()).ok_or(ErrorKind::WriteZero)?;
+        let mut rest = body.get(sent..).unwrap_or_default();
         while !rest.is_empty() {
             let sent = rustix::io::retry_on_intr(|| {
                 rustix::net::send(&self.0, rest, SendFlags::NOSIGNAL)

@@ -44,11 +44,15 @@ impl SocketDir {
             Err(why) => return Err(why.into()),
         }
         let dir = Self::open(path)?;
-        if dir.uid == me() {
-            Ok(dir)
-        } else {
-            Err(Errno::PERM.into())
+        if dir.uid != me() {
+            return Err(Errno::PERM.into());
         }
+        // A caller's umask took them away when it was made: no later view would have a socket.
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&dir.fd)?.st_mode);
+        if !mode.contains(Mode::RWXU) {
+            rustix::fs::chmod(dir.at(""), Mode::RWXU)?;
+        }
+        Ok(dir)
     }
 
     /// The directories that this user may read: the own one; for root, those of all users, root's

@@ -387,3 +387,16 @@ fn status_is_that_of_the_command_even_if_the_summary_cannot_be_written() {
         }
     }
 }
+
+#[test]
+fn run_of_a_caller_that_blocks_the_end_of_children_ends() {
+    for place in Place::all("child-blocked") {
+        let code = "import os, signal, sys\n\
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])\n\
+            os.execv(sys.argv[1], sys.argv[1:])";
+        place.write("blocked.py", code);
+        let line = format!("timeout 60 python3 blocked.py {OPENPATH} run -q -- true");
+        let ended = place.plain(&line);
+        assert_eq!(ended.status.code(), Some(0), "{}", err(&ended));
+    }
+}

@@ -110,6 +110,8 @@ pub fn run(
     reporting: &Reporting,
 ) -> Result<RunOutcome, Refusal> {
     crate::confine::protect()?;
+    crate::signals::unblock_ends()
+        .map_err(|why| Refusal::step("cannot wait for processes", why))?;
     crate::inherited::check_kept(&plan.keep_fds)?;
     // Orphans of the command become children of this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))

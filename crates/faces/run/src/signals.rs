@@ -6,7 +6,7 @@
 //! # Kernel analogue
 //! None; what a shell does for a job, seen from inside the job.
 
-use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal as Caught};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::signal as s;
 use signal_hook::flag;
@@ -73,6 +73,14 @@ impl Drop for BlockedSignals {
         // The earlier mask is valid.
         let _set = self.0.thread_set_mask();
     }
+}
+
+/// Unblocks the signal of a child's end, which a caller may have blocked and for which the front
+/// waits.
+pub(crate) fn unblock_ends() -> io::Result<()> {
+    let mut ends = SigSet::empty();
+    ends.add(Caught::SIGCHLD);
+    Ok(ends.thread_unblock()?)
 }
 
 /// The handlers of the front.

@@ -396,6 +396,8 @@ impl View {
 
     /// The comparison that finds the changes.
     pub(crate) fn compare(&self) -> Result<TreeComparison, Refusal> {
+        // Removed files that wait have handles which the comparison may need.
+        self.vfs.collect();
         TreeComparison::new((&self.overlay, &self.lower), self.marks, &self.task)
     }
 }

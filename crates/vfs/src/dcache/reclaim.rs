@@ -169,8 +169,8 @@ impl Dcache {
         self.freed().0 != before.0
     }
 
-    /// Runs `call`, and once more if it found no room and unlinked files have since given theirs
-    /// back.
+    /// Runs `call`, and once more if it found no room, or no handle of the host's, and unlinked
+    /// files have since given theirs back.
     ///
     /// # Errors
     /// Those of `call`.
@@ -180,7 +180,9 @@ impl Dcache {
     ) -> Result<R, Errno> {
         let before = self.freed();
         match call() {
-            Err(Errno::ENOSPC | Errno::EDQUOT) if self.frees_since(before) => call(),
+            Err(Errno::ENOSPC | Errno::EDQUOT | Errno::ENFILE) if self.frees_since(before) => {
+                call()
+            }
             other => other,
         }
     }

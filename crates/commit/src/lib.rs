@@ -47,8 +47,8 @@ pub use host::remove::remove_tree_in;
 pub use host::view_dir::ViewDir;
 pub use journal::committed::Committed;
 pub use kept::{
-    KERNEL_WORK, KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock, WORK_VERB,
-    check_not_discarded, command_line, discard, lend_part, lock_view, lock_view_dir,
+    CopiedPlacesAt, KERNEL_WORK, KeptRules, KeptView, ListedView, SERVE, ViewInfo, ViewLock,
+    WORK_VERB, check_not_discarded, command_line, discard, lend_part, lock_view, lock_view_dir,
     make_kernel_work, record_copied_places, remove_idle_kernel_work, rules_of, state_dir,
     take_part_back, try_kernel_work, update_rules, work_in_namespace,
 };

@@ -272,3 +272,40 @@ fn place_of_a_mount_that_has_gone_is_no_change() {
         place.plain("rm -rf view made end");
     }
 }
+
+#[test]
+fn copied_place_that_was_moved_or_made_anew_stays() {
+    let Some(place) = root_place("place-moved") else {
+        return;
+    };
+    place.plain("mkdir -p moved/D made/h w above/c/p; echo data > moved/D/f; echo old > made/h/f");
+    let run = |dir: &str, home: &str, line: &str| {
+        let mut run = place.openpath(["run", "-q", "--name", "view", "--", "sh", "-c", line]);
+        let run = run.current_dir(place.dir.join(dir));
+        let ran = run.env("HOME", place.path(home)).output().unwrap();
+        assert!(ran.status.success(), "{}", err(&ran));
+    };
+    // The working directory, in a new directory of the same name.
+    run(
+        "moved/D",
+        "w",
+        "cd ../..; mv moved old; mkdir moved; mv old/D moved/D",
+    );
+    // The home directory, which the view had removed before.
+    run("w", "w", "rm -r ../made/h");
+    run("w", "made/h", "mkdir -m 700 ../made/h");
+    assert!(commit(&place, &[]).status.success());
+    assert_eq!(place.read("moved/D/f"), "data\n");
+    assert_eq!(out(&place.plain("ls made/h; stat -c %a made/h")), "700\n");
+    // Above a mount that has no overlay, of which nothing is copied up.
+    let line = r#"mount -t proc proc above/c/p
+        "$OPENPATH" run -q --name view -- chmod 700 above/c
+        umount above/c/p; "$OPENPATH" commit view; stat -c %a above/c"#;
+    let output = apart(&place, line);
+    assert!(
+        out(&output).ends_with("700\n"),
+        "{}{}",
+        out(&output),
+        err(&output)
+    );
+}

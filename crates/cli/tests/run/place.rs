@@ -180,6 +180,8 @@ impl Place {
         }
         command.args(args).current_dir(&self.dir);
         command.env("XDG_STATE_HOME", self.dir.join("state"));
+        // Only for `--engine kernel` by an ordinary user.
+        command.env("OPENPATH_EXPERIMENTAL", "kernel-parts");
         command
     }
 

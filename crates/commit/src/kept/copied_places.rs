@@ -7,10 +7,13 @@
 //!     before there is an overlay. It lies beside the work directories and goes with them, so it
 //!     counts after kill -9 too, and never while an overlay exists.
 //! R2. A directory without recorded attributes is from before the first overlay, so no command
-//!     changed it.
-//! R3. A directory in which something is stays. So does one whose attributes cannot be read.
+//!     changed it. The second record leaves out what was not copied up: a command can make it.
+//! R3. A directory in which something is stays, and so does one whose attributes cannot be read.
+//!     One that was moved, or that lies in another directory than before, hides or shows something
+//!     else than a lower directory with its path, and stays.
 
 use crate::attributes::file_stat::{Attributes, InodeId};
+use crate::host::held_file::HeldFile;
 use crate::host::names::split;
 use crate::host::tree::Tree;
 use crate::report::path_bytes::PathBytes;
@@ -41,7 +44,28 @@ struct CopiedPlaces {
 struct CopiedDir {
     path: PathBytes,
     /// R2
-    was: Option<(InodeId, Attributes)>,
+    was: Option<DirState>,
+}
+
+/// A directory, and the one above it.
+#[derive(Serialize, Deserialize)]
+struct DirState {
+    id: InodeId,
+    above: InodeId,
+    /// With the marks of [`MOVES`] alone.
+    attributes: Attributes,
+}
+
+/// Marks by which a directory is not merged with the lower one of its path (R3).
+const MOVES: [&[u8]; 2] = [b"redirect", b"opaque"];
+
+/// When a record is written (R1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopiedPlacesAt {
+    /// Before the directories are copied up.
+    Begin,
+    /// Before there is an overlay.
+    CopiedUp,
 }
 
 /// Records, in the directory with the work directories, `dirs` of the upper tree in `view` as they
@@ -52,13 +76,17 @@ struct CopiedDir {
 pub(super) fn record(
     (view, work): (impl AsFd, impl AsFd),
     marks: Marks,
-    dirs: &[PathBytes],
+    (dirs, at): (&[PathBytes], CopiedPlacesAt),
 ) -> io::Result<()> {
     let tree = tree_at(view, marks)?;
     let dirs = dirs.iter().map(|path| CopiedDir {
         path: path.clone(),
-        was: attributes(&tree, path.bytes()).ok().flatten(),
+        was: match at {
+            CopiedPlacesAt::Begin => None,
+            CopiedPlacesAt::CopiedUp => state(&tree, path.bytes()).ok().flatten(),
+        },
     });
+    let dirs = dirs.filter(|dir| at == CopiedPlacesAt::Begin || dir.was.is_some());
     let record = CopiedPlaces {
         is_trusted: marks == Marks::Trusted,
         dirs: dirs.collect(),
@@ -112,32 +140,44 @@ fn tree_at(view: impl AsFd, marks: Marks) -> io::Result<Tree> {
     Ok(tree)
 }
 
-/// The inode and the attributes of a directory, without marks; `None`: there is none.
-fn attributes(tree: &Tree, path: &[u8]) -> rustix::io::Result<Option<(InodeId, Attributes)>> {
-    let Some(held) = tree.hold(path)?.filter(|held| held.stat.is_dir()) else {
+/// A directory as it is; `None`: there is none.
+fn state(tree: &Tree, path: &[u8]) -> rustix::io::Result<Option<DirState>> {
+    let is_dir = |held: &HeldFile| held.stat.is_dir();
+    let Some(held) = tree.hold(path)?.filter(is_dir) else {
         return Ok(None);
     };
-    let mut now = held.attributes()?;
-    let is_mark = |name: &&[u8]| tree.marks.shown_name(name).is_none();
-    let marks: Vec<_> = now
-        .xattrs
-        .keys()
-        .filter(is_mark)
-        .map(<[u8]>::to_vec)
-        .collect();
-    marks.iter().for_each(|mark| now.xattrs.remove(mark));
-    Ok(Some((held.id(), now)))
+    let Some(above) = tree.id(split(path).0)? else {
+        return Ok(None);
+    };
+    let mut attributes = held.attributes()?;
+    let prefix = tree.marks.prefix();
+    let moves = |name: &[u8]| {
+        name.strip_prefix(prefix)
+            .is_some_and(|mark| MOVES.contains(&mark))
+    };
+    let is_left_out = |name: &&[u8]| tree.marks.shown_name(name).is_none() && !moves(name);
+    let names = attributes.xattrs.keys().filter(is_left_out);
+    let names: Vec<_> = names.map(<[u8]>::to_vec).collect();
+    names.iter().for_each(|name| attributes.xattrs.remove(name));
+    Ok(Some(DirState {
+        id: held.id(),
+        above,
+        attributes,
+    }))
 }
 
 impl CopiedDir {
     /// The kernel adds marks of its own, so the time of change does not tell.
     fn is_unchanged(&self, tree: &Tree) -> bool {
-        let now = attributes(tree, self.path.bytes()).ok().flatten();
+        let now = state(tree, self.path.bytes()).ok().flatten();
         match (&self.was, now) {
             (_, None) => false,
             (None, Some(_)) => true,
-            (Some((id, was)), Some((now_id, is))) => {
-                id.matches(&now_id) && was.same(&is) && was.mtime == is.mtime
+            (Some(was), Some(now)) => {
+                was.id.matches(&now.id)
+                    && was.above.matches(&now.above)
+                    && was.attributes.same(&now.attributes)
+                    && was.attributes.mtime == now.attributes.mtime
             }
         }
     }

@@ -27,7 +27,7 @@
 //!     no answer. So one is made before the first work directory, and if the kernel refuses it
 //!     nothing is left here.
 
-use super::copied_places;
+use super::copied_places::{self, CopiedPlacesAt};
 use crate::host::descriptors::path_by_number;
 use crate::host::names::names_in;
 use crate::host::remove::remove_tree_in;
@@ -60,13 +60,17 @@ pub fn make_kernel_work(dir: impl AsFd) -> rustix::io::Result<()> {
     layers_of_try(&made(dir, KERNEL_WORK)?).map(drop)
 }
 
-/// Records `dirs` of the upper tree in `dir` as they are now, or will be copied up, outer ones
+/// Records `dirs` of the upper tree in `dir`, which are copied up for overlays alone, outer ones
 /// first: those that no run changes are removed with the work directories. Their paths begin with
 /// `/upper`.
 ///
 /// # Errors
 /// `ENOENT`: [`make_kernel_work`] was not called. What the file system says.
-pub fn record_copied_places(dir: impl AsFd, marks: Marks, dirs: &[PathBytes]) -> io::Result<()> {
+pub fn record_copied_places(
+    dir: impl AsFd,
+    marks: Marks,
+    dirs: (&[PathBytes], CopiedPlacesAt),
+) -> io::Result<()> {
     let work = open(&dir, KERNEL_WORK)?.ok_or(Errno::NOENT)?;
     copied_places::record((dir, work), marks, dirs)
 }

@@ -49,6 +49,7 @@ mod rules;
 mod safe_path;
 mod state;
 
+pub use copied_places::CopiedPlacesAt;
 pub use discard::discard;
 pub use kernel_work::{
     KERNEL_WORK, make_kernel_work, record_copied_places, remove_idle_kernel_work, try_kernel_work,

@@ -18,8 +18,8 @@ use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::view::{View, ViewOptions, half_of_memory};
 use openpath_abi::mode::S_IALLUGO;
 use openpath_commit::{
-    KERNEL_WORK, PathBytes, Places, Refusal, RefusalKind, ViewLock, make_kernel_work,
-    record_copied_places, remove_idle_kernel_work, try_kernel_work,
+    CopiedPlacesAt, KERNEL_WORK, PathBytes, Places, Refusal, RefusalKind, ViewLock,
+    make_kernel_work, record_copied_places, remove_idle_kernel_work, try_kernel_work,
 };
 use openpath_overlay::Marks;
 use openpath_vfs::Task;
@@ -293,13 +293,13 @@ fn open_below(tree: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
 fn prepare_places(plan: &Plan, view: &View, upper: &OwnedFd) -> Result<(), Refusal> {
     make_kernel_work(upper).map_err(not_kept)?;
     let missing = missing_dirs(plan, upper).map_err(not_kept)?;
-    let record = || {
-        let recorded = record_copied_places(upper, view.marks(), &missing);
+    let record = |at| {
+        let recorded = record_copied_places(upper, view.marks(), (&missing, at));
         recorded.map_err(|why| not_kept(Errno::from_io_error(&why).unwrap_or(Errno::IO)))
     };
-    record()?;
+    record(CopiedPlacesAt::Begin)?;
     copy_up_places(plan, view.task())?;
-    record()
+    record(CopiedPlacesAt::CopiedUp)
 }
 
 /// Copies up what the overlays of a plan need.

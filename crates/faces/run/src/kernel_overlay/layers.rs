@@ -27,6 +27,11 @@ const LEADS_OUT: [&str; 3] = ["proc", "nsfs", "autofs"];
 /// The rules that hold in what this program serves beside a part.
 const BESIDE_PART: [&str; 4] = ["--hide", "--absent", "--ro-try", "--mount"];
 
+/// The environment variable with which an ordinary user tries what is not finished, and its word
+/// for a part that the kernel serves.
+const EXPERIMENTAL: &str = "OPENPATH_EXPERIMENTAL";
+const KERNEL_PARTS: &str = "kernel-parts";
+
 /// What the user has to do without the kernel's overlay.
 const REMEDY: &str = "leave out --engine kernel";
 
@@ -161,6 +166,10 @@ impl Plan {
         let mut rules = rules.iter();
         if let Some((rule, _)) = rules.find(|(rule, is_set)| *is_set && !holds(*rule)) {
             return Some((needs_fuse(rule), format!("{REMEDY}, or {rule}")));
+        }
+        if !is_root && std::env::var_os(EXPERIMENTAL).is_none_or(|what| what != KERNEL_PARTS) {
+            let why = "--engine kernel is for root alone".to_owned();
+            return Some((why, format!("{REMEDY}, or run as root")));
         }
         if !is_root && self.engine == Engine::Auto {
             let why = "the kernel can serve only a part of an ordinary user's view".to_owned();

@@ -52,7 +52,9 @@ impl Started {
         let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = run.stdout.take().unwrap();
         let mut ready = [0; 6];
-        said.read_exact(&mut ready).unwrap();
+        if said.read_exact(&mut ready).is_err() {
+            panic!("{}", err(&run.wait_with_output().unwrap()));
+        }
         assert_eq!(&ready, b"ready\n");
         Started { run, said }
     }

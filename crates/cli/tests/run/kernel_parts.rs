@@ -327,8 +327,11 @@ fn view_that_a_process_outside_uses_is_not_touched() {
     let line = "echo x > made; echo ready; cat";
     let started = Started::new(&place, ["sh", "-c", line]);
     // A process outside opens a file of the overlay.
-    let hold = "for i in $(seq 500); do f=$(ls -d /proc/[0-9]*/cwd/made 2>&-) && break; \
-         sleep 0.02; done; set -- $f; exec 3>> $1; echo held; read end";
+    let hold = r#"for i in $(seq 500); do
+            for p in /proc/[0-9]*; do
+                [ "$(readlink $p/cwd)" = "$0" ] && [ -e $p/cwd/made ] && break 2
+            done; sleep 0.02
+        done; exec 3>> $p/cwd/made; echo held; read end"#;
     let id = place.user().unwrap().to_string();
     let mut holder = Command::new("setpriv")
         .args([
@@ -340,6 +343,7 @@ fn view_that_a_process_outside_uses_is_not_touched() {
             "sh",
             "-c",
             hold,
+            place.dir.to_str().unwrap(),
         ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

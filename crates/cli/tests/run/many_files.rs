@@ -2,7 +2,7 @@
 //! Tests that a commit and its undo of thousands of files hold at most a few kilobytes of memory
 //! for each file.
 
-use crate::place::{Place, Who, err};
+use crate::place::{OPENPATH, Place, Who, err, out};
 use std::process::Stdio;
 
 /// Enough that what is held for each file outweighs the rest.
@@ -58,3 +58,23 @@ fn commit_holds_little_memory_for_each_file() {
         );
     }
 }
+
+/// Files that were removed, and that the server has not freed yet, leave descriptors to the rest.
+#[test]
+fn files_are_made_and_removed_under_a_small_limit_of_descriptors() {
+    for place in Place::all("few-descriptors") {
+        place.write("few.py", FEW);
+        let line = format!(
+            "ulimit -n 256; exec '{OPENPATH}' run -q --engine fuse --upper view -- python3 few.py"
+        );
+        let ran = place.plain(&line);
+        assert_eq!(out(&ran), "[]\n", "{}", err(&ran));
+    }
+}
+
+/// Makes 300 files, removes them, and prints what is left.
+const FEW: &str = "import os\n\
+    os.mkdir('q')\n\
+    for n in range(300): open(f'q/{n}', 'w').write('x')\n\
+    for n in range(300): os.unlink(f'q/{n}')\n\
+    print(os.listdir('q'))\n";

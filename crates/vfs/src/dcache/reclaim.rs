@@ -53,6 +53,9 @@ impl Drop for CollectionGuard<'_> {
 
 /// How many unlinked entries come together before a collection.
 const BATCH: usize = 64;
+/// How many small files that nobody waits for come together. They may hold descriptors of the host,
+/// of which a tree with few can spare some.
+const SMALL_BATCH: usize = 8;
 
 /// Whether an entry in this state was unlinked: the thread that unhashed it queued it, once. The
 /// root of a tree is in no directory, and was not.
@@ -91,7 +94,7 @@ impl Dcache {
     /// As [`Dcache::closed_unlinked`], for a small file that nobody waits for: the fence, an
     /// interrupt to each CPU that runs a thread of this process, is paid once for a batch.
     pub(crate) fn closed_small(&self) {
-        self.closed(BATCH);
+        self.closed(SMALL_BATCH);
     }
 
     /// Notes that an unlinked file was closed, and collects if at least so many were.

@@ -91,8 +91,7 @@ impl Records {
     }
 
     pub(crate) fn forget_begun(&self) -> Result<(), Refusal> {
-        // In this order: without paths the time would count everywhere, which only a conflict too
-        // many can come of.
+        // In this order: a time without its paths would count everywhere.
         self.forget("begun")?;
         self.forget(PARTS)
     }

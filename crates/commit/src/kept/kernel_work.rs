@@ -186,7 +186,10 @@ fn made(dir: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Opens a directory; `None` if it does not exist.
-fn open(dir: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<Option<OwnedFd>> {
+pub(super) fn open(
+    dir: impl AsFd,
+    name: impl rustix::path::Arg,
+) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(dir, name, flags, Mode::empty()) {
         Err(Errno::NOENT) => Ok(None),

@@ -383,4 +383,23 @@ mod tests {
         assert_eq!(refused, Err(rustix::io::Errno::OPNOTSUPP));
         fs::remove_dir_all(&dir).unwrap();
     }
+
+    #[test]
+    fn file_with_a_name_outside_is_refused_and_stays() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (top, dir) = part("own-linked");
+        let scratch = dir.join("scratch");
+        fs::hard_link(top.join("in/file"), top.join("second")).unwrap();
+        to_kernel(open(&top), open(&scratch).as_fd()).unwrap();
+        strip(open(&top)).unwrap();
+        from_kernel(open(&top)).unwrap();
+        let before = entries(&top);
+        fs::hard_link(top.join("in/file"), scratch.join("outside")).unwrap();
+        let refused = to_kernel(open(&top), open(&scratch).as_fd());
+        assert_eq!(refused, Err(rustix::io::Errno::OPNOTSUPP));
+        assert_eq!(entries(&top), before);
+        fs::remove_dir_all(dir).unwrap();
+    }
 }

@@ -91,7 +91,7 @@ pub fn take_part_back(
     patience: Duration,
 ) -> io::Result<bool> {
     let dir = dir.as_fd();
-    let Some(work) = open_dir(dir, KERNEL_WORK)? else {
+    let Some(work) = kernel_work::open(dir, KERNEL_WORK)? else {
         return Ok(true);
     };
     let patience = OsString::from(patience.as_millis().to_string());
@@ -107,7 +107,7 @@ pub fn take_part_back(
 
 /// Whether an overlay still uses the part that was lent.
 pub(super) fn is_idle(dir: impl AsFd) -> io::Result<bool> {
-    match open_dir(&dir, KERNEL_WORK)? {
+    match kernel_work::open(&dir, KERNEL_WORK)? {
         None => Ok(true),
         Some(_) => ask(dir.as_fd(), None, &[OsStr::new("look")]),
     }
@@ -176,7 +176,10 @@ fn step(words: &[OsString]) -> io::Result<bool> {
             let patience = patience.to_str().and_then(|text| text.parse().ok());
             take(&dir, Duration::from_millis(patience.unwrap_or(0)))
         }
-        [step] if step == "look" => is_unused(&dir),
+        [step] if step == "look" => match kernel_work::open(&dir, KERNEL_WORK)? {
+            Some(work) => is_unused(&work),
+            None => Ok(true),
+        },
         _ => Err(Errno::INVAL.into()),
     }
 }
@@ -215,7 +218,7 @@ fn lend(dir: &OwnedFd, part: &Path) -> io::Result<()> {
     rustix::fs::mkdirat(&work, SCRATCH, Mode::RWXU)?;
     for name in [WORK, SCRATCH] {
         // Files that are made there would get the list.
-        let made = open_dir(&work, name)?.ok_or(Errno::NOENT)?;
+        let made = kernel_work::open(&work, name)?.ok_or(Errno::NOENT)?;
         let list = "system.posix_acl_default";
         match rustix::fs::removexattr(path_by_number(&made), list) {
             Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
@@ -223,7 +226,7 @@ fn lend(dir: &OwnedFd, part: &Path) -> io::Result<()> {
         }
     }
     rustix::fs::symlinkat(part, &work, PREPARING)?;
-    let scratch = open_dir(&work, SCRATCH)?.ok_or(Errno::NOENT)?;
+    let scratch = kernel_work::open(&work, SCRATCH)?.ok_or(Errno::NOENT)?;
     own_format::to_kernel(open_part(dir.as_fd(), part)?, scratch.as_fd())?;
     Ok(rustix::fs::renameat(&work, PREPARING, &work, LENT)?)
 }
@@ -244,10 +247,10 @@ fn lock(work: &OwnedFd) -> io::Result<()> {
 }
 
 fn take(dir: &OwnedFd, patience: Duration) -> io::Result<bool> {
-    let work = open_dir(dir, KERNEL_WORK)?.ok_or(Errno::NOENT)?;
+    let work = kernel_work::open(dir, KERNEL_WORK)?.ok_or(Errno::NOENT)?;
     lock(&work)?;
     let begun = Instant::now();
-    while !is_unused(dir)? {
+    while !is_unused(&work)? {
         if begun.elapsed() >= patience {
             return Ok(false);
         }
@@ -265,11 +268,8 @@ fn take(dir: &OwnedFd, patience: Duration) -> io::Result<bool> {
 }
 
 /// R1
-fn is_unused(dir: &OwnedFd) -> io::Result<bool> {
-    match open_dir(dir, KERNEL_WORK)? {
-        Some(work) => kernel_work::used(&work, &OTHERS).map(|used| used.is_empty()),
-        None => Ok(true),
-    }
+fn is_unused(work: &OwnedFd) -> io::Result<bool> {
+    kernel_work::used(work, &OTHERS).map(|used| used.is_empty())
 }
 
 /// The state, and the path of the part.
@@ -295,10 +295,29 @@ fn open_part(dir: BorrowedFd<'_>, part: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(dir, path, flags, Mode::empty(), inside)
 }
 
-fn open_dir(dir: impl AsFd, name: &str) -> rustix::io::Result<Option<OwnedFd>> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat(dir, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) => Ok(None),
-        dir => dir.map(Some),
+#[cfg(test)]
+mod tests {
+    use super::{OFlags, lock};
+    use rustix::fs::{FlockOperation, Mode, flock};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn conversion_waits_for_one_that_was_left_behind() {
+        let dir = std::env::temp_dir().join(format!("openpath-part-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let open = || rustix::fs::open(&dir, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let (left, next) = (open(), open());
+        lock(&left).unwrap();
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(4 * super::PAUSE);
+                ended.store(true, Ordering::SeqCst);
+                flock(&left, FlockOperation::Unlock).unwrap();
+            });
+            lock(&next).unwrap();
+            assert!(ended.load(Ordering::SeqCst));
+        });
+        std::fs::remove_dir(&dir).unwrap();
     }
 }

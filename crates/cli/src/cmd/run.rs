@@ -78,10 +78,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
     /// What serves the view. `fuse` is this program, which holds every rule and shows changes of
-    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: without the
-    /// rules that overlayfs cannot hold, which are refused, and of an ordinary user's view for the
-    /// working directory alone. `auto`, the default, is the kernel's in root's runs where it can
-    /// hold what is asked for, else this program.
+    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: for root alone,
+    /// and without the rules that overlayfs cannot hold, which are refused. `auto`, the default, is
+    /// the kernel's where it can hold what is asked for, else this program.
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
     /// Show at once what others change in the real tree while the command runs. The engine `fuse`

@@ -12,7 +12,12 @@ pub(crate) const KERNEL: [&str; 4] = ["-q", "--engine", "kernel", "--name"];
 
 /// A place of root; `None`, with a printed line, where the kernel refuses overlays.
 pub(crate) fn root_place(name: &str) -> Option<Place> {
-    let place = Place::new(name, Who::Caller)?;
+    kernel_place(name, Who::Caller)
+}
+
+/// The same of any user.
+pub(crate) fn kernel_place(name: &str, who: Who) -> Option<Place> {
+    let place = Place::new(name, who)?;
     let probe = place.run(&[&KERNEL[..], &["probe"]].concat(), "true");
     if err(&probe).contains("the kernel refuses an overlay") {
         eprintln!("skipped: {}", err(&probe));

@@ -2,23 +2,13 @@
 //! Tests views of an ordinary user of which the kernel's overlay serves a part (`--engine kernel`):
 //! their changes, conflicts and commits are the same as with our mount alone.
 
-use crate::kernel_engine::{KERNEL, Started, commit, kernel};
+use crate::kernel_engine::{KERNEL, Started, commit, kernel, kernel_place};
 use crate::place::{GROUP, Place, Who, err, out, until};
 use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 
-/// A place of an ordinary user; `None`, with a printed line, where the kernel refuses overlays.
 fn user_place(name: &str) -> Option<Place> {
-    let place = Place::new(name, Who::Ordinary)?;
-    let probe = place.run(&[&KERNEL[..], &["probe"]].concat(), "true");
-    if err(&probe).contains("the kernel refuses an overlay") {
-        eprintln!("skipped: {}", err(&probe));
-        return None;
-    }
-    assert!(probe.status.success(), "{}", err(&probe));
-    let gone = place.openpath(["discard", "probe"]).output().unwrap();
-    assert!(gone.status.success(), "{}", err(&gone));
-    Some(place)
+    kernel_place(name, Who::Ordinary)
 }
 
 fn fuse(place: &Place, line: &str) -> Output {
@@ -587,4 +577,23 @@ fn dry_run_and_doctor_say_what_the_kernel_serves() {
         plain.contains("only a part of an ordinary user's view"),
         "{plain}"
     );
+}
+
+#[test]
+fn part_without_the_environment_variable_is_refused() {
+    let Some(place) = Place::new("parts-refused", Who::Ordinary) else {
+        return;
+    };
+    for options in [&["--dry-run"][..], &[]] {
+        let args = [&["run", "--engine", "kernel"], options, &["--", "true"]].concat();
+        let mut run = place.openpath(args);
+        let refused = run.env_remove("OPENPATH_EXPERIMENTAL").output().unwrap();
+        assert!(!refused.status.success());
+        let said = err(&refused);
+        assert!(said.contains("--engine kernel is for root alone"), "{said}");
+    }
+    let mut doctor = place.openpath(["doctor"]);
+    let doctor = doctor.env_remove("OPENPATH_EXPERIMENTAL").output().unwrap();
+    let said = out(&doctor);
+    assert!(!said.contains("--engine kernel"), "{said}");
 }

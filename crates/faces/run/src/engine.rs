@@ -12,8 +12,7 @@ use std::str::FromStr;
 pub enum Engine {
     /// This program, through FUSE: every rule holds, and changes of the real tree are seen at once.
     Fuse,
-    /// The kernel's overlayfs: quicker, and without rules of names. Of an ordinary user's view it
-    /// serves a part, and this program the rest.
+    /// The kernel's overlayfs: quicker, for root alone and without rules of names.
     Kernel,
     /// The kernel's overlayfs if it can hold what the plan asks for, else this program.
     #[default]

@@ -105,7 +105,7 @@ fn set_up_view(
         send(&FromHelper::Namespace(*kind), namespace.as_fd())?;
     }
     let upper = match (early, &plan.part, &plan.upper) {
-        (early, None, _) => early.or(upper(wire)?),
+        (_, None, _) => upper(wire)?,
         (None, Some(_), Upper::Memory { size }) => {
             let size = size.unwrap_or_else(half_of_memory);
             let tree = memory(size);

@@ -297,7 +297,10 @@ fn prepare_places(plan: &Plan, view: &View, upper: &OwnedFd) -> Result<(), Refus
         let recorded = record_copied_places(upper, view.marks(), (&missing, at));
         recorded.map_err(|why| not_kept(Errno::from_io_error(&why).unwrap_or(Errno::IO)))
     };
-    record(CopiedPlacesAt::Begin)?;
+    // What is in memory goes with this process.
+    if view.held().is_some() {
+        record(CopiedPlacesAt::Begin)?;
+    }
     copy_up_places(plan, view.task())?;
     record(CopiedPlacesAt::CopiedUp)
 }

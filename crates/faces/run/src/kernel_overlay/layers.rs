@@ -32,6 +32,11 @@ const BESIDE_PART: [&str; 4] = ["--hide", "--absent", "--ro-try", "--mount"];
 const EXPERIMENTAL: &str = "OPENPATH_EXPERIMENTAL";
 const KERNEL_PARTS: &str = "kernel-parts";
 
+/// Whether an ordinary user asks for what is not finished.
+pub(crate) fn tries_parts() -> bool {
+    std::env::var_os(EXPERIMENTAL).is_some_and(|what| what == KERNEL_PARTS)
+}
+
 /// What the user has to do without the kernel's overlay.
 const REMEDY: &str = "leave out --engine kernel";
 
@@ -167,7 +172,7 @@ impl Plan {
         if let Some((rule, _)) = rules.find(|(rule, is_set)| *is_set && !holds(*rule)) {
             return Some((needs_fuse(rule), format!("{REMEDY}, or {rule}")));
         }
-        if !is_root && std::env::var_os(EXPERIMENTAL).is_none_or(|what| what != KERNEL_PARTS) {
+        if !is_root && !tries_parts() {
             let why = "--engine kernel is for root alone".to_owned();
             return Some((why, format!("{REMEDY}, or run as root")));
         }

@@ -180,7 +180,9 @@ impl Namespaces {
             // Each overlay has the flags of its lower mount.
             Engine::Kernel => Vec::new(),
         };
-        self.layers.iter().try_for_each(LayerMount::attach)?;
+        self.layers
+            .iter()
+            .try_for_each(|layer| layer.attach(plan))?;
         let (proc, no_proc) = match self.init.map(|init| init.proc) {
             Some(Ok(mount)) => (Some(mount), None),
             Some(Err(why)) => (None, Some(why)),

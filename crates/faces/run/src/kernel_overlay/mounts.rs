@@ -100,10 +100,7 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
         Ok(LayerMount {
             place: layer.place.clone(),
             is_needed: false,
-            tree: tree.map_err(|why| {
-                let small = too_small(plan).filter(|_| why == Errno::NOSPC);
-                small.unwrap_or_else(|| failed(layer.place.path(), why))
-            })?,
+            tree: tree.map_err(|why| failed(plan, layer.place.path(), why))?,
         })
     });
     let below = below.collect::<Result<_, Refusal>>()?;
@@ -286,8 +283,9 @@ fn mount_over(
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-fn failed(place: &Path, why: Errno) -> Refusal {
-    Refusal::step(&format!("cannot mount {}", place.display()), why)
+fn failed(plan: &Plan, place: &Path, why: Errno) -> Refusal {
+    let small = too_small(plan).filter(|_| why == Errno::NOSPC);
+    small.unwrap_or_else(|| Refusal::step(&format!("cannot mount {}", place.display()), why))
 }
 
 /// Makes what lies at a place read only, beneath a mount that is not shown.
@@ -311,8 +309,9 @@ impl LayerMount {
     ///
     /// # Errors
     /// There is a link on the way; those of move_mount(2) and mount(2).
-    pub(crate) fn attach(&self) -> Result<(), Refusal> {
+    pub(crate) fn attach(&self, plan: &Plan) -> Result<(), Refusal> {
         let path = self.place.path();
+        let failed = |why| failed(plan, path, why);
         let place = match links::open(path) {
             // It lies in a mount that is not shown, or that has gone meanwhile.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTCONN | Errno::CONNABORTED)
@@ -320,7 +319,7 @@ impl LayerMount {
             {
                 return Ok(());
             }
-            place => place.map_err(|why| failed(path, why))?,
+            place => place.map_err(failed)?,
         };
         let attached = match &self.tree {
             LayerTree::Overlay(tree) => detached::attach(tree, place),
@@ -336,6 +335,6 @@ impl LayerMount {
             }
             LayerTree::Below => show_below(&place, path),
         };
-        attached.map_err(|why| failed(path, why))
+        attached.map_err(failed)
     }
 }

@@ -105,6 +105,7 @@ mod tests {
     use crate::report::path_bytes::path_of;
 
     #[test]
+    #[ignore = "slow: 7 s"]
     fn deep_tree_takes_no_more_memory_than_its_names() {
         let mut path = Vec::new();
         let changes = (0..1_000).map(|_| {

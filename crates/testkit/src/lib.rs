@@ -8,6 +8,7 @@ pub mod exhaustive;
 pub mod golden;
 pub mod host;
 pub mod hostile;
+pub mod kernel_view;
 pub mod kills;
 pub mod locks;
 pub mod mounts;

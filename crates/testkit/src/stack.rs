@@ -54,6 +54,17 @@ pub fn stacked(case: &Case) -> Case {
     Case { ops, setup }
 }
 
+/// The same operations over the kernel's overlay, whose lower layer is the tree that the first ones
+/// make; and the number of the operation that makes the overlay.
+#[must_use]
+pub fn with_lower(case: &Case) -> (Case, usize) {
+    let at = prepared(case);
+    let mut ops = case.ops.clone();
+    ops.insert(at, Op::Stack {});
+    let setup = case.setup.max(at) + 1;
+    (Case { ops, setup }, at)
+}
+
 /// Whether it makes an unnamed file.
 fn makes_nameless(op: &Op) -> bool {
     match op {
@@ -81,13 +92,49 @@ fn is_compared(op: &Op) -> bool {
 }
 
 /// How many of the first operations make a tree and leave nothing open.
+fn prepared(case: &Case) -> usize {
+    let (mut at, mut open) = (0, 0_usize);
+    for (n, op) in case.ops.iter().take(case.setup).enumerate() {
+        match op {
+            Op::Open {
+                keep: Keep::Look, ..
+            } => {}
+            Op::Open { .. } => open += 1,
+            Op::Close { .. } => open = open.saturating_sub(1),
+            _ if makes_tree(op) => {}
+            _ => break,
+        }
+        if open == 0 {
+            at = n + 1;
+        }
+    }
+    at
+}
+
+/// Whether it makes or changes a part of a tree.
+fn makes_tree(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Mkdir { .. }
+            | Op::Mknod { .. }
+            | Op::Symlink { .. }
+            | Op::Link { .. }
+            | Op::Chmod { .. }
+            | Op::Chown { .. }
+            | Op::Utimens { .. }
+            | Op::Umask { .. }
+            | Op::SetXattr { .. }
+            | Op::Pwrite { .. }
+            | Op::Write { .. }
+    )
+}
+
+/// The same for cases that end with the usual umask.
 fn base(case: &Case) -> usize {
     let (mut at, mut usual, mut root) = (0, 0, true);
     for (n, op) in case.ops.iter().take(case.setup).enumerate() {
         match op {
-            Op::Mkdir { .. } | Op::Mknod { .. } | Op::Symlink { .. } | Op::Link { .. } => {}
-            Op::Chmod { .. } | Op::Chown { .. } | Op::Utimens { .. } | Op::Umask { .. } => {}
-            Op::SetXattr { .. } | Op::Pwrite { .. } | Op::Write { .. } => {}
+            _ if makes_tree(op) => {}
             Op::Cred { uid } => root = *uid == 0,
             Op::Open {
                 keep: Keep::Look, ..

@@ -13,6 +13,7 @@ use openpath_testkit::case::{self, Case, Snapshots};
 use openpath_testkit::exhaustive;
 use openpath_testkit::golden;
 use openpath_testkit::host::fuse::Serve;
+use openpath_testkit::kernel_view;
 use openpath_testkit::locks::part as locks;
 use openpath_testkit::ours::SWITCHES;
 use openpath_testkit::plain::Trust;
@@ -44,6 +45,8 @@ enum Back {
     Overlay,
     /// An overlay of trees of the host.
     OverlayHost,
+    /// The kernel's overlay as `openpath run --engine kernel` has it, for the golden facts alone.
+    KernelOverlay,
 }
 
 /// Compares openpath with the host kernel.
@@ -155,17 +158,13 @@ fn run(args: &Args) -> Fallible<bool> {
         print!("{case}");
         return Ok(true);
     }
-    let against = if args.host {
-        Against::Host
-    } else {
-        match args.back {
-            Back::Mem => Against::Ours(args.flip),
-            Back::Host => Against::OverHost(args.flip, args.trust),
-            Back::Fuse => Against::Served(args.serve),
-            Back::Overlay => Against::Stacked(args.flip, false),
-            Back::OverlayHost => Against::Stacked(args.flip, true),
-        }
-    };
+    if args.back == Back::KernelOverlay {
+        return match args.part {
+            Which::Golden => kernel_overlay(),
+            _ => Err("the kernel's overlay is for --part golden alone".into()),
+        };
+    }
+    let against = against(args);
     let has_locks = against == Against::Ours(0);
     if args.part == Which::Locks && !has_locks {
         return Err("locks are compared in memory only, with no switch off".into());
@@ -202,6 +201,46 @@ fn run(args: &Args) -> Fallible<bool> {
         good &= of_locks(args)?;
     }
     Ok(good)
+}
+
+/// What is compared with the host kernel.
+fn against(args: &Args) -> Against {
+    match args.back {
+        _ if args.host => Against::Host,
+        Back::Host => Against::OverHost(args.flip, args.trust),
+        Back::Fuse => Against::Served(args.serve),
+        Back::Overlay => Against::Stacked(args.flip, false),
+        Back::OverlayHost => Against::Stacked(args.flip, true),
+        Back::Mem | Back::KernelOverlay => Against::Ours(args.flip),
+    }
+}
+
+/// Checks the golden facts on the kernel's overlay, and prints what differs.
+fn kernel_overlay() -> Fallible<bool> {
+    let facts = golden::all()?;
+    let checked = kernel_view::check(&facts)?;
+    println!(
+        "Golden: {} of {} facts hold on the kernel's overlay; {} have no lower tree",
+        checked.held,
+        facts.len(),
+        checked.without_lower,
+    );
+    let mut good = true;
+    for difference in &checked.differences {
+        let word = match difference.known {
+            Some(reason) => format!("known ({reason})"),
+            None => "DIVERGENCE".to_owned(),
+        };
+        good &= difference.known.is_some();
+        println!(
+            "{word}: {}: {}: {:?}, the fact is {:?}",
+            difference.name, difference.op, difference.got, difference.wanted
+        );
+    }
+    for name in &checked.gone {
+        println!("GONE: {name} is a known difference, and holds");
+    }
+    Ok(good && checked.gone.is_empty())
 }
 
 /// Runs the locks part, which has no cases.

@@ -39,6 +39,30 @@ fn mount_that_a_run_has_looked_at_is_free_when_the_run_ends() {
     }
 }
 
+/// Divergence: L156
+#[test]
+fn links_and_renames_across_mounts_are_made_by_our_mount() {
+    for (engine, answers) in [
+        ("kernel", "18\n18\nbd/n\nsrc/s\n"),
+        ("fuse", "0\n0\nbd/l\nsrc/n\nsrc/s\n"),
+    ] {
+        let Some(place) = root_place(&format!("across-{engine}")) else {
+            return;
+        };
+        let call = "import os, sys\ntry: getattr(os, sys.argv[1])(*sys.argv[2:]); print(0)\n\
+                    except OSError as why: print(why.errno)";
+        let line = format!(
+            "mkdir src bd; echo s > src/s; mount -t tmpfs none bd; echo n > bd/n; \
+             \"$OPENPATH\" run -q --engine {engine} -- sh -c \
+             'python3 -c \"$0\" link src/s bd/l; python3 -c \"$0\" rename bd/n src/n; \
+             find src bd -type f | sort' '{call}'"
+        );
+        let output = apart(&place, &line);
+        assert_eq!(err(&output), "", "{engine}");
+        assert_eq!(out(&output), answers, "{engine}");
+    }
+}
+
 /// The refusal that names both paths.
 fn both(what: &str, a: &str, b: &str) -> String {
     format!(

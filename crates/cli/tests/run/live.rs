@@ -115,6 +115,18 @@ fn exec_sees_the_changes_of_the_first_command() {
 }
 
 #[test]
+fn entered_command_has_the_capabilities_and_signals_of_the_first() {
+    for place in Place::all("alike") {
+        let line = "grep -E '^(Cap|SigBlk|SigIgn|NoNewPrivs)' /proc/self/status";
+        let run = Running::start(&place, &[], &format!("{line} > first"));
+        let entered = call(&place, &["exec", &run.pid(), "--", "sh", "-c", line]);
+        let first = call(&place, &["exec", &run.pid(), "--", "cat", "first"]);
+        assert!(out(&first).contains("CapAmb"), "{}", err(&first));
+        assert_eq!(out(&entered), out(&first));
+    }
+}
+
+#[test]
 fn entered_commands_end_with_the_first_command() {
     for place in Place::all("guests") {
         let run = Running::start(&place, &[], "true");

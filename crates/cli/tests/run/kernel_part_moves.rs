@@ -132,3 +132,40 @@ fn changes_in_a_part_that_others_replaced_are_conflicts() {
         }
     }
 }
+
+/// A process that works in the part goes on in the overlay that the kernel detached.
+#[test]
+fn own_directories_stay_out_of_reach_in_a_detached_part() {
+    let Some(place) = kernel_place("moves-own", Who::Ordinary) else {
+        return;
+    };
+    sh(&place, "mkdir d; echo base > file");
+    let line = "cd d; echo ready; cat; \
+        for i in $(seq 200); do [ -e $0/file ] || break; sleep 0.02; done; \
+        ls -A $0; ls -A ../state ../state/openpath; \
+        touch ../state/openpath/x ../state/openpath/views/x; cat ../state/openpath/views/*/lock; \
+        mv ../state ../moved; cd -P ..; rm -rf state; ls state; echo v >> file; echo v > new";
+    let dir = place.path("");
+    let all = [
+        &["run"],
+        &KERNEL[..],
+        &["view", "--", "sh", "-c", line, &dir],
+    ]
+    .concat();
+    let started = Started::by(place.openpath(all));
+    let away = place.dir.with_extension("away");
+    std::fs::rename(&place.dir, &away).unwrap();
+    std::fs::rename(&away, &place.dir).unwrap();
+    let said = started.finish();
+    assert_eq!(
+        said, "../state:\nopenpath\n\n../state/openpath:\nopenpath\n",
+        "{dir}"
+    );
+    let diff = place.openpath(["diff", "view", "--json"]).output().unwrap();
+    assert!(diff.status.success(), "{}", err(&diff));
+    assert!(!out(&diff).contains("/views"), "{}", out(&diff));
+    let done = commit(&place, &[]);
+    assert!(done.status.success(), "{}", err(&done));
+    assert_eq!(place.read("file"), "base\nv\n");
+    assert_eq!(place.read("new"), "v\n");
+}

@@ -42,6 +42,11 @@ fn beside(place: &Place, line: &str, meanwhile: &str) -> String {
 const LOOK: &str = "cd above; find . | sort | while read f; do stat -c '%n %A %s' $f; done; \
     cd pub/w && cat base gone keep script d/x";
 
+/// Ends the line, in success, if the kernel does not detach the overlay.
+const DETACHED: &str = "is_attached() { [ \"$(stat -f -c %T $P/w)\" = overlayfs ]; }; \
+    for i in $(seq 250); do is_attached || break; sleep 0.02; done; \
+    if is_attached; then echo attached; exit; fi;";
+
 /// Everything that the server could do to the part, by its path.
 const ATTACK: &str = "cd \"$P/w\" && { ls -A; rm -f gone; echo x >> script; chmod 755 script; \
     echo v > new; chmod 4755 new; mkfifo ff; mkdir nd; rm -rf d; mkdir d; echo n > d/n; \
@@ -52,7 +57,9 @@ const ATTACK: &str = "cd \"$P/w\" && { ls -A; rm -f gone; echo x >> script; chmo
 
 #[test]
 fn part_that_others_move_away_and_back_is_left_alone() {
+    let mut detached = 0;
     for meanwhile in [
+        "cd above/pub; mv w g; sleep 0.2; mv g w",
         "cd above/pub; mv w g; mv g w",
         "mv above/pub above/q; mv above/q above/pub",
         "mv above a; mv a above",
@@ -65,9 +72,9 @@ fn part_that_others_move_away_and_back_is_left_alone() {
         let real = sh(&place, LOOK);
         let path = place.path("above/pub");
         let line = format!(
-            "echo v > before; echo ready; cat; P={path}; {ATTACK}; cd /; sleep 0.1; {ATTACK}"
+            "echo v > before; echo ready; cat; P={path}; {DETACHED} {ATTACK}; cd /; {ATTACK}"
         );
-        beside(&place, &line, meanwhile);
+        detached += usize::from(beside(&place, &line, meanwhile).is_empty());
         let diff = place.openpath(["diff", "view", "--json"]).output().unwrap();
         assert!(diff.status.success(), "{meanwhile}: {}", err(&diff));
         let said = out(&diff);
@@ -84,6 +91,7 @@ fn part_that_others_move_away_and_back_is_left_alone() {
         }
         assert_eq!(sh(&place, LOOK), real, "{meanwhile}: {}", err(&done));
     }
+    assert!(detached > 0, "the kernel detached no overlay");
 }
 
 #[test]
@@ -142,7 +150,7 @@ fn own_directories_stay_out_of_reach_in_a_detached_part() {
     sh(&place, "mkdir d; echo base > file");
     let line = "cd d; echo ready; cat; \
         for i in $(seq 200); do [ -e $0/file ] || break; sleep 0.02; done; \
-        ls -A $0; ls -A ../state ../state/openpath; \
+        ls -A ../state ../state/openpath; \
         touch ../state/openpath/x ../state/openpath/views/x; cat ../state/openpath/views/*/lock; \
         mv ../state ../moved; cd -P ..; rm -rf state; ls state; echo v >> file; echo v > new";
     let dir = place.path("");

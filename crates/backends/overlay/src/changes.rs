@@ -17,13 +17,13 @@
 use crate::attrs::{SidesByPath, values};
 use crate::change_list::{ChangeKind, Changes, ROOT};
 use crate::copy_up::next_data;
-use crate::layer::list_dir;
+use crate::layer::{list_dir, lookup};
 use crate::marks::ORIGIN;
 use crate::merged_lookup::{MergedLookup, Origin};
 use crate::moved::{Device, HiddenByNumber, NewFile, Source};
 use crate::node::Node;
 use crate::superblock::OverlayFs;
-use crate::whiteout::shown_mode;
+use crate::whiteout::{is_whiteout, shown_mode};
 use openpath_abi::{Errno, dirent, mode};
 use openpath_vfs::{Inode, ListedEntry, SuperBlock, WaitMode};
 use std::collections::{HashMap, HashSet};
@@ -118,7 +118,7 @@ impl Comparison {
             let source = hidden.source(moved, |at| &self.hidden[at].entry.lower)?;
             if let Some(source) = source {
                 let entry = &self.hidden[source].entry;
-                let is_changed = !same_data(&moved.upper, &entry.lower)?;
+                let is_changed = !if_readable(same_data(&moved.upper, &entry.lower))?;
                 let kinds = self.changes.kinds(moved.at);
                 kinds.retain(|kind| *kind == ChangeKind::Deleted);
                 kinds.push(ChangeKind::Renamed(entry.from.clone()));
@@ -304,7 +304,10 @@ impl Node {
         comparison: &mut Comparison,
     ) -> Result<Option<Visit>, Errno> {
         let (name, at) = (spot.name, spot.at);
-        let entry = self.lower_entry(name, spot.replaced)?;
+        let entry = match self.lower_entry(name, spot.replaced) {
+            Err(Errno::EACCES | Errno::EPERM) => return self.add_unreadable(spot, comparison),
+            entry => entry?,
+        };
         let Some(result) = self.find_layers(name, WaitMode::Wait)? else {
             return comparison.add_deleted(at, entry, true).map(|()| None);
         };
@@ -321,7 +324,7 @@ impl Node {
             match entry {
                 // A directory in a replaced one, as a copy of that has it.
                 Some(entry) if entry.in_replaced && entry.dir.is_some() => {
-                    if !same_attributes(&upper, &entry.lower, self)? {
+                    if !if_readable(same_attributes(&upper, &entry.lower, self))? {
                         comparison.add(at, ChangeKind::Attributes)?;
                     }
                 }
@@ -340,9 +343,12 @@ impl Node {
             }));
         };
         // R3
-        let sides = self.fs.sides(&upper, &lower.inode)?;
-        let is_same =
-            sides.is_some_and(|sides| !sides.upper) || same_attributes(&upper, &lower.inode, self)?;
+        let sides = match self.fs.sides(&upper, &lower.inode) {
+            Err(Errno::EACCES | Errno::EPERM) => None,
+            sides => sides?,
+        };
+        let is_same = sides.is_some_and(|sides| !sides.upper)
+            || if_readable(same_attributes(&upper, &lower.inode, self))?;
         comparison.changes.set_sides(at, sides);
         let dir = self.fs.adopt(result)?;
         let node = Self::of(&dir).ok_or(Errno::EIO)?;
@@ -368,6 +374,22 @@ impl Node {
             replaced,
             device,
         }))
+    }
+
+    /// Adds a name of which this user may not look at the lower file, as changed.
+    fn add_unreadable(
+        &self,
+        spot: &NameToCompare<'_>,
+        comparison: &mut Comparison,
+    ) -> Result<Option<Visit>, Errno> {
+        let upper = self.upper().ok_or(Errno::EIO)?;
+        let found = lookup(upper, spot.name, WaitMode::Wait)?;
+        let kind = match found.as_deref().is_none_or(is_whiteout) {
+            true => ChangeKind::Deleted,
+            false => ChangeKind::Modified,
+        };
+        comparison.add(spot.at, kind)?;
+        Ok(None)
     }
 
     fn compare_file(
@@ -399,11 +421,11 @@ impl Node {
             comparison.add_new_file(at, source, upper);
         }
         let lower = &entry.lower;
-        if !same_data(upper, lower)? {
+        if !if_readable(same_data(upper, lower))? {
             return comparison.add(at, ChangeKind::Modified);
         }
         let touched = upper.attr().mtime != lower.attr().mtime;
-        if entry.in_replaced || touched || !same_attributes(upper, lower, self)? {
+        if entry.in_replaced || touched || !if_readable(same_attributes(upper, lower, self))? {
             comparison.add(at, ChangeKind::Attributes)?;
         }
         Ok(())
@@ -412,8 +434,8 @@ impl Node {
     /// Whether two files have equal data, times and attributes.
     fn is_equal(&self, upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
         Ok(upper.attr().mtime == lower.attr().mtime
-            && same_attributes(upper, lower, self)?
-            && same_data(upper, lower)?)
+            && if_readable(same_attributes(upper, lower, self))?
+            && if_readable(same_data(upper, lower))?)
     }
 
     /// Adds the lower names of a directory that this one replaces (R4); `names` are those of the
@@ -509,6 +531,14 @@ impl Node {
             from: self.lower_path_of(name)?,
             in_replaced,
         })
+    }
+}
+
+/// A file that this user may not read counts as another one.
+fn if_readable(same: Result<bool, Errno>) -> Result<bool, Errno> {
+    match same {
+        Err(Errno::EACCES | Errno::EPERM) => Ok(false),
+        same => same,
     }
 }
 

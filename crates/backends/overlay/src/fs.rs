@@ -68,6 +68,8 @@ pub(crate) struct Fs {
     pub(crate) sync_count: Word,
     /// Counts of copy-ups.
     pub(crate) counts: Counts,
+    /// The directory of the upper tree that is lent, after those above it but the root.
+    pub(crate) lent: WriteOnce<Vec<Arc<Inode>>>,
     pub(crate) sb: WriteOnce<Weak<SuperBlock>>,
     /// The subscriber to invalidations of the layers.
     pub(crate) subscriber: WriteOnce<Arc<dyn InvalidationListener>>,
@@ -91,6 +93,7 @@ impl Fs {
             #[cfg(test)]
             sync_count: Word::new(0),
             counts: Counts::default(),
+            lent: WriteOnce::default(),
             sb: WriteOnce::default(),
             subscriber: WriteOnce::default(),
         })

@@ -73,6 +73,7 @@ mod data;
 mod fs;
 mod invalidation;
 mod layer;
+mod lent;
 mod list;
 mod listings;
 mod lookup;

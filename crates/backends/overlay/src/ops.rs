@@ -23,11 +23,14 @@ impl InodeOps for NodeOps {
         name: &[u8],
         wait_mode: WaitMode,
     ) -> Result<LookupResult, Errno> {
+        if self.0.is_lent() {
+            return Ok(LookupResult::Absent);
+        }
         self.0.lookup(name, wait_mode)
     }
 
     fn names(&self, _dir: &Inode) -> Option<u64> {
-        let upper = self.0.upper()?;
+        let upper = self.0.upper().filter(|_| !self.0.is_lent())?;
         if self.0.is_upper_only.get() == 0 {
             return None;
         }
@@ -35,10 +38,12 @@ impl InodeOps for NodeOps {
     }
 
     fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        self.0.check_not_lent()?;
         self.0.create(dir, name, new)
     }
 
     fn tmpfile(&self, _dir: &Inode, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        self.0.check_not_lent()?;
         self.0.create_tmpfile(new)
     }
 
@@ -49,6 +54,7 @@ impl InodeOps for NodeOps {
         target: &Arc<Inode>,
         now: Timespec,
     ) -> Result<(), Errno> {
+        self.0.check_not_lent()?;
         self.0.link(dir, name, target, now)
     }
 
@@ -59,6 +65,7 @@ impl InodeOps for NodeOps {
         victim: &Arc<Inode>,
         now: Timespec,
     ) -> Result<(), Errno> {
+        self.0.check_not_lent()?;
         self.0.remove(dir, name, victim, now)
     }
 
@@ -69,10 +76,13 @@ impl InodeOps for NodeOps {
         victim: &Arc<Inode>,
         now: Timespec,
     ) -> Result<(), Errno> {
+        self.0.check_not_lent()?;
+        self.0.check_stays(victim)?;
         self.0.remove(dir, name, victim, now)
     }
 
     fn rename(&self, rename: &Rename<'_>) -> Result<(), Errno> {
+        self.0.check_rename(rename)?;
         self.0.rename(rename)
     }
 
@@ -82,6 +92,9 @@ impl InodeOps for NodeOps {
         from: i64,
         emit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
+        if self.0.is_lent() {
+            return Ok(());
+        }
         self.0.list(from, emit)
     }
 
@@ -151,6 +164,7 @@ impl InodeOps for NodeOps {
     }
 
     fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        self.0.check_not_lent()?;
         self.0.ioctl(inode, request, arg)
     }
 
@@ -159,6 +173,7 @@ impl InodeOps for NodeOps {
     }
 
     fn setattr(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
+        self.0.check_not_lent()?;
         self.0.set_attributes(inode, change)
     }
 
@@ -172,6 +187,7 @@ impl InodeOps for NodeOps {
     }
 
     fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
+        self.0.check_not_lent()?;
         self.0.set_acl(inode, change)
     }
 
@@ -193,6 +209,7 @@ impl InodeOps for NodeOps {
         flags: XattrFlags,
         now: Timespec,
     ) -> Result<(), Errno> {
+        self.0.check_not_lent()?;
         self.0.set_xattr(inode, name, value, flags, now)
     }
 
@@ -201,6 +218,7 @@ impl InodeOps for NodeOps {
     }
 
     fn removexattr(&self, inode: &Inode, name: &[u8], now: Timespec) -> Result<(), Errno> {
+        self.0.check_not_lent()?;
         self.0.remove_xattr(inode, name, now)
     }
 }

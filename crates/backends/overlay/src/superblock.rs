@@ -83,6 +83,17 @@ impl OverlayFs {
         Ok(fs_of(sb)?.counts.now())
     }
 
+    /// Keeps out of the directory at this path of the upper tree from now on, because something
+    /// else changes it: it shows no names and cannot be changed. The caller has found no name in it
+    /// so far.
+    ///
+    /// # Errors
+    /// `EINVAL` (it is no overlay), `EROFS` (it has no upper tree), `ENOENT`, `ENOTDIR`, `EBUSY`
+    /// (it is the root, or one is lent already), those of the upper tree.
+    pub fn lend(sb: &SuperBlock, path: &[u8]) -> Result<(), Errno> {
+        fs_of(sb)?.lend(path)
+    }
+
     /// Whether the upper tree has this path, from the root on and without following links: a change
     /// there needs no copy-up.
     ///

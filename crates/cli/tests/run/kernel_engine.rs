@@ -52,7 +52,11 @@ impl Started {
 
     /// The same with these arguments of `openpath`.
     pub(crate) fn of(place: &Place, args: Vec<&str>) -> Started {
-        let mut run = place.openpath(args);
+        Started::by(place.openpath(args))
+    }
+
+    /// The same of a command.
+    pub(crate) fn by(mut run: Command) -> Started {
         let run = run.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = run.stdout.take().unwrap();

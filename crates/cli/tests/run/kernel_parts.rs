@@ -399,6 +399,15 @@ fn changed_file_keeps_its_number_within_a_run() {
     ));
     assert_eq!(first, real.repeat(2));
     assert_ne!(done(&kernel(&place, "stat -c %i file")), real);
+    // Several names.
+    done(&place.plain("echo base > one; ln one two"));
+    let real = done(&place.plain("stat -c %i one"));
+    let line = "stat -c %i one two; echo x >> one; stat -c %i one two; cat two";
+    let said = done(&kernel(&place, line));
+    let lines: Vec<_> = said.lines().map(|line| format!("{line}\n")).collect();
+    assert_eq!(lines[..2], [&*real, &*real], "{said}");
+    assert_ne!(lines[2], real, "{said}");
+    assert_eq!(lines[3..], [&*real, "base\n"], "{said}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ mod kernel_differs;
 mod kernel_engine;
 mod kernel_later;
 mod kernel_marks;
+mod kernel_part_limits;
+mod kernel_part_moves;
 mod kernel_parts;
 mod kernel_places;
 mod leases;

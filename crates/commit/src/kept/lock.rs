@@ -131,6 +131,14 @@ fn part_stays(dir: &ViewDir, why: io::Error) -> Refusal {
         );
         return Refusal::new(RefusalKind::NoSpace, text);
     }
+    if why.raw_os_error() == Some(Errno::BUSY.raw_os_error()) {
+        let text = format!(
+            "a process that a run left behind still works on the view in {}: end it, as found by \
+             `pgrep -f kernel-work`, or wait until it ends",
+            dir.path().display()
+        );
+        return Refusal::new(RefusalKind::Busy, text);
+    }
     dir.failed(why)
 }
 

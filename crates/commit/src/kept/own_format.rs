@@ -12,7 +12,10 @@
 //!     interrupted is begun anew, in either direction.
 //! R2. While the overlay uses the part, the command can set the attribute itself. So all
 //!     attributes with our prefix are removed before the first entry is converted back ([`strip`]).
-//! R3. A whiteout, a FIFO or a socket is a file of its own type in the kernel's format, and so it
+//! R3. An entry whose attributes leave no room for ours stays as it stands, with all permissions of
+//!     its owner: without them nothing could read it. A list that has no room is given up, and with
+//!     it what the mode allows others: the list may have denied that to some.
+//! R4. A whiteout, a FIFO or a socket is a file of its own type in the kernel's format, and so it
 //!     stays: both formats have it.
 
 use crate::attributes::acl;
@@ -31,6 +34,11 @@ use std::collections::HashMap;
 /// The modes of files and directories in our format.
 const FILE: u32 = 0o600;
 const DIR: u32 = 0o700;
+/// The permissions of all but the owner.
+const OTHERS: u32 = 0o077;
+/// Attributes of fewer bytes than this leave room for ours on each file system: if there is none,
+/// the file system is full.
+const FULL: usize = 512;
 /// The name of a file that is made to replace another one.
 const NEW: &str = "new";
 
@@ -78,6 +86,16 @@ impl<'a> Entry<'a> {
             return Ok(());
         }
         rustix::fs::chmod(&*self.path, Mode::from_raw_mode(bits))
+    }
+
+    /// Whether there is no room for an attribute because the entry has so many others (R3).
+    fn is_full(&self, why: Errno) -> Result<bool> {
+        if !matches!(why, Errno::NOSPC | Errno::DQUOT | Errno::TOOBIG) {
+            return Ok(false);
+        }
+        let all = Xattrs::read(&self.path)?;
+        let bytes = all.iter().map(|(name, value)| name.len() + value.len());
+        Ok(bytes.sum::<usize>() >= FULL)
     }
 
     /// The mode of the host's file in our format.
@@ -174,7 +192,7 @@ fn refuse_shared(top: OwnedFd, own: (u32, u32)) -> Result<()> {
     }
 }
 
-/// Replaces a file that stands for one of another type (R3).
+/// Replaces a file that stands for one of another type (R4).
 fn replace_special(entry: &Entry<'_>, bits: u32, rdev: u64, scratch: BorrowedFd<'_>) -> Result<()> {
     let is_whiteout = mode::is_chr(bits) && rdev == 0 && bits & S_ISVTX == 0;
     let file_type = FileType::from_raw_mode(bits);
@@ -228,7 +246,13 @@ pub(super) fn from_kernel(top: OwnedFd) -> Result<()> {
             } = entry.stat;
             let value = format!("{st_mode} {st_uid} {st_gid} 0");
             let flags = XattrFlags::empty();
-            rustix::fs::setxattr(&*entry.path, KEPT, value.as_bytes(), flags)?;
+            match rustix::fs::setxattr(&*entry.path, KEPT, value.as_bytes(), flags) {
+                // R3
+                Err(why) if entry.is_full(why)? => {
+                    return entry.chmod(st_mode & S_IALLUGO | entry.own_mode());
+                }
+                done => done?,
+            }
         }
         entry.chmod(entry.own_mode())
     })
@@ -245,23 +269,46 @@ pub(super) fn keep_acls(top: OwnedFd) -> Result<()> {
             return Ok(());
         }
         let all = Xattrs::read(&entry.path)?;
-        let (Some((bits, ..)), true) = (entry.kept()?, acl::has_acl(&all)) else {
+        if !acl::has_acl(&all) {
             return Ok(());
-        };
-        for (name, list) in all.iter().filter(|(name, _)| acl::is_acl(name)) {
-            let kept = acl::kept_name(name);
-            let flags = XattrFlags::empty();
-            if name == acl::ACCESS {
-                // The change to our mode has moved the mask.
-                let list = Acl::parse(list).map_err(|_| Errno::INVAL)?;
-                let list = list.ok_or(Errno::INVAL)?.after_chmod(bits).encode();
-                rustix::fs::setxattr(&*entry.path, kept, &list, flags)?;
-            } else {
-                rustix::fs::setxattr(&*entry.path, kept, list, flags)?;
+        }
+        let kept = entry.kept()?;
+        let mut has_room = kept.is_some();
+        if let Some((bits, ..)) = kept {
+            for (name, list) in all.iter().filter(|(name, _)| acl::is_acl(name)) {
+                let is_kept = keep_acl(entry, (name, list), bits)?;
+                has_room &= is_kept || name != acl::ACCESS;
             }
         }
-        acl::apply(&entry.path, &Xattrs::default(), entry.stat.st_mode)
+        let flags = XattrFlags::empty();
+        let host = match (has_room, kept) {
+            (true, _) => entry.stat.st_mode,
+            (false, None) => entry.stat.st_mode & !OTHERS,
+            (false, Some((bits, uid, gid, rdev))) => {
+                let value = format!("{} {uid} {gid} {rdev}", bits & !OTHERS);
+                rustix::fs::setxattr(&*entry.path, KEPT, value.as_bytes(), flags)?;
+                entry.stat.st_mode
+            }
+        };
+        acl::apply(&entry.path, &Xattrs::default(), host)
     })
+}
+
+/// Keeps a list of an entry with these mode bits. Returns false if there is no room (R3).
+fn keep_acl(entry: &Entry<'_>, (name, list): (&[u8], &[u8]), bits: u32) -> Result<bool> {
+    let list = match name == acl::ACCESS {
+        true => {
+            // The change to our mode has moved the mask.
+            let list = Acl::parse(list).map_err(|_| Errno::INVAL)?;
+            list.ok_or(Errno::INVAL)?.after_chmod(bits).encode()
+        }
+        false => list.to_vec(),
+    };
+    let flags = XattrFlags::empty();
+    match rustix::fs::setxattr(&*entry.path, acl::kept_name(name), &list, flags) {
+        Err(why) if entry.is_full(why)? => Ok(false),
+        done => done.map(|()| true),
+    }
 }
 
 #[cfg(test)]

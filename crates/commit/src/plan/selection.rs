@@ -7,7 +7,8 @@
 //!     in those.
 //! R2. Both halves of a rename go together, and so do all names of one file. A selection that
 //!     separates them is refused, with the missing one named.
-//! R3. A path is used as it is written. If the view has no change there, symbolic links of the real
+//! R3. A selection with an entry that cannot be compared is refused.
+//! R4. A path is used as it is written. If the view has no change there, symbolic links of the real
 //!     tree in its directories are followed, unless another user controls one (`linked_path`).
 
 use crate::host::names::is_below;
@@ -59,6 +60,7 @@ impl Selection {
             needed: vec![false; scan.entries.len()],
             covered: Vec::new(),
         };
+        selection.check_readable(scan)?;
         let chosen = scan
             .entries
             .iter()
@@ -84,6 +86,23 @@ impl Selection {
 
     fn covers(&self, path: &[u8]) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| is_below(path, only))
+    }
+
+    /// R3
+    fn check_readable(&self, scan: &Scan) -> Result<(), Refusal> {
+        let above = |path: &[u8]| self.only.iter().any(|only| is_below(only, path));
+        let mut unreadable = scan.unreadable.iter();
+        match unreadable.find(|path| self.covers(path) || above(path)) {
+            None => Ok(()),
+            Some(path) => Err(Refusal::new(
+                RefusalKind::PermissionDenied,
+                format!(
+                    "{} cannot be compared with the real tree, because you may not look into its \
+                     directory there: `chmod u+rx` that, or name other paths",
+                    shown(path)
+                ),
+            )),
+        }
     }
 
     /// Refuses a path that selects nothing: it is mistyped or not changed. A directory of both
@@ -181,7 +200,7 @@ impl Selection {
     }
 }
 
-/// A path as the view knows it (R3).
+/// A path as the view knows it (R4).
 fn resolve(scan: &Scan, only: Vec<u8>) -> Result<Vec<u8>, Refusal> {
     let known = |path: &[u8]| {
         let mut entries = scan.entries.iter();
@@ -197,7 +216,7 @@ fn resolve(scan: &Scan, only: Vec<u8>) -> Result<Vec<u8>, Refusal> {
 }
 
 /// A path of the real tree without symbolic links in its directories, as far as they exist, if the
-/// view has a change there. It applies if the view has none at the path as it is written (R3).
+/// view has a change there. It applies if the view has none at the path as it is written (R4).
 ///
 /// # Errors
 /// Another user controls one of the links.

@@ -8,7 +8,9 @@
 //!     has nothing beneath, has lost its lower directory.
 //! R3. A directory that both the view and others made is merged: the view cannot have meant to
 //!     remove names that it never saw.
-//! R4. The mark `lower` tells which lower directory the view saw (`lower_mark`). Another directory
+//! R4. An entry of which this user may not look at the file of the real tree is left out, with all
+//!     below. No commit takes it.
+//! R5. The mark `lower` tells which lower directory the view saw (`lower_mark`). Another directory
 //!     under the name is not what the view saw, whatever its times are.
 
 pub(crate) mod baseline;
@@ -28,6 +30,7 @@ use crate::scan::baseline::Baseline;
 use crate::scan::upper_file::UpperFile;
 use crate::stored_bytes::Bytes;
 use openpath_overlay::{Marks, Sides, SidesByPath, origin_number};
+use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -93,7 +96,7 @@ impl Entry {
         redirect(&self.upper_file, self.place.as_ref())
     }
 
-    /// Whether others replaced the lower directory that the view saw (R4); `None`: the view did not
+    /// Whether others replaced the lower directory that the view saw (R5); `None`: the view did not
     /// record which one that is.
     pub(crate) fn is_replaced(&self) -> Option<bool> {
         let (_, stat) = self.beneath()?;
@@ -137,6 +140,8 @@ pub(crate) struct Scan {
     pub(crate) entries: Vec<Entry>,
     /// The prefix of the marks in the upper tree.
     pub(crate) marks: Marks,
+    /// The paths of entries that are left out (R4).
+    pub(crate) unreadable: Vec<Bytes>,
     /// Paths in the real tree that directories were moved from.
     pub(crate) sources: HashSet<Bytes>,
     /// These, with their paths in the view.
@@ -183,6 +188,7 @@ impl Scan {
     ) -> Result<Scan, Refusal> {
         let mut scan = Scan {
             entries: Vec::new(),
+            unreadable: Vec::new(),
             sources: HashSet::new(),
             marks: upper.marks,
             moves: HashMap::new(),
@@ -212,9 +218,11 @@ impl Scan {
             let path = scan.entries[at].path.clone();
             for name in upper.names(&path).map_err(|why| failed(&path, why))? {
                 looker.next();
-                let entry = scan.entry((base, upper), (at, &name), kinds, baseline);
-                let entry = entry.map_err(|why| failed(&join(&path, &name), why))?;
-                scan.entries.extend(entry);
+                match scan.entry((base, upper), (at, &name), kinds, baseline) {
+                    Err(Errno::ACCESS) => scan.unreadable.push(join(&path, &name).into()),
+                    Err(why) => return Err(failed(&join(&path, &name), why)),
+                    Ok(entry) => scan.entries.extend(entry),
+                }
             }
             let dirs = first..scan.entries.len();
             todo.extend(dirs.filter(|at| {

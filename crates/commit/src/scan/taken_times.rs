@@ -10,9 +10,9 @@
 //!     counts until the entries have times of their own.
 //! R3. Such a time is also a mark of the entry, since a later run can rename a directory above it.
 //!     It is looked for in all directories: others may have moved the one beneath away for a while.
-//! R4. Where these times cannot be written, as without room, the begin of the earlier run goes on
-//!     to count. So a commit may find more conflicts, never fewer, and a run that makes room is
-//!     possible.
+//! R4. Where these times cannot be written, as without room, or an entry cannot be compared, the
+//!     begin of the earlier run goes on to count. So a commit may find more conflicts, never fewer,
+//!     and a run that makes room is possible.
 
 use crate::attributes::clock::file_clock;
 use crate::attributes::file_stat::Time;
@@ -204,6 +204,19 @@ pub fn check_kernel_part(view: &ViewDir, part: &PathBytes) -> Result<(), Refusal
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
+    if let Some(path) = scan
+        .unreadable
+        .iter()
+        .find(|path| is_below(path, part.bytes()))
+    {
+        let path = public_path(path);
+        let path = path.path().display();
+        let text = format!(
+            "you may not look into the directory of {path} in the real tree: go on without \
+             --engine kernel, or `chmod u+rx` it"
+        );
+        return Err(Refusal::new(RefusalKind::Unsupported, text));
+    }
     for entry in &scan.entries {
         let (file, path) = (&entry.upper_file, &*entry.path);
         if is_below(part.bytes(), path)
@@ -266,6 +279,10 @@ fn times(view: &ViewDir) -> Result<Option<Times>, Refusal> {
         Some(_) => Scan::whole(&base, &upper, &Baseline::new(&records, 0)?)?,
         None => Scan::above(&base, &upper)?,
     };
+    if !scan.unreadable.is_empty() {
+        // R4
+        return Ok(None);
+    }
     let before = TakenAt::read(&records)?;
     let first: HashMap<_, _> = before
         .iter()

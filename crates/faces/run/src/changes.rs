@@ -483,7 +483,8 @@ fn is_acl(name: &[u8]) -> bool {
 fn if_exists(found: Result<Stat, Errno>) -> Result<Option<Stat>, Errno> {
     match found {
         Ok(stat) => Ok(Some(stat)),
-        Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
+        // What this user may not look at is unknown.
+        Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => Ok(None),
         Err(why) => Err(why),
     }
 }

@@ -7,8 +7,9 @@
 //! back ([`take_back`]), and the view is opened anew for the changes.
 //!
 //! # Rules
-//! R1. The server's tree has an empty directory in place of the part while it is lent. So the
-//!     server touches nothing in it, and a view whose overlay was detached shows nothing there.
+//! R1. The server's tree shows the part empty while it is lent, and knows it by its inode. So the
+//!     server touches nothing in it, whatever others do with names above it in the real tree, and a
+//!     view whose overlay was detached shows nothing there.
 //! R2. The time of the begin is recorded before the part is lent (R2 of `kernel_overlay`).
 
 use crate::kernel_overlay::mounts::UpperTree;

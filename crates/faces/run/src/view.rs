@@ -268,8 +268,8 @@ impl View {
         Ok(())
     }
 
-    /// Copies a directory up with all that a commit has to know of it, and covers it with an empty
-    /// one: nothing in it is looked at from now on.
+    /// Copies a directory up with all that a commit has to know of it. From now on it is shown
+    /// empty, and nothing in it is looked at.
     ///
     /// # Errors
     /// There is no such directory; it cannot be copied up.
@@ -278,9 +278,7 @@ impl View {
         let stat = self.task.stat(place.bytes()).map_err(why)?;
         let bits = stat.mode & openpath_abi::mode::S_IALLUGO;
         self.task.chmod(place.bytes(), bits).map_err(why)?;
-        let flags = MountFlags::default() | MountFlags::READ_ONLY;
-        let mounted = self.task.mount(memory(Some(0), 0), place.bytes(), flags);
-        mounted.map_err(why)
+        OverlayFs::lend(&self.overlay, place.bytes()).map_err(why)
     }
 
     /// Logs refused and redirected opens.

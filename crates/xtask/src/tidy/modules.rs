@@ -228,6 +228,7 @@ const ORDERS: &[Order] = &[
             "attrs",
             "change_list",
             "node",
+            "lent",
             "adopt",
             "lookup",
             "list",

@@ -101,13 +101,18 @@ fn choose(plan: &Plan) -> Result<Option<Part>, Refusal> {
     }))
 }
 
-/// The paths that the user hides.
+/// The paths that the user hides. One that openpath keeps to itself is hidden once more then.
 fn not_own(plan: &Plan) -> Vec<PathBytes> {
-    let hidden = plan.hidden.iter();
+    let mut own = plan.own.clone();
+    let mut hidden = plan.hidden.clone();
+    hidden.retain(|path| match own.iter().position(|dir| dir == path) {
+        Some(at) => {
+            own.swap_remove(at);
+            false
+        }
+        None => true,
+    });
     hidden
-        .filter(|path| !plan.own.contains(path))
-        .cloned()
-        .collect()
 }
 
 /// The paths that rules name.

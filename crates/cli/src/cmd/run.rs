@@ -20,7 +20,7 @@ use config::{Config, Mount};
 use kept::AddedRules;
 use openpath_run::{
     Engine, KeptRules, KeptView, Limit, LogFile, Net, Part, Plan, Refusal, Reporting, RunOutcome,
-    Share, Upper, printable,
+    ServedByKernel, Share, Upper, printable,
 };
 use output::{Report, Written};
 use std::ffi::OsString;
@@ -78,9 +78,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
     /// What serves the view. `fuse` is this program, which holds every rule and shows changes of
-    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker: for root alone,
-    /// and without the rules that overlayfs cannot hold, which are refused. `auto`, the default, is
-    /// the kernel's where it can hold what is asked for, else this program.
+    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker. For an
+    /// ordinary user, and with rules of names, it serves a directory at or above the working
+    /// directory, and this program the rest. Rules that it cannot hold are refused. `auto`, the
+    /// default, is the kernel's where it can hold what is asked for, else this program.
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
     /// Show at once what others change in the real tree while the command runs. The engine `fuse`
@@ -317,9 +318,12 @@ fn run_in(
     plan.check_working_directory(cwd)?;
     if args.dry_run {
         let reason = plan.reason_for_fuse(args.log.is_some());
-        let part = match config.engine {
-            Engine::Kernel if !rustix::process::geteuid().is_root() => plan.part_of_kernel()?,
-            _ => None,
+        let part = match (config.engine, &reason) {
+            (Engine::Fuse, _) | (Engine::Auto, Some(_)) => None,
+            _ => match plan.served_by_kernel()? {
+                ServedByKernel::Part(part) => Some(part),
+                _ => None,
+            },
         };
         return dry_run(args, &config, reason.as_deref(), part.as_ref());
     }
@@ -404,6 +408,7 @@ fn dry_run(
     let mut text = text.map_err(|why| Refusal::step("the plan cannot be written", why))?;
     if config.engine == Engine::Auto {
         match reason_for_fuse {
+            None if part.is_some() => {}
             None => text.push_str("# auto: the kernel serves the view, if it can here\n"),
             Some(why) => text.push_str(&format!("# auto: fuse serves the view, because {why}\n")),
         }

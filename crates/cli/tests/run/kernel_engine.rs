@@ -456,6 +456,10 @@ fn auto_takes_the_kernel_where_it_holds_all_that_is_asked_for() {
     assert_eq!(engine(&place, &["--ro", "file"], "true"), "fuse");
     assert_eq!(engine(&place, &["--live"], "true"), "fuse");
     assert_eq!(engine(&place, &["--hide", "file"], "true"), "fuse");
+    assert_eq!(
+        engine(&place, &["--hide-try", "/root/none"], "true"),
+        "kernel"
+    );
     assert_eq!(engine(&place, &["--log", "log"], "true"), "fuse");
     let named = ["--name", "view"];
     assert_eq!(engine(&place, &named, "echo x > file"), "kernel");
@@ -475,7 +479,10 @@ fn auto_takes_the_kernel_where_it_holds_all_that_is_asked_for() {
     let why = "# auto: fuse serves the view, because --locks needs the engine fuse\n";
     assert!(dry(&["--locks"]).contains(why), "{}", dry(&["--locks"]));
     if let Some(place) = Place::new("auto-user", Who::Ordinary) {
-        assert_eq!(engine(&place, &[], "true"), "fuse");
+        assert_eq!(engine(&place, &[], "true"), "kernel");
+        assert_eq!(engine(&place, &["--hide", "/etc"], "true"), "kernel");
+        assert_eq!(engine(&place, &["--absent", "*.pem"], "true"), "fuse");
+        assert_eq!(engine(&place, &["--live"], "true"), "fuse");
     }
 }
 
@@ -504,7 +511,7 @@ fn kept_read_only_rule_holds_with_the_kernel() {
         (String::new(), Some(125))
     );
     assert!(
-        err(&refused).contains("needs the engine fuse"),
+        err(&refused).contains("no mount and no rule in it"),
         "{}",
         err(&refused)
     );
@@ -522,14 +529,9 @@ fn rules_that_overlayfs_cannot_hold_are_refused() {
         return;
     };
     place.write("file", "");
-    let rules: [&[&str]; 12] = [
+    let rules: [&[&str]; 7] = [
         &["--live"],
         &["--rw", ".", "--ro", "file"],
-        &["--hide", "file"],
-        &["--hide-try", "none"],
-        &["--absent", "*.pem"],
-        &["--ro-try", "none"],
-        &["--mount", "/mnt=mem"],
         &["--locks"],
         &["--log", "log"],
         &["--no-rings"],
@@ -541,6 +543,22 @@ fn rules_that_overlayfs_cannot_hold_are_refused() {
         assert_eq!(refused.status.code(), Some(125), "{rule:?}");
         assert!(
             err(&refused).contains("needs the engine fuse"),
+            "{}",
+            err(&refused)
+        );
+        assert_eq!(out(&refused), "");
+    }
+    // They hold beside a part, and there is none.
+    for rule in [
+        ["--hide", "file"],
+        ["--hide-try", "none"],
+        ["--absent", "*.pem"],
+        ["--ro-try", "none"],
+    ] {
+        let refused = place.run(&[&["--engine", "kernel"][..], &rule].concat(), "echo ran");
+        assert_eq!(refused.status.code(), Some(125), "{rule:?}");
+        assert!(
+            err(&refused).contains("no mount and no rule in it"),
             "{}",
             err(&refused)
         );

@@ -28,7 +28,7 @@ fn diff(place: &Place) -> String {
 const FILL: &str = "fill() { i=0; for s in 3000 800 150 60 20 10 4 1 1 1 1 1 1; do i=$((i+1)); \
     setfattr -n user.$2a$i -v \"$(head -c $s /dev/zero | tr '\\0' x)\" $1 2> /dev/null; done; }; ";
 
-/// Divergence: L155
+/// Divergence: L157
 #[test]
 fn files_without_room_for_our_attribute_keep_their_modes() {
     let Some(place) = user_place("limits-full") else {

@@ -24,6 +24,7 @@ mod kernel_marks;
 mod kernel_part_limits;
 mod kernel_part_moves;
 mod kernel_parts;
+mod kernel_parts_root;
 mod kernel_places;
 mod leases;
 mod limits;

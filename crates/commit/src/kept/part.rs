@@ -27,6 +27,7 @@
 //!     error: another program may have been started.
 
 use crate::host::descriptors::{path_by_number, reopen_path};
+use crate::kept::copied_places;
 use crate::kept::kernel_work::{self, KERNEL_WORK};
 use crate::kept::own_format;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -101,6 +102,7 @@ pub fn take_part_back(
     if let Some((STRIPPED, part)) = state(&work)? {
         own_format::keep_acls(open_part(dir, &part)?)?;
     }
+    copied_places::remove_unchanged(dir, &work)?;
     kernel_work::remove(dir, &work)?;
     Ok(true)
 }

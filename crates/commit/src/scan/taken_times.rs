@@ -217,6 +217,8 @@ pub fn check_kernel_part(view: &ViewDir, part: &PathBytes) -> Result<(), Refusal
         );
         return Err(Refusal::new(RefusalKind::Unsupported, text));
     }
+    // Root's overlay knows all owners, and the format is the kernel's.
+    let is_root = rustix::process::geteuid().is_root();
     for entry in &scan.entries {
         let (file, path) = (&entry.upper_file, &*entry.path);
         if is_below(part.bytes(), path)
@@ -232,10 +234,14 @@ pub fn check_kernel_part(view: &ViewDir, part: &PathBytes) -> Result<(), Refusal
             continue;
         }
         let owner = (file.stat.uid, file.stat.gid);
-        let is_other = owner != user && !file.is_whiteout;
-        let is_device = matches!(file.stat.mode & mode::S_IFMT, mode::S_IFCHR | mode::S_IFBLK);
+        let is_other = !is_root && owner != user && !file.is_whiteout;
+        let is_device = match is_root {
+            true => file.stat.is_null_device(),
+            false => matches!(file.stat.mode & mode::S_IFMT, mode::S_IFCHR | mode::S_IFBLK),
+        };
         let kind = file.stat.mode & mode::S_IFMT;
-        let is_linked = matches!(kind, mode::S_IFIFO | mode::S_IFSOCK) && file.stat.nlink > 1;
+        let is_linked =
+            !is_root && matches!(kind, mode::S_IFIFO | mode::S_IFSOCK) && file.stat.nlink > 1;
         if file.mark("redirect").is_some()
             || is_other
             || file.needs_own_format()

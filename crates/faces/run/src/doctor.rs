@@ -3,7 +3,6 @@
 //! (namespaces, mounts, limits), and says what is missing.
 
 use crate::init::Init;
-use crate::kernel_overlay::layers::tries_parts;
 use crate::limit::Limit;
 use crate::namespaces::{DEVICE, Namespaces, device};
 use crate::plan::Plan;
@@ -70,7 +69,7 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
                         as without CAP_SYS_ADMIN";
             checks.push(partly("engines", text.to_owned()));
         }
-        Ok(true) if tries_parts() => checks.push(match crate::kernel_overlay::mounts::probe_part() {
+        Ok(true) => checks.push(match crate::kernel_overlay::mounts::probe_part() {
             Ok(()) => {
                 let text = "a run can have --engine kernel, which serves a part of its view: the \
                             working directory, if that is the user's";

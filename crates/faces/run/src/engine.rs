@@ -12,7 +12,8 @@ use std::str::FromStr;
 pub enum Engine {
     /// This program, through FUSE: every rule holds, and changes of the real tree are seen at once.
     Fuse,
-    /// The kernel's overlayfs: quicker, for root alone and without rules of names.
+    /// The kernel's overlayfs, which is quicker: over the whole view for root without rules of
+    /// names, else over a part, and this program serves the rest.
     Kernel,
     /// The kernel's overlayfs if it can hold what the plan asks for, else this program.
     #[default]

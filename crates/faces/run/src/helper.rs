@@ -66,14 +66,16 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal>
         Some(_) => upper(wire)?,
         None => None,
     };
-    if let Some(tree) = &early {
+    // Root's tree is attached nowhere.
+    let is_root = rustix::process::geteuid().is_root();
+    if let Some(tree) = early.as_ref().filter(|_| !is_root) {
         // The working directory moves with this process into the new mount namespace, where the
         // kernel takes no layer from another one.
         rustix::process::fchdir(&tree.tree)
             .map_err(|why| Refusal::step("the directory of the view", why))?;
     }
     let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command, plan.has_secrets))?;
-    if let Some(tree) = &mut early {
+    if let Some(tree) = early.as_mut().filter(|_| !is_root) {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         tree.tree = rustix::fs::openat(CWD, ".", flags, Mode::empty())
             .map_err(|why| Refusal::step("the directory of the view", why))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lends a part of an ordinary user's view to the kernel's overlay, and takes it back. This runs in
-//! the server, which serves the rest of the view meanwhile.
+//! Lends a part of a view to the kernel's overlay, and takes it back. This runs in the server,
+//! which serves the rest of the view meanwhile.
 //!
 //! # States
 //! Lent ([`lend`]) -> the command runs, and the overlay uses the part of the upper tree -> taken
@@ -11,24 +11,35 @@
 //!     server touches nothing in it, whatever others do with names above it in the real tree, and a
 //!     view whose overlay was detached shows nothing there.
 //! R2. The time of the begin is recorded before the part is lent (R2 of `kernel_overlay`).
+//! R3. In root's upper tree all entries have the kernel's format, so nothing is converted.
 
-use crate::kernel_overlay::mounts::UpperTree;
+use crate::detached;
+use crate::kernel_overlay::mounts::{UpperTree, work_path};
+use crate::kernel_upper::{missing_dirs, not_kept};
 use crate::plan::Part;
 use crate::view::View;
-use openpath_commit::{Places, Refusal, RefusalKind, ViewLock, lend_part, take_part_back};
+use openpath_commit::{
+    CopiedPlacesAt, Places, Refusal, RefusalKind, ViewLock, lend_part, make_kernel_work,
+    record_copied_places, remove_idle_kernel_work, take_part_back, try_kernel_work,
+};
 use openpath_overlay::Marks;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode};
 use rustix::io::Errno;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the kernel may take to end an overlay that no process uses any more.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(2);
 
-/// A tree in memory for the changes, and the user namespace of its mount.
+/// A tree in memory for the changes.
 pub(crate) struct MemoryTree {
     pub(crate) tree: Arc<OwnedFd>,
-    pub(crate) space: OwnedFd,
+    /// The user namespace of its mount, if that is not this process's.
+    pub(crate) space: Option<OwnedFd>,
 }
 
 /// Lends the part of a view in a directory; returns the directory with the upper tree.
@@ -43,7 +54,15 @@ pub(crate) fn lend(part: &Part, view: &View) -> Result<UpperTree, Refusal> {
     // R2
     let kept = std::slice::from_ref(&part.place);
     openpath_commit::record_kernel_run(held.dir(), Places::new(&part.own, kept), kept)?;
-    view.lend(&part.place)?;
+    copy_up(part, view, held)?;
+    if rustix::process::geteuid().is_root() {
+        let tree = held.descriptor();
+        let tree = tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
+        // The mount namespace of the helper is another one.
+        let tree = detached::copy(tree);
+        let tree = tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
+        return lend_by_root(part, view.marks(), tree);
+    }
     lend_part(held.dir(), part.path(), None).map_err(|why| {
         // If not now, then when the view is locked the next time.
         let _later = take_part_back(held.dir(), None, Duration::ZERO);
@@ -56,13 +75,62 @@ pub(crate) fn lend(part: &Part, view: &View) -> Result<UpperTree, Refusal> {
     })
 }
 
-/// Lends the part of a view in memory.
+/// Copies the part up with the directories above it, and records which of them go again after the
+/// run if they are as they were copied up (R1 of `kernel_upper`).
+fn copy_up(part: &Part, view: &View, held: &ViewLock) -> Result<(), Refusal> {
+    let upper = held.descriptor();
+    let upper = upper.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
+    make_kernel_work(&upper).map_err(not_kept)?;
+    let missing = missing_dirs(std::iter::once(&part.place), &upper).map_err(not_kept)?;
+    let record = |at| {
+        let recorded = record_copied_places(&upper, view.marks(), (&missing, at));
+        recorded.map_err(|why| not_kept(Errno::from_io_error(&why).unwrap_or(Errno::IO)))
+    };
+    record(CopiedPlacesAt::Begin)?;
+    let stat = || {
+        let stat = rustix::fs::statat(CWD, part.path(), AtFlags::SYMLINK_NOFOLLOW);
+        part.check(&stat.map_err(not_kept)?)
+    };
+    stat()?;
+    view.lend(&part.place)?;
+    // The copy is of this directory too.
+    stat()?;
+    record(CopiedPlacesAt::CopiedUp)
+}
+
+/// Lends the part of root's view in memory; returns the tree.
+///
+/// # Errors
+/// As [`lend`].
+pub(crate) fn lend_in_root_memory(
+    part: &Part,
+    view: &View,
+    memory: &MemoryTree,
+) -> Result<UpperTree, Refusal> {
+    view.lend(&part.place)?;
+    let tree = memory.tree.try_clone();
+    let tree = tree.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
+    lend_by_root(part, view.marks(), tree)
+}
+
+/// Makes the work directory of the overlay (R3).
+fn lend_by_root(part: &Part, marks: Marks, tree: OwnedFd) -> Result<UpperTree, Refusal> {
+    let made = || {
+        make_kernel_work(&tree)?;
+        try_kernel_work(&tree)?;
+        Ok(rustix::fs::mkdirat(&tree, work_path(0), Mode::RWXU)?)
+    };
+    made().map_err(|why| refused(part, &why))?;
+    Ok(UpperTree { tree, marks })
+}
+
+/// Lends the part of an ordinary user's view in memory.
 ///
 /// # Errors
 /// The kernel refuses overlays here; there is no memory.
 pub(crate) fn lend_in_memory(part: &Part, view: &View, memory: &MemoryTree) -> Result<(), Refusal> {
     view.lend(&part.place)?;
-    let lent = lend_part(&*memory.tree, part.path(), Some(&memory.space));
+    let lent = lend_part(&*memory.tree, part.path(), memory.space.as_ref());
     lent.map_err(|why| refused(part, &why))
 }
 
@@ -97,10 +165,26 @@ pub(crate) fn take_back(
     held: Option<&ViewLock>,
     memory: Option<&MemoryTree>,
 ) -> Result<bool, Refusal> {
+    crate::confine::raise_limits();
+    let is_root = rustix::process::geteuid().is_root();
     let taken = match (held, memory) {
+        (Some(held), _) if is_root => wait_until_idle(held.dir().as_fd()),
         (Some(held), _) => take_part_back(held.dir(), None, END_TIMEOUT),
-        (None, Some(memory)) => take_part_back(&*memory.tree, Some(&memory.space), END_TIMEOUT),
+        (None, Some(memory)) if is_root => wait_until_idle(memory.tree.as_fd()),
+        (None, Some(memory)) => take_part_back(&*memory.tree, memory.space.as_ref(), END_TIMEOUT),
         (None, None) => Ok(true),
     };
     taken.map_err(|why| Refusal::step("the changes", why))
+}
+
+/// Removes the work directory of root's overlay once it has gone; false after [`END_TIMEOUT`].
+fn wait_until_idle(dir: BorrowedFd<'_>) -> io::Result<bool> {
+    let begun = Instant::now();
+    loop {
+        let is_idle = remove_idle_kernel_work(dir)?.is_empty();
+        if is_idle || begun.elapsed() >= END_TIMEOUT {
+            return Ok(is_idle);
+        }
+        std::thread::sleep(PAUSE);
+    }
 }

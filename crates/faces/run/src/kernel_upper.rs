@@ -214,7 +214,7 @@ impl KernelUpper {
 }
 
 /// The changes cannot be kept.
-fn not_kept(why: Errno) -> Refusal {
+pub(crate) fn not_kept(why: Errno) -> Refusal {
     if why != Errno::PERM {
         let kind = match why {
             Errno::NOSPC => RefusalKind::NoSpace,
@@ -257,11 +257,12 @@ fn is_full(tree: Arc<OwnedFd>) -> bool {
     rustix::fs::fstatvfs(tree).is_ok_and(|room| room.f_bfree == 0 || room.f_ffree < 2)
 }
 
-/// The directories that the overlays of a plan need and the upper tree does not have yet, outer
-/// ones first.
-fn missing_dirs(plan: &Plan, upper: &OwnedFd) -> rustix::io::Result<Vec<PathBytes>> {
-    let layers = plan.layers.iter().map(|layer| &layer.place);
-    let places = layers.chain(&plan.recorded);
+/// The directories at and above these places that the upper tree does not have yet, outer ones
+/// first.
+pub(crate) fn missing_dirs<'a>(
+    places: impl Iterator<Item = &'a PathBytes>,
+    upper: &OwnedFd,
+) -> rustix::io::Result<Vec<PathBytes>> {
     let mut missing = BTreeSet::new();
     for place in places {
         let path = upper_path(place.path());
@@ -292,7 +293,8 @@ fn open_below(tree: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
 /// Copies up what the overlays of a plan need, and records what goes again after the run (R1).
 fn prepare_places(plan: &Plan, view: &View, upper: &OwnedFd) -> Result<(), Refusal> {
     make_kernel_work(upper).map_err(not_kept)?;
-    let missing = missing_dirs(plan, upper).map_err(not_kept)?;
+    let layers = plan.layers.iter().map(|layer| &layer.place);
+    let missing = missing_dirs(layers.chain(&plan.recorded), upper).map_err(not_kept)?;
     let record = |at| {
         let recorded = record_copied_places(upper, view.marks(), (&missing, at));
         recorded.map_err(|why| not_kept(Errno::from_io_error(&why).unwrap_or(Errno::IO)))

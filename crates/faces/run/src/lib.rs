@@ -115,6 +115,7 @@ pub use in_process::InProcessView;
 pub use init::init;
 pub use inspect::Inspect;
 pub use join::{exec, exec_relayed};
+pub use kernel_overlay::parts::ServedByKernel;
 pub use limit::{Limit, Limits};
 pub use log::LogFile;
 pub use openpath_commit::{

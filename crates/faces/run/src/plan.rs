@@ -228,8 +228,9 @@ impl Plan {
     /// The plan with this engine, which is not [`Engine::Auto`], and with the directory of the view
     /// out of reach by the means of that engine.
     pub(crate) fn served_by(&self, engine: Engine) -> Plan {
-        // The kernel alone can serve root's views.
-        let wants_part = engine == Engine::Kernel && !rustix::process::geteuid().is_root();
+        // The kernel alone can serve root's views, unless a rule needs this program.
+        let wants_part = engine == Engine::Kernel
+            && (!rustix::process::geteuid().is_root() || self.has_rules_beside_part());
         let mut plan = Plan {
             engine: if wants_part { Engine::Fuse } else { engine },
             falls_back: self.engine == Engine::Auto,
@@ -296,6 +297,8 @@ pub struct Layer {
 #[non_exhaustive]
 pub struct Part {
     pub(crate) place: PathBytes,
+    /// Device and inode of that directory in the real tree.
+    pub(crate) id: (u64, u64),
     /// Mount flags of the host there, bits of [`openpath_host::HELD`].
     pub(crate) flags: u64,
     /// The directories in it that openpath keeps to itself.
@@ -307,6 +310,20 @@ impl Part {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.place.path()
+    }
+
+    /// Checks that this is the directory which was chosen: the server and the helper open it one
+    /// after the other.
+    ///
+    /// # Errors
+    /// Others have replaced it meanwhile.
+    pub(crate) fn check(&self, stat: &rustix::fs::Stat) -> Result<(), Refusal> {
+        if (stat.st_dev, stat.st_ino) == self.id {
+            return Ok(());
+        }
+        let place = self.path().display();
+        let text = format!("{place} was replaced while the run began: start it again");
+        Err(Refusal::system(text))
     }
 }
 

@@ -4,15 +4,15 @@
 
 use crate::cgroup::CommandGroup;
 use crate::engine::Engine;
-use crate::kernel_overlay::mounts::{UpperTree, work_path};
+use crate::kernel_overlay::mounts::{UpperTree, memory, work_path};
 use crate::kernel_part::{self, MemoryTree};
-use crate::kernel_upper::KernelUpper;
+use crate::kernel_upper::{KernelUpper, not_kept};
 use crate::live::{ControlServer, Label, ServedKind, ViewAccess};
 use crate::log::LogFile;
 use crate::namespace_kind::NamespaceKind;
 use crate::plan::{FromServer, Mounted, Plan, RunSummary, ToServer, Upper};
 use crate::share::Share;
-use crate::view::{ObserverOption, View, ViewOptions};
+use crate::view::{ObserverOption, View, ViewOptions, half_of_memory};
 use crate::view_members;
 use crate::view_members::ViewMembers;
 use crate::view_users;
@@ -163,18 +163,31 @@ impl Server {
                 Some(tree)
             }
             Engine::Fuse | Engine::Auto => {
-                if plan.part.is_some() && matches!(plan.upper, Upper::Memory { .. }) {
-                    // The helper makes its tree.
-                    self.observer = observer;
-                    None
-                } else {
-                    let view = Self::view(&plan, None, log, observer)?;
-                    let tree = match &plan.part {
-                        Some(part) => Some(kernel_part::lend(part, &view)?),
-                        None => None,
-                    };
-                    self.view = Some(view);
-                    tree
+                let is_root = rustix::process::geteuid().is_root();
+                match (&plan.part, &plan.upper) {
+                    (Some(part), Upper::Memory { size }) if is_root => {
+                        let size = size.unwrap_or_else(half_of_memory);
+                        let tree = memory(size).map_err(not_kept)?;
+                        let (tree, space) = (Arc::new(tree), None);
+                        let memory = MemoryTree { tree, space };
+                        let tree = Some(Arc::clone(&memory.tree));
+                        let view = Self::view(&plan, tree, log, observer)?;
+                        let tree = kernel_part::lend_in_root_memory(part, &view, &memory)?;
+                        (self.view, self.memory) = (Some(view), Some(memory));
+                        Some(tree)
+                    }
+                    (Some(_), Upper::Memory { .. }) => {
+                        // The helper makes its tree.
+                        self.observer = observer;
+                        None
+                    }
+                    (part, _) => {
+                        let view = Self::view(&plan, None, log, observer)?;
+                        let tree = part.as_ref().map(|part| kernel_part::lend(part, &view));
+                        let tree = tree.transpose()?;
+                        self.view = Some(view);
+                        tree
+                    }
                 }
             }
         };
@@ -200,7 +213,7 @@ impl Server {
         let space = space.try_clone();
         let memory = MemoryTree {
             tree: Arc::new(tree.ok_or_else(nothing)?),
-            space: space.map_err(|why| Refusal::step("the namespace of the view", why))?,
+            space: Some(space.map_err(|why| Refusal::step("the namespace of the view", why))?),
         };
         let tree = Some(Arc::clone(&memory.tree));
         let view = Self::view(&self.plan, tree, None, self.observer.take())?;

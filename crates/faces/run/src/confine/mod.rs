@@ -17,7 +17,9 @@ use std::io;
 
 pub(crate) use keyring::{check as check_keyring, leave as leave_session_keyring};
 pub(crate) use scope::check as check_scope;
-pub(crate) use self_protection::{outlive_limits, protect, raise_fd_limit, unprotect};
+pub(crate) use self_protection::{
+    outlive_limits, protect, raise_fd_limit, raise_limits, unprotect,
+};
 pub(crate) use terminal::check as check_terminal;
 
 /// Confines the calling process, which must have one thread, and all processes that it starts.

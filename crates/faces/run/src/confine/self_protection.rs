@@ -51,14 +51,26 @@ pub(crate) fn outlive_limits() -> std::io::Result<()> {
     Ok(())
 }
 
+/// Raises the soft limits on processes, file sizes and processor time to the hard ones: another
+/// process is started, and what it has to do must be done.
+pub(crate) fn raise_limits() {
+    for which in [Resource::Nproc, Resource::Fsize, Resource::Cpu] {
+        raise(which);
+    }
+}
+
 /// Raises the limit on descriptors to its maximum: each directory of the host and each mount of a
 /// view needs one.
 pub(crate) fn raise_fd_limit() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
+    // With fewer descriptors it is slower, or fails where they are needed.
+    raise(Resource::Nofile);
+}
+
+fn raise(which: Resource) {
+    let limit = rustix::process::getrlimit(which);
     let most = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // With fewer descriptors it is slower, or fails where they are needed.
-    rustix::process::setrlimit(Resource::Nofile, most).ok();
+    rustix::process::setrlimit(which, most).ok();
 }

@@ -8,6 +8,7 @@
 
 use crate::engine::Engine;
 use crate::host_mounts::HostMounts;
+use crate::kernel_overlay::parts::{ServedByKernel, no_part};
 use crate::plan::{Layer, LayerShown, Plan, Upper};
 use crate::share::Share;
 use openpath_commit::{PathBytes, Refusal, RefusalKind};
@@ -23,19 +24,6 @@ const FOREIGN_CLOCKS: [&str; 9] = [
 /// File systems whose links and files lead out of the view, and one that mounts what others have
 /// named.
 const LEADS_OUT: [&str; 3] = ["proc", "nsfs", "autofs"];
-
-/// The rules that hold in what this program serves beside a part.
-const BESIDE_PART: [&str; 4] = ["--hide", "--absent", "--ro-try", "--mount"];
-
-/// The environment variable with which an ordinary user tries what is not finished, and its word
-/// for a part that the kernel serves.
-const EXPERIMENTAL: &str = "OPENPATH_EXPERIMENTAL";
-const KERNEL_PARTS: &str = "kernel-parts";
-
-/// Whether an ordinary user asks for what is not finished.
-pub(crate) fn tries_parts() -> bool {
-    std::env::var_os(EXPERIMENTAL).is_some_and(|what| what == KERNEL_PARTS)
-}
 
 /// What the user has to do without the kernel's overlay.
 const REMEDY: &str = "leave out --engine kernel";
@@ -122,6 +110,17 @@ impl Plan {
         why.or(log)
             .or(read_only)
             .or_else(|| self.read_only_working_directory())
+            .or_else(|| self.has_no_part())
+    }
+
+    /// Why the kernel can serve no part of the view, if it could serve a part alone.
+    fn has_no_part(&self) -> Option<String> {
+        let why = "the working directory is in no directory of this user that has neither mounts \
+                   nor rules in it";
+        match self.served_by_kernel() {
+            Ok(ServedByKernel::Nothing) | Err(_) => Some(why.to_owned()),
+            Ok(ServedByKernel::Whole | ServedByKernel::Part(_)) => None,
+        }
     }
 
     /// Why the command could not write where it starts: in a mount that no overlay covers.
@@ -142,43 +141,37 @@ impl Plan {
     /// Refuses rules that the kernel's overlay cannot hold.
     ///
     /// # Errors
-    /// There is such a rule; the user is not root.
+    /// There is such a rule, or no directory for a part.
     pub(crate) fn check_engine(&self) -> Result<(), Refusal> {
         match self.kernel_lacks() {
-            Some((why, remedy)) if self.engine == Engine::Kernel => {
-                Err(Refusal::usage(format!("{why}: {remedy}")))
-            }
-            _ => Ok(()),
+            _ if self.engine != Engine::Kernel => Ok(()),
+            Some((why, remedy)) => Err(Refusal::usage(format!("{why}: {remedy}"))),
+            None => match self.served_by_kernel()? {
+                ServedByKernel::Nothing => Err(no_part()),
+                ServedByKernel::Whole | ServedByKernel::Part(_) => Ok(()),
+            },
         }
+    }
+
+    /// Whether there are rules that hold only in what this program serves, beside a part.
+    pub(crate) fn has_rules_beside_part(&self) -> bool {
+        let is_missing = |path: &PathBytes| path.path().symlink_metadata().is_err();
+        !self.hidden.is_empty()
+            || !self.absent.is_empty()
+            || !self.extra.is_empty()
+            || self.read_only_if_any.iter().any(is_missing)
     }
 
     /// What the kernel's overlay cannot do for this plan, and the remedy.
     fn kernel_lacks(&self) -> Option<(String, String)> {
-        let is_missing = |path: &PathBytes| path.path().symlink_metadata().is_err();
         let rules = [
-            ("--hide", !self.hidden.is_empty()),
-            ("--absent", !self.absent.is_empty()),
-            ("--ro-try", self.read_only_if_any.iter().any(is_missing)),
-            ("--mount", !self.extra.is_empty()),
             ("--live", self.live),
             ("--locks", self.locks),
             ("--write-back", self.write_back),
             ("--no-rings", self.no_rings),
         ];
-        let is_root = rustix::process::geteuid().is_root();
-        // Beside the part that the kernel serves of an ordinary user's view all rules hold.
-        let holds = |rule| !is_root && BESIDE_PART.contains(&rule);
-        let mut rules = rules.iter();
-        if let Some((rule, _)) = rules.find(|(rule, is_set)| *is_set && !holds(*rule)) {
+        if let Some((rule, _)) = rules.iter().find(|(_, is_set)| *is_set) {
             return Some((needs_fuse(rule), format!("{REMEDY}, or {rule}")));
-        }
-        if !is_root && !tries_parts() {
-            let why = "--engine kernel is for root alone".to_owned();
-            return Some((why, format!("{REMEDY}, or run as root")));
-        }
-        if !is_root && self.engine == Engine::Auto {
-            let why = "the kernel can serve only a part of an ordinary user's view".to_owned();
-            return Some((why, format!("{REMEDY}, or run as root")));
         }
         let is_through = |path: &&PathBytes| {
             let mut through = self.write_through.iter();

@@ -110,17 +110,20 @@ pub(crate) fn make(plan: &Plan, upper: &UpperTree) -> Result<(OwnedFd, Vec<Layer
 /// Makes the overlay over the part of a view, whose changes go to the tree at `upper`.
 ///
 /// # Errors
-/// The kernel refuses it.
+/// The kernel refuses it; others have replaced the directory.
 pub(crate) fn make_part(part: &Part, upper: &UpperTree) -> Result<LayerMount, Refusal> {
     let bits = u32::try_from(part.flags & HELD.bits()).unwrap_or(0);
     let attributes = MountAttrFlags::from_bits_truncate(bits);
-    let tree = mount((upper, 0), part.path(), attributes).map_err(|why| {
+    let refused = |why| {
         let text = format!(
             "the kernel refuses an overlay over {} ({why}): leave out --engine kernel",
             part.path().display()
         );
         Refusal::new(RefusalKind::Unsupported, text)
-    })?;
+    };
+    let lower = links::open(part.path()).map_err(refused)?;
+    part.check(&rustix::fs::fstat(&lower).map_err(refused)?)?;
+    let tree = mount_over((upper, 0), (&lower, part.path()), attributes).map_err(refused)?;
     Ok(LayerMount {
         place: part.place.clone(),
         tree: LayerTree::Overlay(tree),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chooses the part of an ordinary user's view that the kernel serves, with `--engine kernel`: a
-//! large directory that is the user's, over which one overlay lies. Our mount serves the rest.
+//! Chooses the part of a view that the kernel serves where it cannot serve all of it: for an
+//! ordinary user, and for root with rules of names. The part is a large directory, over which one
+//! overlay lies. Our mount serves the rest.
 //!
 //! # Rules
-//! R1. The part belongs to the user and the user's group: in the view's user namespace the kernel
-//!     can give files no other owner.
+//! R1. The part of an ordinary user belongs to the user and the user's group: in the view's user
+//!     namespace the kernel can give files no other owner.
 //! R2. No mount of the host is at or below it, as the kernel refuses such a lower directory.
 //! R3. No rule concerns it. The overlay knows no rules of names, and only our mount holds them.
 //! R4. Directories that openpath keeps to itself may lie in it. An empty mount covers them, and as
@@ -20,6 +21,18 @@ use openpath_commit::{PathBytes, Refusal, RefusalKind};
 use rustix::fs::{AtFlags, CWD, FileType};
 use std::path::Path;
 
+/// What the kernel serves of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServedByKernel {
+    /// All of it.
+    Whole,
+    /// This directory.
+    Part(Part),
+    /// Nothing: there is no directory for a part.
+    Nothing,
+}
+
 /// The plan with the part that the kernel serves, if it is to serve one.
 ///
 /// # Errors
@@ -29,12 +42,7 @@ pub(crate) fn with_part(plan: &Plan) -> Result<Plan, Refusal> {
     if !plan.wants_part {
         return Ok(plan);
     }
-    let part = choose(&plan)?.ok_or_else(|| {
-        let text = "--engine kernel of an ordinary user is for a working directory of that user \
-                    and group, with no mount and no rule in it: leave it out, or start the run \
-                    elsewhere";
-        Refusal::new(RefusalKind::Unsupported, text)
-    })?;
+    let part = choose(&plan)?.ok_or_else(no_part)?;
     for dir in &part.own {
         guard::make(dir.path()).map_err(|why| {
             let text = format!("{} cannot be kept out of reach", dir.path().display());
@@ -46,13 +54,32 @@ pub(crate) fn with_part(plan: &Plan) -> Result<Plan, Refusal> {
     Ok(plan)
 }
 
+/// There is no directory for a part.
+pub(crate) fn no_part() -> Refusal {
+    let text = match rustix::process::geteuid().is_root() {
+        true => {
+            "--engine kernel with rules of names is for a working directory with no mount and no \
+             rule in it: leave it out, or start the run elsewhere"
+        }
+        false => {
+            "--engine kernel of an ordinary user is for a working directory of that user and \
+             group, with no mount and no rule in it: leave it out, or start the run elsewhere"
+        }
+    };
+    Refusal::new(RefusalKind::Unsupported, text)
+}
+
 impl Plan {
-    /// What the kernel serves of the view of an ordinary user, with `--engine kernel`.
+    /// What the kernel serves of the view, with `--engine kernel`.
     ///
     /// # Errors
     /// The mounts of the host cannot be read; what openpath keeps to itself would pass.
-    pub fn part_of_kernel(&self) -> Result<Option<Part>, Refusal> {
-        choose(&guard::guard(&self.served_by(Engine::Kernel))?)
+    pub fn served_by_kernel(&self) -> Result<ServedByKernel, Refusal> {
+        let plan = guard::guard(&self.served_by(Engine::Kernel))?;
+        if !plan.wants_part {
+            return Ok(ServedByKernel::Whole);
+        }
+        Ok(choose(&plan)?.map_or(ServedByKernel::Nothing, ServedByKernel::Part))
     }
 }
 
@@ -71,17 +98,19 @@ fn choose(plan: &Plan) -> Result<Option<Part>, Refusal> {
     let mut found = None;
     for dir in cwd.ancestors() {
         let place = PathBytes::from(dir);
-        if !is_of_user(dir)
-            || mounts.iter().any(|(mount, _)| mount.starts_with(dir))
+        let Some(id) = id_if_of_user(dir) else {
+            break;
+        };
+        if mounts.iter().any(|(mount, _)| mount.starts_with(dir))
             || paths.iter().any(|rule| touches(rule.path(), dir))
             || plan.own.iter().any(|own| dir.starts_with(own.path()))
             || rules.below(&place)?.is_some()
         {
             break;
         }
-        found = Some(place);
+        found = Some((place, id));
     }
-    let Some(place) = found else {
+    let Some((place, id)) = found else {
         return Ok(None);
     };
     let Some((top, mount)) = mounts.mount_of(place.path()) else {
@@ -96,6 +125,7 @@ fn choose(plan: &Plan) -> Result<Option<Part>, Refusal> {
     own.dedup();
     Ok(Some(Part {
         flags: mount.flags,
+        id,
         own,
         place,
     }))
@@ -127,12 +157,12 @@ fn touches(rule: &Path, dir: &Path) -> bool {
     rule.starts_with(dir) || dir.starts_with(rule)
 }
 
-/// R1
-fn is_of_user(dir: &Path) -> bool {
-    let unasked = AtFlags::SYMLINK_NOFOLLOW;
-    rustix::fs::statat(CWD, dir, unasked).is_ok_and(|stat| {
-        FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-            && stat.st_uid == rustix::process::geteuid().as_raw()
-            && stat.st_gid == rustix::process::getegid().as_raw()
-    })
+/// Device and inode of a directory that may be a part (R1).
+fn id_if_of_user(dir: &Path) -> Option<(u64, u64)> {
+    let user = rustix::process::geteuid();
+    let group = rustix::process::getegid().as_raw();
+    let stat = rustix::fs::statat(CWD, dir, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let is_of_user = user.is_root() || (stat.st_uid, stat.st_gid) == (user.as_raw(), group);
+    (is_dir && is_of_user).then_some((stat.st_dev, stat.st_ino))
 }

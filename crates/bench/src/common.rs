@@ -10,7 +10,7 @@ pub(crate) use crate::ops::Op;
 pub(crate) use crate::paths::{Chain, Ring, Rng, chains, rotation};
 pub(crate) use crate::row::Row;
 pub(crate) use crate::scene::{
-    Pair, Scene, Tables, Tree, compare, enter_alone, nothing_shared, over_one, threads_max,
+    Pair, Place, Scene, Tables, Tree, compare, enter_alone, measure, nothing_shared, threads_max,
 };
 pub(crate) use crate::threads::{Make, counts, ready};
 pub(crate) use crate::{DEPTHS, PATHS, SEED, gate, ours, sys};

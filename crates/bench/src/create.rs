@@ -91,23 +91,24 @@ fn in_mounts(mounts: usize, scenes: &[Scene], ask: &Ask) -> Result<Vec<Row>, Err
     host.leave()?;
     let made = SETTINGS.map(|setting| instance(setting, mounts));
     let made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut places: Vec<Place<'_>> = Vec::new();
+    for ((label, ..), (vfs, _)) in SETTINGS.iter().zip(&made) {
+        places.push((label, "", Tree::Ours(vfs)));
+    }
+    places.push((", tmpfs", "", Tree::Host(&host.tmpfs)));
     let mut rows = Vec::new();
     for (scene, stores) in scenes.iter().zip(&found) {
-        let (mut plan, name) = (Plan::default(), &scene.name);
-        let (mut sides, mut notes) = (Vec::new(), Vec::new());
+        let mut notes = Vec::new();
         for ((label, ..), stores) in SETTINGS.into_iter().zip(stores) {
             let (root, common, all) = (stores.root, stores.common, stores.all);
-            let row = |what, value| Row::count(&format!("{name}{label}, {what}"), "per op", value);
+            let name = |what| format!("{}{label}, {what} stores", scene.name);
+            rows.push(Row::count(&name("root"), "per op", root));
             let places = stores.places.iter();
             let places: Vec<_> = places.map(|(name, n)| format!("{name} {n:.1}")).collect();
-            rows.push(row("root stores", root));
-            rows.push(row("common stores", common).with_note(&places.join(", ")));
-            let note = format!("stores: root {root:.1}, common {common:.1}, all {all:.1}");
-            notes.push(note);
-        }
-        let mine = made.iter().map(|(vfs, _)| Tree::Ours(vfs));
-        for tree in mine.chain([Tree::Host(&host.tmpfs)]) {
-            sides.push(scene.add(&mut plan, tree)?);
+            rows.push(Row::count(&name("common"), "per op", common).with_note(&places.join(", ")));
+            notes.push(format!(
+                "stores: root {root:.1}, common {common:.1}, all {all:.1}"
+            ));
         }
         let mut pairs: Vec<Pair<'_>> = Vec::new();
         for (at, ((label, ..), note)) in SETTINGS.iter().zip(&notes).enumerate() {
@@ -115,12 +116,7 @@ fn in_mounts(mounts: usize, scenes: &[Scene], ask: &Ask) -> Result<Vec<Row>, Err
         }
         pairs.push(("", ", switch", [2, 3], "root counted", ""));
         pairs.push(("", ", switch, both", [0, 3], "both off", ""));
-        compare(&mut plan, name, &sides, &pairs);
-        let labels = SETTINGS.iter().map(|(label, ..)| *label);
-        for (label, side) in labels.chain([", tmpfs"]).zip(&sides) {
-            over_one(&mut plan, &format!("{name}{label}"), "", side);
-        }
-        rows.extend(plan.run(ask)?);
+        rows.extend(measure(from_ref(scene), &places, &pairs, ask)?);
     }
     host.leave()?;
     Ok(rows)

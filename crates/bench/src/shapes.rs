@@ -23,25 +23,21 @@ const WALKS: usize = 1 << 15;
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     let vfs = ours::instance()?;
-    let trees = [Tree::Ours(&vfs), Tree::Host(&host.tmpfs)];
+    let places = [
+        ("", "", Tree::Ours(&vfs)),
+        ("", ", tmpfs", Tree::Host(&host.tmpfs)),
+    ];
     let mut scenes = all(threads_max());
     ask.common.narrow(&mut scenes, |scene| &scene.name);
     let mut rows = Vec::new();
     // A few at a time, because sides that are measured together share the processor's caches.
     for scenes in scenes.chunks(4) {
-        let mut plan = Plan::default();
-        for (scene, tree) in scenes.iter().flat_map(|s| trees.map(|tree| (s, tree))) {
+        for (scene, (.., tree)) in scenes.iter().flat_map(|s| places.map(|place| (s, place))) {
             scene.grow(tree)?;
         }
         host.leave()?;
-        for scene in scenes {
-            let (name, [ours, tmpfs]) = (&scene.name, trees);
-            let sides = [scene.add(&mut plan, ours)?, scene.add(&mut plan, tmpfs)?];
-            compare(&mut plan, name, &sides, &[("", "", [0, 1], "tmpfs", "")]);
-            over_one(&mut plan, name, "", &sides[0]);
-            over_one(&mut plan, name, ", tmpfs", &sides[1]);
-        }
-        rows.extend(plan.run(ask)?);
+        let tmpfs = ("", "", [0, 1], "tmpfs", "");
+        rows.extend(measure(scenes, &places, &[tmpfs], ask)?);
     }
     Ok(rows)
 }

@@ -21,9 +21,10 @@ use std::time::Duration;
 use openpath_vfs::{Task, Vfs};
 
 use super::case::{Case, task};
+use super::loaded::objects;
 use super::pair::{Pair, all};
 use super::plant::Target;
-use super::sys::{Marks, objects};
+use super::sys::Marks;
 use super::{Plant, spans};
 use crate::common::*;
 
@@ -180,9 +181,9 @@ fn describe(vfs: &Vfs, pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error>
     for span in spans(vfs) {
         writeln!(out, "span {} {:x} {:x}", span.name, span.start, span.bytes)?;
     }
-    for object in objects() {
-        let (bias, (start, end), name) = (object.bias, object.code, object.name);
-        writeln!(out, "object {bias:x} {start:x} {end:x} {name}")?;
+    for object in objects().host("find the code")? {
+        let (bias, start, end) = (object.bias, object.start, object.end);
+        writeln!(out, "object {bias:x} {start:x} {end:x} {}", object.file)?;
     }
     for pair in pairs {
         writeln!(out, "pair {}", pair.name())?;

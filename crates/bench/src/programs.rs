@@ -305,12 +305,11 @@ mod tests {
             Row::missing("run find", "nothing measures it"),
             Row::count("run geometric mean, proot", "x", 2.0),
         ];
+        let bars = [None, None, None, Some(3.0), Some(8.0), None];
+        assert_eq!(chart(&rows).groups, [("tar".to_owned(), bars)]);
         let svg = chart(&rows).svg();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        assert!(svg.contains(">tar<") && !svg.contains(">find<"));
-        assert!(svg.contains(">3.00<") && svg.contains(">8.00<"));
         // The legend has one each.
         assert_eq!(svg.matches("<rect ").count(), SHOWN.len() + 2);
-        assert!(chart(&[]).svg().contains("<svg "));
     }
 }

@@ -156,12 +156,7 @@ mod tests {
             Row::missing("wasi stat d5, default", "nothing measures it"),
             Row::count("wasi guests bytes", "B", 2.0),
         ];
-        let svg = chart(&rows).svg();
-        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        assert!(svg.contains(">stat d1<") && !svg.contains(">stat d5<"));
-        assert!(svg.contains(">30.00<") && svg.contains(">8.00<"));
-        // The legend has one each.
-        assert_eq!(svg.matches("<rect ").count(), SHOWN.len() + 2);
-        assert!(chart(&[]).svg().contains("<svg "));
+        let bars = [Some(30.0), Some(8.0)];
+        assert_eq!(chart(&rows).groups, [("stat d1".to_owned(), bars)]);
     }
 }

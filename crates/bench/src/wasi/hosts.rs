@@ -104,13 +104,19 @@ impl Blocking {
     }
 }
 
-/// The context of a guest with `dir` as descriptor 3.
-pub(super) fn context(way: Blocking, dir: &Path) -> Result<WasiP1Ctx, Error> {
+/// The parts of a guest with `dir` as its directory, by these names from descriptor 3 on.
+pub(super) fn builder(way: Blocking, dir: &Path, names: &[&str]) -> Result<WasiCtxBuilder, Error> {
     let mut builder = WasiCtxBuilder::new();
     // Directories that are opened before this call keep the old setting.
     builder.allow_blocking_current_thread(way == Blocking::InPlace);
-    builder
-        .preopened_dir(dir, "/", FsPerms::ReadWrite)
-        .map_err(engine("open the directory"))?;
-    Ok(builder.build_p1())
+    for name in names {
+        let opened = builder.preopened_dir(dir, name, FsPerms::ReadWrite);
+        opened.map_err(engine("open the directory"))?;
+    }
+    Ok(builder)
+}
+
+/// The context of a guest with `dir` as descriptor 3.
+pub(super) fn context(way: Blocking, dir: &Path) -> Result<WasiP1Ctx, Error> {
+    builder(way, dir, &["/"]).map(|mut builder| builder.build_p1())
 }

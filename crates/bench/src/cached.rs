@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_ring::{Pool, PoolOptions};
-use openpath_vfs::{Limits, SuperBlock, Tuning, Vfs, VfsBuilder};
+use openpath_vfs::{Limits, SuperBlock, Tuning, VfsBuilder};
 
 use crate::common::*;
 use mix::Name;

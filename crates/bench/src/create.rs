@@ -9,13 +9,6 @@
 //! counted; the last name is looked up before the directory is locked, or after. The host runs
 //! beside it. Stores to shared memory are counted separately, before anything is timed.
 
-use std::ffi::CString;
-use std::slice::from_ref;
-
-use openpath_abi::OFlags;
-use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDWR};
-use openpath_vfs::{MountFlags, Task, Vfs};
-
 use crate::common::*;
 use crate::host::mount_tmpfs;
 use crate::watch::sys::Kind;

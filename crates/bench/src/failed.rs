@@ -14,13 +14,10 @@ pub(crate) mod project;
 mod record;
 mod replay;
 
-use std::ffi::CStr;
 use std::fs;
 use std::path::PathBuf;
 
-use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY};
-use openpath_abi::{Errno, OFlags};
-use openpath_vfs::Task;
+use openpath_abi::fcntl::{O_DIRECTORY, O_NOFOLLOW};
 
 use crate::common::*;
 use record::Trace;

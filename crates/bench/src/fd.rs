@@ -15,7 +15,6 @@ use std::fmt::Write as _;
 use openpath_vfs::FdMap;
 
 use crate::common::*;
-use crate::page::Page;
 use crate::row::Verdict;
 use linux::TwoLevels;
 use pattern::{Pattern, Span, Table, add};

@@ -20,9 +20,7 @@ pub(crate) use plant::Plant;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use openpath_vfs::Vfs;
-
-use crate::error::{Context, Error};
+use crate::common::*;
 
 /// The memory of `vfs` that a cached call must not write.
 pub(crate) fn spans(vfs: &Vfs) -> Vec<sys::Span> {

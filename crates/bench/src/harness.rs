@@ -22,13 +22,9 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Instant;
 
-use crate::cmd::{Ask, tell};
-use crate::error::{Error, all_right};
-use crate::host::Root;
-use crate::row::{Row, WINDOWS_MIN};
-use crate::stats::Samples;
-use crate::sys;
-use crate::threads::{Group, Make};
+use crate::common::*;
+use crate::row::WINDOWS_MIN;
+use crate::threads::Group;
 
 /// How long a window of calls should take.
 pub(crate) const WINDOW_NS: u64 = 150_000;

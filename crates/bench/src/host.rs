@@ -18,10 +18,8 @@ use rustix::mount::{
 };
 use rustix::process::{chroot, fchdir};
 
-use crate::calls::{Calls, Kernel};
-use crate::error::{Context, Error};
-use crate::paths::Chain;
-use crate::{harness, sys};
+use crate::common::*;
+use crate::harness;
 
 /// The host file systems of one run. Dropping it restores the process's own mount namespace and
 /// root directory, as far as possible.

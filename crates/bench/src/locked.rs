@@ -12,12 +12,9 @@
 mod locks;
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 
 use openpath_abi::Flock;
-use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::lock::{F_WRLCK, LOCK_SH};
-use openpath_vfs::{Task, Vfs};
 
 use crate::common::*;
 use crate::watch::observe;

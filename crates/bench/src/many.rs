@@ -9,11 +9,7 @@
 mod clock;
 mod table;
 
-use openpath_abi::fcntl::O_RDONLY;
-use openpath_vfs::Task;
-
 use crate::common::*;
-use crate::counts::Resident;
 use clock::{Clock, QUANTILES, Times};
 
 #[derive(Debug, clap::Args)]

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs one operation by itself, so that counters see nothing else.
 
-use std::ffi::CString;
 use std::time::Duration;
-
-use openpath_vfs::{Task, Vfs};
 
 use crate::common::*;
 use crate::gate::Plant;

@@ -4,13 +4,8 @@
 //! A burst returns how many results were not the expected ones, so that neither side can be
 //! measured failing.
 
-use std::ffi::CStr;
-
-use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
-use openpath_abi::{Errno, OFlags};
-
-use crate::calls::{Calls, wrong, wrong_of};
-use crate::paths::Ring;
+use crate::calls::wrong;
+use crate::common::*;
 
 /// The operation on each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

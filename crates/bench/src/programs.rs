@@ -27,8 +27,6 @@ use openpath_fuse::Rings;
 use crate::chart::{Chart, Picture};
 use crate::cmd::{Common, warn};
 use crate::common::*;
-use crate::page::Page;
-use crate::stats::Samples;
 use load::{Load, Start};
 use place::{Environment, Kind, launch};
 use scene::Scene;

@@ -6,11 +6,6 @@
 //! the lock context found by a flag and by reading the field; the host beside it. With `--locks`,
 //! the cost of the lock check and of locks (`locked`).
 
-use std::ffi::CStr;
-
-use openpath_abi::OFlags;
-use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
-
 use crate::common::*;
 use crate::locked;
 

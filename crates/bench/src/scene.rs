@@ -7,21 +7,8 @@
 //! descriptor table of its own, as a process has. On openpath each thread has a new task; if tables
 //! are shared, that is a clone of the first one.
 
-use std::ffi::{CStr, CString};
-
-use openpath_abi::fcntl::O_RDONLY;
-use openpath_vfs::Vfs;
-
-use crate::calls::{Calls, Kernel, wrong_of};
-use crate::cmd::Ask;
-use crate::error::{Context, Error};
-use crate::harness::{Burst, Id, Plan};
-use crate::host::Root;
-use crate::ops::Op;
-use crate::paths::{Chain, Ring};
-use crate::row::Row;
-use crate::threads::{Make, counts, ready};
-use crate::{ours, sys};
+use crate::common::*;
+use crate::harness::Burst;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tables {

@@ -7,10 +7,6 @@
 //!   tree, five levels of eight), `MRPH` (one path for all); each with a variant that opens and
 //!   closes instead.
 
-use std::ffi::CString;
-
-use openpath_abi::fcntl::{O_RDONLY, O_RDWR};
-
 use crate::common::*;
 
 /// Entries of each directory of the shared tree.

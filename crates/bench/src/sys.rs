@@ -5,19 +5,16 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::{fs, io};
 
-use openpath_abi::{Errno, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, UnshareFlags, unshare_unsafe};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::calls::{Calls, Kernel};
-use crate::error::{Context, Error};
-use crate::gate;
+use crate::common::*;
 
 /// Processor time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {

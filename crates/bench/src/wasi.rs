@@ -23,8 +23,6 @@ use std::path::{Path, PathBuf};
 
 use crate::chart::{Chart, Picture};
 use crate::common::*;
-use crate::host::Scratch;
-use crate::page::Page;
 use hosts::Blocking;
 
 #[derive(Debug, clap::Args)]

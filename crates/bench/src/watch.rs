@@ -9,10 +9,7 @@ pub(crate) mod sys;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use openpath_vfs::Vfs;
-
-use crate::error::{Context, Error, all_right};
-use crate::gate;
+use crate::common::*;
 use crate::gate::sys::{Span, shared};
 use sys::{Access, Kind, watched};
 

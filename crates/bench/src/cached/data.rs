@@ -11,10 +11,8 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-use openpath_abi::OFlags;
-use openpath_abi::fcntl::{O_NOATIME, O_RDONLY};
+use openpath_abi::fcntl::O_NOATIME;
 use openpath_ring::{Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
-use openpath_vfs::{Task, Vfs};
 use rustix::fs::{Advice, fadvise};
 
 use super::host_dir;

@@ -12,10 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC, O_RDONLY};
-use openpath_abi::{Errno, OFlags};
+use openpath_abi::fcntl::O_CLOEXEC;
 use openpath_ring::{AsyncTask, Bytes, Cqe, Pool, Ring, RingOptions, Sqe};
-use openpath_vfs::Task;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
 

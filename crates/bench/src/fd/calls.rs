@@ -11,9 +11,6 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use openpath_abi::fcntl::{O_CREAT, O_RDWR};
-use openpath_vfs::{Task, Vfs};
-
 use super::pattern::{Pattern, Span, Table, add};
 use super::{NR_OPEN, OPEN, Open};
 use crate::common::*;

@@ -2,11 +2,8 @@
 //! Defines what a gate counts: an operation, the objects on its path, and the task that makes it,
 //! such as `open-close symlink d5`.
 
-use std::ffi::CString;
-
-use openpath_abi::fcntl::AT_FDCWD;
-use openpath_abi::{AtFlags, Errno};
-use openpath_vfs::{Cred, MountFlags, Task, Vfs};
+use openpath_abi::AtFlags;
+use openpath_vfs::Cred;
 
 use crate::common::*;
 

@@ -4,10 +4,6 @@
 //! The first kind commutes and is promised: cached calls on the same file or on two files. The
 //! second kind writes; it is watched, so that its shared cache lines can only become fewer.
 
-use openpath_abi::Errno;
-use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
-use openpath_vfs::{Fd, Task};
-
 use super::case::{Case, Via};
 use crate::common::*;
 

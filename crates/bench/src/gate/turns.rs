@@ -18,8 +18,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use openpath_vfs::{Task, Vfs};
-
 use super::case::{Case, task};
 use super::loaded::objects;
 use super::pair::{Pair, all};

@@ -11,7 +11,7 @@ use super::Options;
 use super::place::Kind;
 use crate::common::*;
 use crate::failed::project;
-use crate::host::{self, Scratch};
+use crate::host;
 
 /// How many files one folder of the repository and of the archive has.
 const A_FOLDER: usize = 100;

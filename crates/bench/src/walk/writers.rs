@@ -2,10 +2,6 @@
 //! Measures a directory's rename and chmod when many names below it are cached.
 
 use std::cell::Cell;
-use std::ffi::CString;
-
-use openpath_abi::fcntl::O_RDONLY;
-use openpath_vfs::Task;
 
 use super::Options;
 use crate::common::*;

@@ -11,16 +11,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
+use openpath_abi::fcntl::O_DIRECTORY;
 use openpath_overlay::{OverlayFs, OverlayOptions};
-use openpath_vfs::{SuperBlock, TenantLimits, Vfs};
+use openpath_vfs::{SuperBlock, TenantLimits};
 use openpath_wasi::{Guest, OpenpathWasi};
 use wasmtime::{Config, Engine, Linker, Module, Store};
 
 use super::hosts::{self, Blocking};
 use super::{Options, engine, scratch};
 use crate::common::*;
-use crate::counts::Resident;
 use crate::ours::{memory, over, task};
 use crate::watch::observe;
 use crate::watch::sys::Kind;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use openpath_host::{HostFs, HostOptions};
-use openpath_vfs::{SuperBlock, Vfs};
+use openpath_vfs::SuperBlock;
 use openpath_wasi::{Guest, OpenpathWasi, p1};
 use wasmtime::{Engine, Linker, Module};
 use wasmtime_wasi::p1::{WasiP1Ctx, add_to_linker_sync};
@@ -16,7 +16,6 @@ use super::inside::Inside;
 use super::tree::Tree;
 use super::{Options, engine, inside, scratch};
 use crate::common::*;
-use crate::host::Scratch;
 
 /// The files of wasmtime's side, and the module that all sides run.
 pub(super) struct World {

@@ -6,8 +6,6 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use openpath_abi::Errno;
-use openpath_vfs::{Task, Vfs};
 use openpath_wasi::{Guest, Input, OpenpathWasi, Output, exit_code};
 use wasmtime::{Engine, InstancePre, Module, Store};
 use wasmtime_wasi::I32Exit;
@@ -16,7 +14,6 @@ use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
 
 use super::load::Load;
 use crate::common::*;
-use crate::host::Scratch;
 use crate::wasi::hosts::{self, Blocking};
 use crate::wasi::{engine, scratch};
 

@@ -4,6 +4,7 @@
 pub(crate) use std::ffi::{CStr, CString};
 pub(crate) use std::slice::from_ref;
 
+pub(crate) use clap::ValueEnum;
 pub(crate) use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
 pub(crate) use openpath_abi::{Errno, OFlags};
 pub(crate) use openpath_vfs::{Fd, MountFlags, Task, Vfs};
@@ -14,7 +15,7 @@ pub(crate) use crate::counts::Resident;
 pub(crate) use crate::error::{Context, Error, all_right};
 pub(crate) use crate::harness::{Heat, Id, Plan};
 pub(crate) use crate::host::{Host, Root, Scratch};
-pub(crate) use crate::ops::Op;
+pub(crate) use crate::ops::{Op, name_of};
 pub(crate) use crate::page::Page;
 pub(crate) use crate::paths::{Chain, Ring, Rng, chains, rotation};
 pub(crate) use crate::row::Row;

@@ -110,7 +110,7 @@ fn instructions(name: &str, case: &str, plant: Option<Plant>) -> Result<Row, Err
         command
             .arg(&exe)
             .args(["one", case, &format!("--ops={ops}")]);
-        command.args(plant.map(|plant| format!("--plant={}", plant.name())));
+        command.args(plant.map(|plant| format!("--plant={}", name_of(&plant))));
         match host::run(&mut command) {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
             ran => {

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `create-existing`: opens with `O_CREAT` in many mounts under one root, where Linux
-//! tasks contended at the root directory ("namei: clear nd->root.mnt before O_CREAT unlazy").
-//!
-//! * `create-existing`: open files that exist, and close;
-//! * `create-new`: create, close and unlink.
-//!
-//! The paths are absolute or relative. The root is reset before the walk leaves lock-free mode, or
-//! counted; the last name is looked up before the directory is locked, or after. The host runs
-//! beside it. Stores to shared memory are counted separately, before anything is timed.
+//! Measures `create-existing`: opens with `O_CREAT` in many mounts under one root, as
+//! `pages/create-existing.md` describes. Stores to shared memory are counted before anything is
+//! timed.
 
 use crate::common::*;
 use crate::host::mount_tmpfs;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `fd`: the cost of the lowest free descriptor, by the number of open ones.
-//!
-//! * The bitmaps of a table alone, without lock, slots and files: ours, and Linux's two levels. Of
-//!   the three patches that `linux` describes, these have none, the first, the first two, or all.
-//! * `calls`: dup and close of a task against the host kernel's, with equally many descriptors
-//!   open.
+//! Measures `fd`: the cost of the lowest free descriptor, by the number of open ones: by the
+//! bitmaps of a table alone, ours and Linux's (`linux`), and by whole calls (`calls`).
+//! `pages/fd.md` explains the rows.
 
 mod calls;
 mod linux;

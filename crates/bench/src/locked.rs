@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `same-file --locks`: the cost of the lock check for files without locks, and of locks.
-//!
-//! * `opens`: the loop by which Linux judged the flag ("fs: track the inode having file locks with
-//!   a flag in ->i_opflags"). The inodes begin at each offset of a cache line, because the benefit
-//!   of the flag depends on it in Linux. It runs with the flag and with the field read instead, on
-//!   files without a lock and on locked ones. Before that, the cache lines that two tasks share are
-//!   counted, as an open reads and writes them.
-//! * `locks`: a lock and its unlock, of one thread without contention, and of several that wait for
-//!   each other, beside the host kernel.
+//! Measures `same-file --locks`: the cost of the lock check for files without locks, and of locks,
+//! as `pages/locks.md` describes. Shared cache lines are counted before anything is timed.
 
 mod locks;
 

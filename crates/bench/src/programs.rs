@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `run`: whole programs under `openpath run`, beside the bare system and other tools that
-//! put something between a program and the files of the machine.
+//! Measures `run`: whole programs under `openpath run` and in other places, which `pages/run.md`
+//! lists.
 //!
-//! Each environment that is compared (`place`) has a worker that stays for the whole run, so that
-//! no figure includes its set-up. All workers do the same loads (`load`) on the same files, in
-//! turns, each writing to a directory of its own.
+//! Each place has a worker that stays for the whole run, so that no figure includes its set-up. All
+//! workers do the same loads on the same files, in turns, each writing to a directory of its own.
 //!
 //! # Rules
 //! R1. The result of a load must be the same in every environment, or the benchmark ends. Another

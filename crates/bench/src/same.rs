@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `same-file`: open and close of one file by every thread, the loop by which Linux judged
-//! a flag for lock contexts ("fs: track the inode having file locks with a flag in ->i_opflags").
-//!
-//! Read-only as there, for writing, and with `O_CREAT`; with own tables and with a shared one; with
-//! the lock context found by a flag and by reading the field; the host beside it. With `--locks`,
-//! the cost of the lock check and of locks (`locked`).
+//! Measures `same-file`: open and close of one file by every thread, as `pages/same-file.md`
+//! describes; with `--locks`, the cost of the lock check and of locks (`locked`).
 
 use crate::common::*;
 use crate::locked;

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `shapes`: the shapes of well-known scalability benchmarks, ours beside the host.
-//!
-//! * will-it-scale: `open1` (own files in one directory), `open2` (own files, own directories),
-//!   `open3` (one file), `dup1`; as its processes (own tables) and as its threads (a shared one).
-//! * FxMark: `MRPL` (stat of an own path of five components), `MRPM` (random paths of a shared
-//!   tree, five levels of eight), `MRPH` (one path for all); each with a variant that opens and
-//!   closes instead.
+//! Measures `shapes`: the loops of will-it-scale and FxMark that `pages/shapes.md` lists, ours
+//! beside the host.
 
 use crate::common::*;
 
@@ -97,33 +92,4 @@ fn random_walks(thread: usize) -> Vec<CString> {
         path(&text)
     };
     (0..WALKS).map(walk).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn threads_share_paths_as_shape_requires() {
-        let scenes = all(3);
-        assert_eq!(scenes.len(), 14);
-        // The number of different paths, at least, and the components of each.
-        for (name, different, depth) in [
-            ("open1, own tables", 3..=3, 2),
-            ("open2, shared table", 3..=3, 3),
-            ("open3, own tables", 1..=1, 2),
-            ("MRPL stat", 3..=3, 5),
-            ("MRPM stat", 1000..=WALKS, 6),
-            ("MRPH stat", 1..=1, 5),
-        ] {
-            let scene = scenes.iter().find(|s| s.name == name).unwrap();
-            let all: HashSet<_> = scene.paths.iter().flatten().collect();
-            let slashes = |p: &CString| p.as_bytes().iter().filter(|&&b| b == b'/').count();
-            assert!(different.contains(&all.len()), "{name}");
-            assert!(all.iter().all(|p| slashes(p) == depth), "{name}");
-        }
-        let medium = scenes.iter().find(|s| s.name == "MRPM stat").unwrap();
-        assert_ne!(medium.paths[0], medium.paths[1]);
-    }
 }

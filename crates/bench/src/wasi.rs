@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures `wasi`: a WebAssembly guest's file calls, here and under wasmtime's own WASI; whole
-//! programs; and very many guests.
-//!
-//! One module, compiled once, runs its loops (`guest.wat`) on every side: the same calls with the
-//! same paths in the same machine code, so that a ratio compares only hosts. Nothing is timed
-//! inside the guest.
+//! programs; and very many guests. `pages/wasi.md` explains the rows.
 //!
 //! # Rules
-//! R1. wasmtime's side is measured twice: by default, where each call that may wait goes to a
-//!     thread of a pool, and with `allow_blocking_current_thread`.
-//! R2. Its files are on a tmpfs, so that no figure includes a disk; ours are in memory as well.
+//! R1. One module, compiled once, runs its loops (`guest.wat`) on every side, so that a ratio
+//!     compares only hosts. Nothing is timed inside the guest.
+//! R2. wasmtime's files are on a tmpfs, so that no figure includes a disk; ours are in memory as
+//!     well.
 //! R3. A loop checks every answer; a wrong one ends the benchmark, and so does a side that fails.
 
 mod calls;

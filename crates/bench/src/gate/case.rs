@@ -8,14 +8,17 @@ use openpath_vfs::Cred;
 use crate::common::*;
 
 /// The objects that the walk meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Via {
+    #[value(skip)]
     Dirs,
     /// A symbolic link to the directory of the last component.
     Symlink,
     /// A symbolic link to the directory that the last component is in.
+    #[value(name = "dirlink")]
     DirLink,
     /// `..` before the last component.
+    #[value(name = "dotdot")]
     DotDot,
     /// A mount at the beginning.
     Mount,
@@ -26,6 +29,7 @@ pub(crate) enum Via {
     /// A mount at the beginning, entered, left by `..` and entered again.
     MountUp,
     /// A mount at the beginning, of a relative path.
+    #[value(name = "relative-mount")]
     Relative,
     /// A mount at the beginning, in a mount namespace of the task's own.
     Namespace,
@@ -48,19 +52,6 @@ pub(crate) struct Case {
     pub(crate) depth: usize,
 }
 
-const VIAS: [(&str, Via); 11] = [
-    ("symlink", Via::Symlink),
-    ("dirlink", Via::DirLink),
-    ("dotdot", Via::DotDot),
-    ("mount", Via::Mount),
-    ("mounts", Via::Mounts),
-    ("nested", Via::Nested),
-    ("mount-up", Via::MountUp),
-    ("relative-mount", Via::Relative),
-    ("namespace", Via::Namespace),
-    ("barred", Via::Barred),
-    ("root", Via::Root),
-];
 const USER: u32 = 1000;
 
 /// The task of an operation, and perhaps another one with the same table, which could change the
@@ -82,7 +73,7 @@ impl Case {
         let [name, between @ .., depth] = &words[..] else {
             return None;
         };
-        let (_, op) = Op::NAMED.into_iter().find(|(known, _)| known == name)?;
+        let op = Op::from_str(name, false).ok()?;
         let mut case = Self {
             op,
             via: Via::Dirs,
@@ -94,7 +85,7 @@ impl Case {
             match *word {
                 "user" => case.user = true,
                 "shared-table" => case.shared = true,
-                via => case.via = VIAS.iter().find(|(name, _)| *name == via)?.1,
+                via => case.via = Via::from_str(via, false).ok()?,
             }
         }
         case.user |= case.via == Via::Barred;
@@ -105,12 +96,13 @@ impl Case {
 
     /// Everything but the operation: `symlink d5`, `user d1`.
     pub(crate) fn circumstances(&self) -> String {
-        let via = VIAS.iter().find(|(_, via)| *via == self.via);
         let user = self.user && self.via != Via::Barred && self.op != Op::Denied;
-        let words = via.map(|&(word, _)| word).into_iter();
-        let words = words.chain(user.then_some("user"));
-        let words = words.chain(self.shared.then_some("shared-table"));
-        words.map(|word| format!("{word} ")).collect::<String>() + &format!("d{}", self.depth)
+        let mut words = vec![name_of(&self.via)];
+        words.extend(user.then(|| "user".to_owned()));
+        words.extend(self.shared.then(|| "shared-table".to_owned()));
+        words.push(format!("d{}", self.depth));
+        words.retain(|word| !word.is_empty());
+        words.join(" ")
     }
 
     /// Creates the files of `chains`, and the objects that the walk is to meet.

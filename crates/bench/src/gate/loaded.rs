@@ -2,40 +2,29 @@
 //! Finds the code and the variables of this process in its table of mappings.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::{env, fs, io};
 
 use super::sys::Span;
 
+/// A mapping of this process.
 struct Mapping {
-    start: usize,
-    end: usize,
+    at: Range<usize>,
     /// As in `r-xp`.
     access: String,
     /// Empty without a file.
     file: String,
 }
 
-/// The code of a loaded file.
-#[derive(Clone, Debug)]
-pub(crate) struct Object {
-    pub(crate) file: String,
-    /// The offset added to its file's addresses.
-    pub(crate) bias: usize,
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-}
-
 fn mappings() -> io::Result<Vec<Mapping>> {
     let parse = |line: &str| {
-        let (place, rest) = line.split_once(' ')?;
-        let (start, end) = place.split_once('-')?;
+        let (at, rest) = line.split_once(' ')?;
+        let (start, end) = at.split_once('-')?;
         let number = |hex| usize::from_str_radix(hex, 16).ok();
-        Some(Mapping {
-            start: number(start)?,
-            end: number(end)?,
-            access: rest.split(' ').next()?.to_owned(),
-            file: rest.splitn(5, ' ').nth(4)?.trim_start().to_owned(),
-        })
+        let at = number(start)?..number(end)?;
+        let access = rest.split(' ').next()?.to_owned();
+        let file = rest.splitn(5, ' ').nth(4)?.trim_start().to_owned();
+        Some(Mapping { at, access, file })
     };
     let table = fs::read_to_string("/proc/self/maps")?;
     let unknown = || io::Error::other("the table of mappings has another form");
@@ -43,24 +32,13 @@ fn mappings() -> io::Result<Vec<Mapping>> {
     all.collect()
 }
 
-/// All loaded files with code.
-pub(crate) fn objects() -> io::Result<Vec<Object>> {
+/// The code of each loaded file, and the offset added to the file's addresses.
+pub(crate) fn objects() -> io::Result<Vec<(String, usize, Range<usize>)>> {
     let (mut first, mut objects) = (HashMap::new(), Vec::new());
-    for Mapping {
-        start,
-        end,
-        access,
-        file,
-    } in mappings()?
-    {
-        let bias = *first.entry(file.clone()).or_insert(start);
+    for Mapping { at, access, file } in mappings()? {
+        let bias = *first.entry(file.clone()).or_insert(at.start);
         if access.contains('x') && file.starts_with('/') {
-            objects.push(Object {
-                file,
-                bias,
-                start,
-                end,
-            });
+            objects.push((file, bias, at));
         }
     }
     Ok(objects)
@@ -71,16 +49,13 @@ pub(crate) fn objects() -> io::Result<Vec<Object>> {
 pub(super) fn variables() -> io::Result<Vec<Span>> {
     let program = env::current_exe()?.to_string_lossy().into_owned();
     let (mut spans, mut last) = (Vec::new(), 0);
-    for map in mappings()? {
+    for Mapping { at, access, file } in mappings()? {
         // Variables that begin as zero follow without a file.
-        let own = map.file == program || (map.file.is_empty() && map.start == last);
-        if own && map.access.starts_with("rw") {
-            last = map.end;
-            spans.push(Span {
-                name: "variables",
-                start: map.start,
-                bytes: map.end - map.start,
-            });
+        let own = file == program || (file.is_empty() && at.start == last);
+        if own && access.starts_with("rw") {
+            last = at.end;
+            let (name, start, bytes) = ("variables", at.start, at.len());
+            spans.push(Span { name, start, bytes });
         }
     }
     match spans.is_empty() {
@@ -99,8 +74,8 @@ mod tests {
         static ONE: AtomicU64 = AtomicU64::new(1);
         static ZERO: AtomicU64 = AtomicU64::new(0);
         let code = objects as *const () as usize;
-        let holds = |object: &Object| (object.start..object.end).contains(&code);
-        assert!(objects().unwrap().iter().any(holds));
+        let objects = objects().unwrap();
+        assert!(objects.iter().any(|(.., at)| at.contains(&code)));
         let spans = variables().unwrap();
         for variable in [&ONE, &ZERO] {
             variable.fetch_add(1, Relaxed);

@@ -6,10 +6,10 @@
 
 use super::case::{Case, Via};
 use crate::common::*;
-
 /// The action of one of the two tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Action {
+    #[value(skip)]
     Cached(Op),
     /// Create a file exclusively, and unlink it.
     CreateUnlink,
@@ -39,17 +39,10 @@ pub(crate) struct Pair {
 }
 
 impl Action {
-    fn name(self) -> &'static str {
+    fn name(&self) -> String {
         match self {
-            Action::Cached(op) => op.name(),
-            Action::CreateUnlink => "create-unlink",
-            Action::Create => "create",
-            Action::MkdirRmdir => "mkdir-rmdir",
-            Action::Rename => "rename",
-            Action::Chmod => "chmod",
-            Action::Write => "write",
-            Action::Read => "read",
-            Action::OpenWrite => "open-write",
+            Action::Cached(op) => name_of(op),
+            change => name_of(change),
         }
     }
 
@@ -109,7 +102,7 @@ impl Action {
 impl Pair {
     /// Its name in results: `open-close | stat, same d1`.
     pub(crate) fn name(&self) -> String {
-        let [first, second] = self.actions.map(Action::name);
+        let [first, second] = self.actions.each_ref().map(Action::name);
         let place = if self.elsewhere { "other" } else { "same" };
         format!("{first} | {second}, {place} {}", self.how.circumstances())
     }

@@ -31,13 +31,6 @@ pub(crate) enum Plant {
     Locked,
 }
 
-impl Plant {
-    pub(crate) fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map_or(String::new(), |value| value.get_name().to_owned())
-    }
-}
-
 /// Words of tasks 0 and 1 that the faults write: the first pair shares a line, the second a pair of
 /// lines.
 #[derive(Debug, Default)]

@@ -179,9 +179,9 @@ fn describe(vfs: &Vfs, pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error>
     for span in spans(vfs) {
         writeln!(out, "span {} {:x} {:x}", span.name, span.start, span.bytes)?;
     }
-    for object in objects().host("find the code")? {
-        let (bias, start, end) = (object.bias, object.start, object.end);
-        writeln!(out, "object {bias:x} {start:x} {end:x} {}", object.file)?;
+    for (file, bias, code) in objects().host("find the code")? {
+        let (start, end) = (code.start, code.end);
+        writeln!(out, "object {bias:x} {start:x} {end:x} {file}")?;
     }
     for pair in pairs {
         writeln!(out, "pair {}", pair.name())?;

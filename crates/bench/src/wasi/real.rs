@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures real programs: each as a guest here with its files in memory, as a guest of wasmtime's
-//! own WASI, and as a process of this machine, both with files on a tmpfs. The time is from the
-//! making of a guest, or the start of a process, to its end, without compilation.
+//! Measures real programs: each as a guest here, as a guest of wasmtime's own WASI, and as a
+//! process of this machine. The time is from the making of the guest, or the start of the process,
+//! to its end.
 //!
 //! # Rules
-//! R1. Sides run in turns, each round beginning with another; the first round warms up. However
-//!     long they take, there are as many rounds as a row needs.
+//! R1. However long runs take, there are as many rounds as a row needs. Stolen time drops none: one
+//!     run is too long to avoid it, and it affects all sides alike.
 //! R2. Every run must end as the first one did with the same output, or the benchmark ends.
-//! R3. A round in which the hypervisor stole time counts as any other: one run is too long to avoid
-//!     it, and it affects all sides alike.
 
 mod load;
 mod sides;

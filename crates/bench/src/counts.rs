@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-use crate::bars;
+use crate::bars::{self, Bar};
 use crate::cmd::Common;
 use crate::common::*;
 use crate::gate::Plant;
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Common) -> Result<Vec<Row>, Error> {
 
 /// Every row: the contract's, then the others.
 fn names() -> Vec<String> {
-    let mut names: Vec<String> = bars::COUNTS.iter().map(|bar| bar.name.to_owned()).collect();
+    let mut names: Vec<String> = bars::COUNTS.iter().flat_map(Bar::names).collect();
     for line in EXTRA.replace("WARM", WARM).lines() {
         let mut parts = line.split(" | ");
         let [what, ops, hows] = [(); 3].map(|()| parts.next().unwrap_or_default());

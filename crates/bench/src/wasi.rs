@@ -99,7 +99,7 @@ mod tests {
     use crate::bars::{self, Bar};
     use crate::stats::Samples;
 
-    fn options(filter: Option<&str>, guests: usize) -> Options {
+    pub(super) fn options(filter: Option<&str>, guests: usize) -> Options {
         let mut ask = Ask::rounds(1);
         ask.seconds = 0;
         ask.common.filter = filter.map(str::to_owned);

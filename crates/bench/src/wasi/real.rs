@@ -84,9 +84,7 @@ fn run_once(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::Picture;
-    use crate::cmd::Ask;
-    use crate::host::Scratch;
+    use crate::wasi::tests::options;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
@@ -127,19 +125,13 @@ mod tests {
             files: vec![(PathBuf::from("word"), b"hello".to_vec())],
             leaves: Some("left"),
         };
-        let folder = std::env::temp_dir();
-        let dir = Scratch::new(&folder).unwrap();
+        let dir = Scratch::new(&std::env::temp_dir()).unwrap();
         let (dir, process) = (dir.path(), dir.path().join("word"));
         fs::write(dir.join("word.wasm"), GUEST).unwrap();
         fs::write(&process, script).unwrap();
         fs::set_permissions(&process, fs::Permissions::from_mode(0o755)).unwrap();
-        let options = Options {
-            ask: Ask::rounds(rounds),
-            folder,
-            guests: 1,
-            programs: None,
-            picture: Picture::default(),
-        };
+        let mut options = options(None, 1);
+        options.ask = Ask::rounds(rounds);
         of(&load, dir, &options)
     }
 

@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let mut loads = Load::all(&scene);
     options.common.narrow(&mut loads, |load| &load.name);
     let (mut sides, mut missing) = (Vec::new(), Vec::new());
-    for (kind, _) in Kind::ALL {
+    for (kind, ..) in Kind::ALL {
         match Environment::enter(kind, &programs, &scene) {
             Ok(place) => sides.push(Side {
                 place,

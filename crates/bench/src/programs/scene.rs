@@ -85,7 +85,7 @@ impl Scene {
         self.build = build.replace(" -o ", " -o \"$OUT\"/");
         files(&self.folder.join("repository"), options.tracked)?;
         files(&self.folder.join("archive"), options.archived)?;
-        for (_, label) in Kind::ALL {
+        for (_, label, _) in Kind::ALL {
             let folder = label.replace(' ', "-");
             files(&self.folder.join("edit").join(folder), EDITED)?;
         }

@@ -19,7 +19,7 @@ use rustix::mount::{
 use rustix::process::{chroot, fchdir};
 
 use crate::common::*;
-use crate::harness;
+use crate::window;
 
 /// The host file systems of one run. Dropping it restores the process's own mount namespace and
 /// root directory, as far as possible.
@@ -42,7 +42,7 @@ impl Host {
     /// Makes a private mount namespace with both file systems in it.
     pub(crate) fn new() -> Result<Self, Error> {
         // Another root directory hides its counter.
-        harness::stolen();
+        window::stolen();
         let cwd = std::env::current_dir().host("working directory")?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         sys::unshare_mounts().host("private mount namespace")?;

@@ -14,7 +14,8 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use crate::harness::{Burst, WINDOW_NS, fit, timed};
+use crate::harness::Burst;
+use crate::window::{WINDOW_NS, fit, timed};
 
 /// From the order to the start time: all threads must be awake by then.
 const LEAD: Duration = Duration::from_micros(150);

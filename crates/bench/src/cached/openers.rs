@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 use super::mix::{Mix, Name};
 use super::sys::KernelRing;
 use crate::common::*;
-use crate::harness::fit;
+use crate::window::fit;
 
 /// How long a window should take.
 const WINDOW_NS: u64 = 2_000_000;

@@ -207,13 +207,11 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
         rows.push(Row::growth(name, &mine, "native", &samples(native, n)));
         for side in sides {
             let (kind, theirs) = (side.place.kind, samples(side, n));
-            if side.times[n].is_empty() {
-                let name = format!("{name}, {}", kind.label());
-                rows.push(Row::missing(&name, "its result was another one"));
-                continue;
-            }
             let (label, name) = (kind.label(), format!("{name}, {}", kind.label()));
             rows.extend(match kind {
+                _ if side.times[n].is_empty() => {
+                    Some(Row::missing(&name, "its result was another one"))
+                }
                 Kind::Run | Kind::Disk => None,
                 Kind::RunKernel => {
                     of_kernel.map(|other| Row::growth(&name, &theirs, overlay, &samples(other, n)))

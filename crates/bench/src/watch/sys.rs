@@ -207,7 +207,11 @@ fn report(log: &Log, at: usize) {
     // The report allocates and writes variables; if it hangs, the alarm ends the process.
     // SAFETY: no argument is an address.
     unsafe { libc::alarm(REPORT_S) };
-    log.protect(OPEN);
+    if !log.protect(OPEN) {
+        // The store would fault for ever.
+        // SAFETY: no pointer.
+        unsafe { libc::_exit(2) };
+    }
     let span = log.spans.iter().find(|span| span.holds(at));
     let place = span.map(|span| format!("{}+{:#x}", span.name, at - span.start));
     let (place, trace) = (place.unwrap_or_default(), Backtrace::force_capture());

@@ -17,7 +17,7 @@ pub(crate) use crate::harness::{Heat, Id, Plan};
 pub(crate) use crate::host::{Host, Root, Scratch};
 pub(crate) use crate::ops::{Op, name_of};
 pub(crate) use crate::page::Page;
-pub(crate) use crate::paths::{Chain, Ring, Rng, chains, rotation};
+pub(crate) use crate::paths::{Chain, Ring, Rng, c_string, chains, rotation};
 pub(crate) use crate::row::Row;
 pub(crate) use crate::scene::{
     Pair, Place, Scene, Tables, Tree, compare, enter_alone, measure, nothing_shared, threads_max,

@@ -52,7 +52,7 @@ fn scenes(mounts: usize, threads: usize) -> Vec<Scene> {
         for (from, skipped) in [("absolute", 0), ("relative", 1)] {
             let path = |number: usize| {
                 let path = format!("/m{number}/{file}");
-                CString::new(&path[skipped..]).unwrap_or_default()
+                c_string(&path[skipped..])
             };
             let share = |thread: usize| (thread..mounts).step_by(threads).map(path).collect();
             scenes.push(Scene {

@@ -73,7 +73,7 @@ impl Laid {
         let task = ours::task(&vfs)?;
         let mut paths = BTreeMap::new();
         for number in 0..TRIES {
-            let path = CString::new(format!("/same-{number}")).unwrap_or_default();
+            let path = c_string(format!("/same-{number}"));
             let fd = task.open(path.to_bytes(), O_RDWR | O_CREAT, 0o644);
             let fd = fd.setup("make a file")?;
             let at = task.inode_identity(fd).map_or(0, |at| at % LINE);

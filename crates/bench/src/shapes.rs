@@ -49,10 +49,10 @@ fn all(threads: usize) -> Vec<Scene> {
     ];
     let deep: [(&str, Make<Vec<CString>>); 3] = [
         ("MRPL", |i| {
-            vec![path(&format!("/fx/own-{i}/third/fourth/file"))]
+            vec![c_string(format!("/fx/own-{i}/third/fourth/file"))]
         }),
         ("MRPM", random_walks),
-        ("MRPH", |_| vec![path("/fx/one/third/fourth/file")]),
+        ("MRPH", |_| vec![c_string("/fx/one/third/fourth/file")]),
     ];
     let mut scenes = Vec::new();
     for (tables, word) in Tables::ALL {
@@ -60,7 +60,7 @@ fn all(threads: usize) -> Vec<Scene> {
             name: format!("{name}, {word}"),
             op,
             tables,
-            paths: (0..threads).map(|i| vec![path(&file(i))]).collect(),
+            paths: (0..threads).map(|i| vec![c_string(file(i))]).collect(),
         }));
     }
     for (name, paths) in deep {
@@ -75,10 +75,6 @@ fn all(threads: usize) -> Vec<Scene> {
     scenes
 }
 
-fn path(text: &str) -> CString {
-    CString::new(text).unwrap_or_default()
-}
-
 /// Random paths of the shared tree, in another order for each thread, the same in every run.
 fn random_walks(thread: usize) -> Vec<CString> {
     let mut rng = Rng::new(SEED + thread as u64);
@@ -89,7 +85,7 @@ fn random_walks(thread: usize) -> Vec<CString> {
             text.push_str(&format!("/level{level}-{}", leaf % FANOUT));
             leaf /= FANOUT;
         }
-        path(&text)
+        c_string(text)
     };
     (0..WALKS).map(walk).collect()
 }

@@ -146,32 +146,22 @@ impl Case {
         maker.fchmodat2(AT_FDCWD, file, mode, AtFlags::empty())?;
         match self.via {
             Via::Dirs | Via::Mount | Via::Mounts | Via::Nested | Via::Namespace => {}
-            Via::Root => chain.file = c_string(&[b"/", chain.top()].concat()),
+            Via::Root => chain.file = c_string([b"/", chain.top()].concat()),
             Via::MountUp => chain.below(&[b"/", chain.top(), b"/.."].concat()),
-            Via::Relative => {
-                for path in [&mut chain.file, &mut chain.missing] {
-                    *path = c_string(path.to_bytes().get(1..).unwrap_or_default());
-                }
-            }
+            Via::Relative => chain.change(|path| path[1..].to_vec()),
             Via::Symlink => {
-                for path in [&mut chain.file, &mut chain.missing] {
-                    let link = [path.to_bytes(), b"~"].concat();
-                    maker.symlinkat(path.to_bytes(), AT_FDCWD, &link)?;
-                    *path = c_string(&link);
+                for path in [&chain.file, &chain.missing].map(|path| path.to_bytes()) {
+                    maker.symlinkat(path, AT_FDCWD, &[path, b"~"].concat())?;
                 }
+                chain.change(|path| [path, b"~"].concat());
             }
             Via::DirLink => {
                 let (dir, _) = split(file);
                 let link = [dir, b"~"].concat();
                 maker.symlinkat(dir, AT_FDCWD, &link)?;
-                for path in [&mut chain.file, &mut chain.missing] {
-                    *path = c_string(&[&link, split(path.to_bytes()).1].concat());
-                }
+                chain.change(|path| [&*link, split(path).1].concat());
             }
-            Via::DotDot => {
-                chain.file = through_dotdot(file);
-                chain.missing = through_dotdot(chain.missing.to_bytes());
-            }
+            Via::DotDot => chain.change(through_dotdot),
             Via::Barred => maker.fchmodat2(AT_FDCWD, split(file).0, 0o700, AtFlags::empty())?,
         }
         Ok(())
@@ -218,10 +208,6 @@ fn mount(maker: &Task, point: &[u8]) -> Result<(), Error> {
     mounted.setup("mount")
 }
 
-fn c_string(bytes: &[u8]) -> CString {
-    CString::new(bytes).unwrap_or_default()
-}
-
 /// Splits a path before the slash of its last component.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
@@ -229,9 +215,9 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// `/a/b/file` becomes `/a/b/../b/file`.
-fn through_dotdot(path: &[u8]) -> CString {
+fn through_dotdot(path: &[u8]) -> Vec<u8> {
     let (dir, file) = split(path);
-    c_string(&[dir, b"/..", split(dir).1, file].concat())
+    [dir, b"/..", split(dir).1, file].concat()
 }
 
 #[cfg(test)]
@@ -240,29 +226,21 @@ mod tests {
 
     #[test]
     fn cases_are_parsed_from_row_names() {
-        let read = |text| {
-            let Case {
-                op,
-                via,
-                user,
-                shared,
-                depth,
-            } = Case::parse(text).unwrap();
-            (op, via, user, shared, depth)
-        };
-        for (text, want) in [
+        for (text, op, via, user, depth) in [
             (
                 "creat-existing d16",
-                (Op::CreatExisting, Via::Dirs, false, false, 16),
+                Op::CreatExisting,
+                Via::Dirs,
+                false,
+                16,
             ),
-            (
-                "stat dotdot user d5",
-                (Op::Stat, Via::DotDot, true, false, 5),
-            ),
-            ("stat barred d5", (Op::Stat, Via::Barred, true, false, 5)),
-            ("denied-open d1", (Op::Denied, Via::Dirs, true, false, 1)),
+            ("stat dotdot user d5", Op::Stat, Via::DotDot, true, 5),
+            ("stat barred d5", Op::Stat, Via::Barred, true, 5),
+            ("denied-open d1", Op::Denied, Via::Dirs, true, 1),
         ] {
-            assert_eq!(read(text), want);
+            let case = Case::parse(text).unwrap();
+            assert_eq!((case.op, case.via, case.user), (op, via, user));
+            assert_eq!((case.shared, case.depth), (false, depth));
         }
         let case = Case::parse("open-close user shared-table d16").unwrap();
         assert_eq!(case.circumstances(), "user shared-table d16");
@@ -274,7 +252,6 @@ mod tests {
 
     #[test]
     fn dotdot_returns_to_same_directory() {
-        let through = through_dotdot(b"/a/bc/file");
-        assert_eq!(through.to_bytes(), b"/a/bc/../bc/file");
+        assert_eq!(through_dotdot(b"/a/bc/file"), b"/a/bc/../bc/file");
     }
 }

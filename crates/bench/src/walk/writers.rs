@@ -72,7 +72,7 @@ impl Dir {
         }
         Ok(Self {
             names,
-            deep: names.map(|name| CString::new([name, &deep].concat()).unwrap_or_default()),
+            deep: names.map(|name| c_string([name, &deep].concat())),
             name: Cell::new(0),
             mode: Cell::new(0o755),
         })

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `cached`: opens by a program that must not wait, with a part of the names cached ("fs:
-//! Support for LOOKUP_CACHED / RESOLVE_CACHED").
-//!
-//! All open the same mix of names (`mix`) and close the files. openpath's ring tries in the
-//! caller's thread first. It is compared with the ring that gives each open to a worker, with
-//! openpath's future and call, and with the host's `tokio::fs`, `spawn_blocking`, io_uring and
-//! call. `data` measures reads.
+//! Measures `cached`: opens by a program that must not wait, with a part of the names cached; and
+//! reads (`data`). `pages/cached.md` names the sides.
 
 mod data;
 mod latency;
@@ -19,7 +14,7 @@ use std::sync::Arc;
 
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_ring::{Pool, PoolOptions};
-use openpath_vfs::{Limits, SuperBlock, Tuning, Vfs, VfsBuilder};
+use openpath_vfs::{Limits, SuperBlock, Tuning, VfsBuilder};
 
 use crate::common::*;
 use mix::Name;

@@ -2,16 +2,13 @@
 //! Declares the calls that both sides make, so that a benchmark is written once: a task of ours
 //! ([`Task`]), and the calling thread of the host kernel ([`Kernel`], in `sys`).
 
-use std::ffi::CStr;
 use std::hint::black_box;
 
-use openpath_abi::fcntl::{AT_FDCWD, F_DUPFD, O_CREAT, O_WRONLY};
+use openpath_abi::AtFlags;
+use openpath_abi::fcntl::F_DUPFD;
 use openpath_abi::statx::STATX_BASIC_STATS;
-use openpath_abi::{AtFlags, Errno, OFlags};
-use openpath_vfs::{Fd, Task};
 
-use crate::error::{Context, Error};
-use crate::paths::{Chain, Ring};
+use crate::common::*;
 
 /// The calls of one side. A descriptor is a number, an error is an errno.
 pub(crate) trait Calls {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::bars::Bar;
 use crate::error::Error;
 use crate::gate::{Plant, turns};
 use crate::page::{self, Page};
@@ -221,9 +222,9 @@ fn report(
     (file, page, load): (&Option<PathBuf>, Page, &str),
     mut rows: Vec<Row>,
 ) -> Result<bool, Error> {
-    for bar in page.bars {
-        if Row::named(&rows, bar.name).is_none() {
-            rows.push(Row::missing(bar.name, "nothing measures it"));
+    for name in page.bars.iter().flat_map(Bar::names) {
+        if Row::named(&rows, &name).is_none() {
+            rows.push(Row::missing(&name, "nothing measures it"));
         }
     }
     rows.retain(|row| common.wants(&row.name));

@@ -3,23 +3,22 @@
 //!
 //! * allocations: by [`sys::CountingAlloc`], in this process;
 //! * instructions: callgrind over N and 2N operations, the difference divided by N;
-//! * locked read-modify-writes: by single steps, from each instruction;
+//! * locked read-modify-writes: by single steps, from each instruction, in this process;
 //! * shared stores: the operations run while the shared memory is read-only;
 //! * memory: by the growth of the resident set.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::process::Command;
 
-use crate::bars;
+use crate::bars::{self, Bar};
 use crate::cmd::Common;
 use crate::common::*;
 use crate::gate::Plant;
 use crate::gate::case::Case;
 use crate::host;
 use crate::one::One;
-use crate::watch::sys::STORE_SEEN;
+use crate::watch::sys::count_locked;
 
 /// Rows beyond the contract: the count, its operations and their circumstances.
 const EXTRA: &str = "\
@@ -50,23 +49,14 @@ const BYTES: &str = "bytes-per-dentry";
 const FILES: usize = 1_000_000;
 const IN_ONE_DIR: usize = 1000;
 
-/// The parameters of all rows: this program, which each row starts again, and a fault.
-struct Run {
-    exe: PathBuf,
-    plant: Option<Plant>,
-}
-
 pub(crate) fn run(options: &Common) -> Result<Vec<Row>, Error> {
-    let exe = std::env::current_exe().host("find this program")?;
-    let plant = options.plant;
-    let run = Run { exe, plant };
     let wanted = names().into_iter().filter(|name| options.wants(name));
-    wanted.map(|name| row(&run, &name)).collect()
+    wanted.map(|name| row(&name, options.plant)).collect()
 }
 
 /// Every row: the contract's, then the others.
 fn names() -> Vec<String> {
-    let mut names: Vec<String> = bars::COUNTS.iter().map(|bar| bar.name.to_owned()).collect();
+    let mut names: Vec<String> = bars::COUNTS.iter().flat_map(Bar::names).collect();
     for line in EXTRA.replace("WARM", WARM).lines() {
         let mut parts = line.split(" | ");
         let [what, ops, hows] = [(); 3].map(|()| parts.next().unwrap_or_default());
@@ -79,47 +69,49 @@ fn names() -> Vec<String> {
     names
 }
 
-fn row(run: &Run, name: &str) -> Result<Row, Error> {
-    let (what, case) = name.split_once(' ').unwrap_or((name, ""));
+fn row(name: &str, plant: Option<Plant>) -> Result<Row, Error> {
+    let (what, text) = name.split_once(' ').unwrap_or((name, ""));
+    let one = || Case::parse(text).map(|case| One { case, plant });
     match what {
         BYTES => bytes(),
-        "allocations" => allocations(run, name, Case::parse(case)?),
-        "instructions" => instructions(run, name, case),
-        "locked" => locked(run, name, case),
-        "shared-stores" => shared_stores(run, name, case),
+        "allocations" => allocations(name, one()?),
+        "instructions" => instructions(name, text, plant),
+        "locked" => locked(name, one()?),
+        "shared-stores" => Ok(match one()?.sealed(SEALED_OPS)? {
+            None => Row::count(name, "seen", 0.0),
+            Some(report) => Row::count(name, "seen", 1.0).with_note(&first_store(&report)),
+        }),
         _ => Ok(Row::missing(name, "nothing measures it")),
     }
 }
 
-fn allocations(run: &Run, name: &str, case: Case) -> Result<Row, Error> {
+fn allocations(name: &str, one: One) -> Result<Row, Error> {
     let before = sys::allocations();
     drop(std::hint::black_box(Box::new(1)));
     if sys::allocations() == before {
         return Ok(Row::missing(name, "this binary's allocator does not count"));
     }
     let ops = 10 * PATHS as u64;
-    let plant = run.plant;
-    let count = One { case, plant }.warm(|burst| {
+    let count = one.warm(|burst| {
         let before = sys::allocations();
         let wrong = burst(ops);
         let count = sys::allocations() - before;
-        case.right(wrong).map(|()| count)
+        one.case.right(wrong).map(|()| count)
     })?;
     Ok(Row::count(name, "per op", count as f64 / ops as f64))
 }
 
-/// The arguments with which this program runs `ops` operations in a process of its own.
-fn one(run: &Run, case: &str, ops: u64) -> Vec<String> {
-    let mut line = vec!["one".to_owned(), case.to_owned(), format!("--ops={ops}")];
-    line.extend(run.plant.map(|plant| format!("--plant={}", plant.name())));
-    line
-}
-
-fn instructions(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
-    let collect = |ops| -> Result<Option<u64>, Error> {
+/// Counts in processes of this program that only do `case`.
+fn instructions(name: &str, case: &str, plant: Option<Plant>) -> Result<Row, Error> {
+    let exe = std::env::current_exe().host("find this program")?;
+    let collect = |ops: u64| -> Result<Option<u64>, Error> {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-        match host::run(command.arg(&run.exe).args(one(run, case, ops))) {
+        command
+            .arg(&exe)
+            .args(["one", case, &format!("--ops={ops}")]);
+        command.args(plant.map(|plant| format!("--plant={}", name_of(&plant))));
+        match host::run(&mut command) {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
             ran => {
                 let [_, report] = ran.setup(name)?;
@@ -143,43 +135,20 @@ fn collected(report: &str) -> Option<u64> {
     total.trim().parse().ok()
 }
 
-fn locked(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
-    let step = |ops| {
-        let mut command = Command::new(&run.exe);
-        command.args(one(run, case, ops)).arg("--how=traced");
-        let mut child = command.spawn().setup("start this program again")?;
-        let count = sys::locked_between_marks(&child);
-        if count.is_err() {
-            let _ = child.kill();
-        }
-        let ended = child.wait();
-        let count = count.setup(&format!("step through {case}"))?;
-        ended.setup("await the stepped process").map(|_| count)
-    };
-    // Each step is two context switches: far cheaper without waking another processor.
-    let processors = sys::processors();
-    sys::pin(processors.get(..1).unwrap_or_default());
-    // Those of the marks are not the operations'.
-    let both = step(0).and_then(|none| Ok((none, step(STEP_OPS)?)));
-    sys::pin(&processors);
-    let (none, all) = both?;
+fn locked(name: &str, one: One) -> Result<Row, Error> {
+    let [none, all] = one.warm(|burst| {
+        let mut step = |ops| {
+            let stepped = count_locked(|| burst(ops));
+            let (wrong, count) = stepped.host("step through the operations")?;
+            one.case.right(wrong).map(|()| count)
+        };
+        Ok([step(0)?, step(STEP_OPS)?])
+    })?;
     let each = all.saturating_sub(none) as f64 / STEP_OPS as f64;
     Ok(Row::count(name, "per op", each))
 }
 
-fn shared_stores(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
-    let mut command = Command::new(&run.exe);
-    command.args(one(run, case, SEALED_OPS)).arg("--how=sealed");
-    let done = command.output().setup("start this program again")?;
-    let text = String::from_utf8_lossy(&done.stderr);
-    match done.status.code() {
-        Some(0) => Ok(Row::count(name, "seen", 0.0)),
-        Some(STORE_SEEN) => Ok(Row::count(name, "seen", 1.0).with_note(&first_store(&text))),
-        _ => Err(done.status).setup(&format!("{name}: {}", text.trim())),
-    }
-}
-
-/// The address and the code of the first store, from the report of the sealed process: the first
+/// The address and the code of the first store, from its report: the first
 /// callers in our code, below the signal handler.
 fn first_store(report: &str) -> String {
     const CALLERS: usize = 4;

@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `create-existing`: opens with `O_CREAT` in many mounts under one root, where Linux
-//! tasks contended at the root directory ("namei: clear nd->root.mnt before O_CREAT unlazy").
-//!
-//! * `create-existing`: open files that exist, and close;
-//! * `create-new`: create, close and unlink.
-//!
-//! The paths are absolute or relative. The root is reset before the walk leaves lock-free mode, or
-//! counted; the last name is looked up before the directory is locked, or after. The host runs
-//! beside it. Stores to shared memory are counted separately, before anything is timed.
-
-use std::ffi::CString;
-use std::slice::from_ref;
-
-use openpath_abi::OFlags;
-use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDWR};
-use openpath_vfs::{MountFlags, Task, Vfs};
+//! Measures `create-existing`: opens with `O_CREAT` in many mounts under one root, as
+//! `pages/create-existing.md` describes. Stores to shared memory are counted before anything is
+//! timed.
 
 use crate::common::*;
 use crate::host::mount_tmpfs;
@@ -65,7 +52,7 @@ fn scenes(mounts: usize, threads: usize) -> Vec<Scene> {
         for (from, skipped) in [("absolute", 0), ("relative", 1)] {
             let path = |number: usize| {
                 let path = format!("/m{number}/{file}");
-                CString::new(&path[skipped..]).unwrap_or_default()
+                c_string(&path[skipped..])
             };
             let share = |thread: usize| (thread..mounts).step_by(threads).map(path).collect();
             scenes.push(Scene {
@@ -91,23 +78,24 @@ fn in_mounts(mounts: usize, scenes: &[Scene], ask: &Ask) -> Result<Vec<Row>, Err
     host.leave()?;
     let made = SETTINGS.map(|setting| instance(setting, mounts));
     let made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut places: Vec<Place<'_>> = Vec::new();
+    for ((label, ..), (vfs, _)) in SETTINGS.iter().zip(&made) {
+        places.push((label, "", Tree::Ours(vfs)));
+    }
+    places.push((", tmpfs", "", Tree::Host(&host.tmpfs)));
     let mut rows = Vec::new();
     for (scene, stores) in scenes.iter().zip(&found) {
-        let (mut plan, name) = (Plan::default(), &scene.name);
-        let (mut sides, mut notes) = (Vec::new(), Vec::new());
+        let mut notes = Vec::new();
         for ((label, ..), stores) in SETTINGS.into_iter().zip(stores) {
             let (root, common, all) = (stores.root, stores.common, stores.all);
-            let row = |what, value| Row::count(&format!("{name}{label}, {what}"), "per op", value);
+            let name = |what| format!("{}{label}, {what} stores", scene.name);
+            rows.push(Row::count(&name("root"), "per op", root));
             let places = stores.places.iter();
             let places: Vec<_> = places.map(|(name, n)| format!("{name} {n:.1}")).collect();
-            rows.push(row("root stores", root));
-            rows.push(row("common stores", common).with_note(&places.join(", ")));
-            let note = format!("stores: root {root:.1}, common {common:.1}, all {all:.1}");
-            notes.push(note);
-        }
-        let mine = made.iter().map(|(vfs, _)| Tree::Ours(vfs));
-        for tree in mine.chain([Tree::Host(&host.tmpfs)]) {
-            sides.push(scene.add(&mut plan, tree)?);
+            rows.push(Row::count(&name("common"), "per op", common).with_note(&places.join(", ")));
+            notes.push(format!(
+                "stores: root {root:.1}, common {common:.1}, all {all:.1}"
+            ));
         }
         let mut pairs: Vec<Pair<'_>> = Vec::new();
         for (at, ((label, ..), note)) in SETTINGS.iter().zip(&notes).enumerate() {
@@ -115,12 +103,7 @@ fn in_mounts(mounts: usize, scenes: &[Scene], ask: &Ask) -> Result<Vec<Row>, Err
         }
         pairs.push(("", ", switch", [2, 3], "root counted", ""));
         pairs.push(("", ", switch, both", [0, 3], "both off", ""));
-        compare(&mut plan, name, &sides, &pairs);
-        let labels = SETTINGS.iter().map(|(label, ..)| *label);
-        for (label, side) in labels.chain([", tmpfs"]).zip(&sides) {
-            over_one(&mut plan, &format!("{name}{label}"), "", side);
-        }
-        rows.extend(plan.run(ask)?);
+        rows.extend(measure(from_ref(scene), &places, &pairs, ask)?);
     }
     host.leave()?;
     Ok(rows)

@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `failed-open`: opens that fail, which Linux 6.7 made cheaper ("vfs: shave work on
-//! failed file open").
-//!
-//! * The loop of that change: one name that does not exist, opened repeatedly; and the same for
-//!   other failures.
-//! * The header search of a C compilation, replayed on every side. It is recorded now if a compiler
-//!   and strace exist, else the stored recording is used.
-//!
-//! Each is measured with the file of a failed open freed at once, as Linux does since 6.7, and with
-//! its release deferred, as Linux did before (`Tuning::failed_open_frees_inline`).
+//! Measures `failed-open`: opens that fail, as `pages/failed-open.md` describes. The compilation is
+//! recorded now if a compiler and strace exist, else the stored recording is used. `switch` rows
+//! turn off `Tuning::failed_open_frees_inline`.
 
 pub(crate) mod project;
 mod record;
 mod replay;
 
-use std::ffi::CStr;
 use std::fs;
 use std::path::PathBuf;
 
-use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY};
-use openpath_abi::{Errno, OFlags};
-use openpath_vfs::Task;
+use openpath_abi::fcntl::{O_DIRECTORY, O_NOFOLLOW};
 
 use crate::common::*;
 use record::Trace;

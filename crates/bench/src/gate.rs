@@ -3,11 +3,13 @@
 //!
 //! * [`case`]: an operation, the objects on its path, and its task;
 //! * [`sys`]: an arena with memory that can be made read-only, and marks for a tracer;
+//! * [`loaded`]: the code and the variables of this process;
 //! * [`plant`]: the faults that each gate must find;
 //! * [`pair`]: pairs of operations that two tasks can do without disturbing each other;
 //! * [`turns`]: two threads that do such a pair in turns, between marks.
 
 pub(crate) mod case;
+mod loaded;
 pub(crate) mod pair;
 pub(crate) mod plant;
 pub(crate) mod sys;
@@ -18,9 +20,7 @@ pub(crate) use plant::Plant;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use openpath_vfs::Vfs;
-
-use crate::error::{Context, Error};
+use crate::common::*;
 
 /// The memory of `vfs` that a cached call must not write.
 pub(crate) fn spans(vfs: &Vfs) -> Vec<sys::Span> {

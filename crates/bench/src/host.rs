@@ -9,61 +9,55 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::fs::statfs;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
 };
 use rustix::process::{chroot, fchdir};
 
-use crate::calls::{Calls, Kernel};
-use crate::error::{Context, Error};
-use crate::paths::Chain;
-use crate::{harness, sys};
+use crate::common::*;
+use crate::window;
 
 /// The host file systems of one run. Dropping it restores the process's own mount namespace and
 /// root directory, as far as possible.
 pub(crate) struct Host {
-    pub(crate) tmpfs: Root,
     /// The ext4 directory, or why there is none.
     pub(crate) ext4: Result<Root, String>,
+    pub(crate) tmpfs: Root,
     home: File,
     cwd: PathBuf,
-    base: PathBuf,
 }
 
-/// A directory that can become the root.
+/// A directory that can become the root, removed when dropped.
 pub(crate) struct Root {
     dir: File,
-    path: PathBuf,
     mounted: bool,
+    place: Scratch,
 }
 
 impl Host {
     /// Makes a private mount namespace with both file systems in it.
     pub(crate) fn new() -> Result<Self, Error> {
         // Another root directory hides its counter.
-        harness::stolen();
+        window::stolen();
         let cwd = std::env::current_dir().host("working directory")?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         sys::unshare_mounts().host("private mount namespace")?;
         mount_change("/", private).host("private mount namespace")?;
         // Opened earlier, it would lead back to the mounts that we left.
         let home = File::open("/").host("open /")?;
-        let base = std::env::temp_dir().join(format!("openpath-bench-{}", std::process::id()));
-        let place = base.join("tmpfs");
-        fs::create_dir_all(&place).host("scratch directory")?;
-        mount_tmpfs(&place)?;
+        let place = Scratch::new(&std::env::temp_dir()).host("scratch directory")?;
+        mount_tmpfs(place.path())?;
         let tmpfs = Root::open(place, true).host("open tmpfs")?;
-        let ext4 = find_ext4(&base);
+        let ext4 = find_ext4(tmpfs.path());
         Ok(Self {
+            ext4: ext4.map_err(|e| format!("no writable ext4 here, and none was made: {e}")),
             tmpfs,
-            ext4,
             home,
             cwd,
-            base,
         })
     }
 
@@ -84,28 +78,29 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         let _ = self.leave();
-        for root in self.ext4.iter().chain([&self.tmpfs]) {
-            if root.mounted {
-                let _ = unmount(&root.path, UnmountFlags::DETACH);
-            }
-            let _ = fs::remove_dir_all(&root.path);
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if self.mounted {
+            let _ = unmount(self.path(), UnmountFlags::DETACH);
         }
-        let _ = fs::remove_dir_all(&self.base);
     }
 }
 
 impl Root {
-    fn open(path: PathBuf, mounted: bool) -> io::Result<Self> {
+    fn open(place: Scratch, mounted: bool) -> io::Result<Self> {
         Ok(Self {
-            dir: File::open(&path)?,
-            path,
+            dir: File::open(place.path())?,
             mounted,
+            place,
         })
     }
 
     /// Its path from the process's first root directory.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.place.path()
     }
 
     /// Makes this the root and the working directory.
@@ -122,9 +117,9 @@ impl Root {
 
     /// Removes everything below, by a fresh mount if it is a mount.
     pub(crate) fn remount(&mut self) -> Result<(), Error> {
-        let _ = unmount(&self.path, UnmountFlags::DETACH);
-        mount_tmpfs(&self.path)?;
-        self.dir = File::open(&self.path).host("mount tmpfs anew")?;
+        let _ = unmount(self.path(), UnmountFlags::DETACH);
+        mount_tmpfs(self.path())?;
+        self.dir = File::open(self.path()).host("mount tmpfs anew")?;
         Ok(())
     }
 }
@@ -135,39 +130,26 @@ pub(crate) fn mount_tmpfs(target: &Path) -> Result<(), Error> {
     mounted.host("mount tmpfs")
 }
 
-/// Finds a scratch directory on ext4: the working directory, the temporary directory, or an image.
-fn find_ext4(base: &Path) -> Result<Root, String> {
+/// Finds a scratch directory on ext4: in the temporary directory, in the working directory, or in
+/// an image in `images`.
+fn find_ext4(images: &Path) -> io::Result<Root> {
     let near = std::env::current_dir().unwrap_or_default().join("target");
-    let name = base.file_name().unwrap_or_default();
-    for place in [std::env::temp_dir(), PathBuf::from("/var/tmp"), near] {
-        if kind_of(&place).as_deref() == Some("ext4") {
-            let dir = place.join(name).join("ext4");
-            if fs::create_dir_all(&dir).is_ok() {
-                return Root::open(dir, false).map_err(|e| e.to_string());
-            }
+    for folder in [std::env::temp_dir(), PathBuf::from("/var/tmp"), near] {
+        if statfs(&folder).is_ok_and(|of| of.f_type == libc::EXT4_SUPER_MAGIC)
+            && let Ok(place) = Scratch::new(&folder)
+        {
+            return Root::open(place, false);
         }
     }
-    let (image, dir) = (base.join("tmpfs/ext4.img"), base.join("ext4"));
-    let make = || {
-        File::create(&image)?.set_len(256 << 20)?;
-        fs::create_dir_all(&dir)?;
-        run(Command::new("mkfs.ext4").arg("-qF").arg(&image))?;
-        let mut mount = Command::new("mount");
-        run(mount.arg("-o").arg("loop").args([&image, &dir]))
-    };
-    make().map_err(|e| format!("no writable ext4 here, and none was made: {e}"))?;
-    Root::open(dir, true).map_err(|e| e.to_string())
-}
-
-/// The type of the file system `path` is on, from the mount table.
-fn kind_of(path: &Path) -> Option<String> {
-    let dev = fs::metadata(path).ok()?.dev();
-    let number = format!("{}:{}", libc::major(dev), libc::minor(dev));
-    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let mut lines = table.lines();
-    let line = lines.find(|line| line.split(' ').nth(2) == Some(&number))?;
-    let (kind, _) = line.split_once(" - ")?.1.split_once(' ')?;
-    Some(kind.to_owned())
+    let (image, place) = (
+        images.join("ext4.img"),
+        Scratch::new(&std::env::temp_dir())?,
+    );
+    File::create(&image)?.set_len(256 << 20)?;
+    run(Command::new("mkfs.ext4").arg("-qF").arg(&image))?;
+    let mut mount = Command::new("mount");
+    run(mount.arg("-o").arg("loop").args([&*image, place.path()]))?;
+    Root::open(place, true)
 }
 
 /// A directory of the host for this process alone, removed when dropped.
@@ -216,14 +198,4 @@ pub(crate) fn run(command: &mut Command) -> io::Result<[String; 2]> {
     }
     let why = format!("{program}: {status}: {complained}");
     Err(io::Error::other(why))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kind_of_proc_is_proc() {
-        assert_eq!(kind_of(Path::new("/proc")).as_deref(), Some("proc"));
-    }
 }

@@ -39,6 +39,7 @@ mod walk;
 #[cfg(feature = "wasi")]
 mod wasi;
 mod watch;
+mod window;
 
 pub use cmd::main;
 

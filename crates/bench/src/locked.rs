@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `same-file --locks`: the cost of the lock check for files without locks, and of locks.
-//!
-//! * `opens`: the loop by which Linux judged the flag ("fs: track the inode having file locks with
-//!   a flag in ->i_opflags"). The inodes begin at each offset of a cache line, because the benefit
-//!   of the flag depends on it in Linux. It runs with the flag and with the field read instead, on
-//!   files without a lock and on locked ones. Before that, the cache lines that two tasks share are
-//!   counted, as an open reads and writes them.
-//! * `locks`: a lock and its unlock, of one thread without contention, and of several that wait for
-//!   each other, beside the host kernel.
+//! Measures `same-file --locks`: the cost of the lock check for files without locks, and of locks,
+//! as `pages/locks.md` describes. Shared cache lines are counted before anything is timed.
 
 mod locks;
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 
 use openpath_abi::Flock;
-use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::lock::{F_WRLCK, LOCK_SH};
-use openpath_vfs::{Task, Vfs};
 
 use crate::common::*;
 use crate::watch::observe;
@@ -83,7 +73,7 @@ impl Laid {
         let task = ours::task(&vfs)?;
         let mut paths = BTreeMap::new();
         for number in 0..TRIES {
-            let path = CString::new(format!("/same-{number}")).unwrap_or_default();
+            let path = c_string(format!("/same-{number}"));
             let fd = task.open(path.to_bytes(), O_RDWR | O_CREAT, 0o644);
             let fd = fd.setup("make a file")?;
             let at = task.inode_identity(fd).map_or(0, |at| at % LINE);

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures `many`: a million descriptors in one table, and ten thousand tasks with 64 each.
 //!
-//! It measures their memory by the growth of the resident set, and times single operations while
-//! the tables grow and when they are full. The control is the same operation in a table that does
+//! Memory is the growth of the resident set. The control is the same operation in a table that does
 //! not grow, measured in turn with it: times that both have are the machine's, the rest is growth
 //! or scan. The host's own table is measured in turn with them, up to its limit of descriptors.
 
 mod clock;
 mod table;
 
-use openpath_abi::fcntl::O_RDONLY;
-use openpath_vfs::Task;
-
 use crate::common::*;
-use crate::counts::Resident;
 use clock::{Clock, QUANTILES, Times};
 
 #[derive(Debug, clap::Args)]

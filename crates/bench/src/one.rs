@@ -1,28 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs one operation by itself, in a process of its own, so that counters see nothing else.
+//! Runs one operation by itself, so that counters see nothing else.
 
-use std::ffi::CString;
 use std::time::Duration;
-
-use openpath_vfs::{Task, Vfs};
 
 use crate::common::*;
 use crate::gate::Plant;
 use crate::gate::case::{Actor, Case};
 use crate::gate::plant::Target;
 use crate::gate::sys::shared;
-use crate::watch::sys::{Kind, watched};
-
-/// The circumstances of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum How {
-    /// Nothing special: an instruction counter is around the whole process.
-    Plain,
-    /// Between two stops for the tracer.
-    Traced,
-    /// With the shared memory read-only: a store ends the process.
-    Sealed,
-}
+use crate::watch::sys::{Kind, Log, watched};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -31,9 +17,6 @@ pub(crate) struct Options {
     /// How many operations to run.
     #[arg(long, default_value_t = 1000)]
     ops: u64,
-    /// The circumstances.
-    #[arg(long, value_enum, default_value_t = How::Plain)]
-    how: How,
     /// Plant this fault in every operation.
     #[arg(long)]
     plant: Option<Plant>,
@@ -42,7 +25,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let case = Case::parse(&options.case)?;
     let plant = options.plant;
-    One { case, plant }.run(options.ops, options.how)
+    One { case, plant }.warm(|burst| case.right(burst(options.ops)))
 }
 
 /// The built tree, and the tasks that built it.
@@ -78,27 +61,19 @@ impl One {
         body(&mut |ops| self.burst(&actor.task, ops, &mut ring, &made.target))
     }
 
-    /// Runs `ops` operations under `how`.
-    fn run(self, ops: u64, how: How) -> Result<(), Error> {
-        match how {
-            How::Plain => self.warm(|burst| self.case.right(burst(ops))),
-            How::Traced => self.warm(|burst| {
-                sys::trace_mark();
-                let wrong = burst(ops);
-                sys::trace_mark();
-                self.case.right(wrong)
-            }),
-            How::Sealed => self.sealed(ops),
-        }
-    }
-
-    /// Seals all memory that exists before the measured task: it may be shared.
-    fn sealed(self, ops: u64) -> Result<(), Error> {
+    /// Runs `ops` operations while all memory that exists before the measured task is read-only,
+    /// because it may be shared; returns the report of the first store to it.
+    pub(crate) fn sealed(self, ops: u64) -> Result<Option<String>, Error> {
         let watch = |made: Made| {
             let (actor, mut ring) = self.act(&made)?;
-            let body = |_: &_| self.burst(&actor.task, ops, &mut ring, &made.target);
-            let wrong = watched(shared(gate::spans(&made.vfs)), Kind::NoStore, body);
-            self.case.right(wrong.host("seal the shared memory")?)
+            let body = |log: &Log| {
+                let wrong = self.burst(&actor.task, ops, &mut ring, &made.target);
+                (wrong, log.report())
+            };
+            let spans = shared(gate::spans(&made.vfs));
+            let seen = spans.and_then(|spans| watched(spans, Kind::NoStore, body));
+            let (wrong, report) = seen.host("seal the shared memory")?;
+            self.case.right(wrong).map(|()| report)
         };
         gate::apart(|| self.build(), watch)
     }

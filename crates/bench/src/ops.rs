@@ -4,16 +4,11 @@
 //! A burst returns how many results were not the expected ones, so that neither side can be
 //! measured failing.
 
-use std::ffi::CStr;
-
-use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
-use openpath_abi::{Errno, OFlags};
-
-use crate::calls::{Calls, wrong, wrong_of};
-use crate::paths::Ring;
+use crate::calls::wrong;
+use crate::common::*;
 
 /// The operation on each path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Op {
     /// Open of a name that does not exist.
     FailedOpen,
@@ -28,33 +23,24 @@ pub(crate) enum Op {
     /// statx by path, basic fields.
     Statx,
     /// Open of a file that the caller may not read; never measured as root.
+    #[value(name = "denied-open")]
     Denied,
     DupClose,
     /// Open with these flags, and close.
+    #[value(skip)]
     Open(OFlags),
     /// Create with these flags, close, unlink.
+    #[value(skip)]
     CreateUnlink(OFlags),
 }
 
+/// The name of a value, as it is typed.
+pub(crate) fn name_of(value: &impl ValueEnum) -> String {
+    let named = value.to_possible_value();
+    named.map_or(String::new(), |named| named.get_name().to_owned())
+}
+
 impl Op {
-    /// Those with a name.
-    pub(crate) const NAMED: [(&'static str, Self); 9] = [
-        ("failed-open", Self::FailedOpen),
-        ("open-close", Self::OpenClose),
-        ("creat-existing", Self::CreatExisting),
-        ("creat-read-only", Self::CreatReadOnly),
-        ("stat", Self::Stat),
-        ("lstat", Self::Lstat),
-        ("statx", Self::Statx),
-        ("denied-open", Self::Denied),
-        ("dup-close", Self::DupClose),
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        let named = Self::NAMED.iter().find(|(_, op)| *op == self);
-        named.map_or("", |(name, _)| name)
-    }
-
     /// Whether it walks to the absent names.
     pub(crate) fn wants_missing(self) -> bool {
         self == Op::FailedOpen

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, SuperBlock, Task, Tuning, Vfs, VfsBuilder};
+use openpath_vfs::{Cred, SuperBlock, Tuning, VfsBuilder};
 
-use crate::error::{Context, Error};
+use crate::common::*;
 
 /// The hash tables' key: counts are the same in every run.
 const SECRET: [u64; 2] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344];

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::bars::{self, Bar};
-use crate::row::{Row, write_table};
-use crate::sys;
+use crate::common::*;
+use crate::row::write_table;
 
 /// Lists of pages: `"COMMAND" "TITLE" "FILE" BARS;`.
 macro_rules! pages {

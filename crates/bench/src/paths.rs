@@ -71,11 +71,16 @@ impl Chain {
         names.nth(1).unwrap_or_default()
     }
 
+    /// Changes both paths.
+    pub(crate) fn change(&mut self, path: impl Fn(&[u8]) -> Vec<u8>) {
+        for old in [&mut self.file, &mut self.missing] {
+            *old = c_string(path(old.to_bytes()));
+        }
+    }
+
     /// Puts both below a directory.
     pub(crate) fn below(&mut self, dir: &[u8]) {
-        for path in [&mut self.file, &mut self.missing] {
-            *path = join(dir, path.to_bytes());
-        }
+        self.change(|path| [dir, path].concat());
     }
 }
 
@@ -112,8 +117,8 @@ pub(crate) fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
             absent.push(b'_');
         }
         out.push(Chain {
-            file: join(&dir, &last),
-            missing: join(&dir, &absent),
+            file: c_string([&*dir, &last].concat()),
+            missing: c_string([&*dir, &absent].concat()),
         });
     }
     out
@@ -131,8 +136,9 @@ pub(crate) fn rotation(chains: &[Chain], missing: bool) -> Vec<CString> {
     order.into_iter().map(pick).collect()
 }
 
-fn join(dir: &[u8], name: &[u8]) -> CString {
-    CString::new([dir, name].concat()).unwrap_or_default()
+/// A path with its NUL; empty if it has one inside.
+pub(crate) fn c_string(path: impl Into<Vec<u8>>) -> CString {
+    CString::new(path).unwrap_or_default()
 }
 
 /// Returns paths in rotation.

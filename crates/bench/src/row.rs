@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::bars::{self, Bar, Sense};
+use crate::bars::{self, Sense};
 use crate::stats::{Samples, Spread};
 
 /// With fewer clean windows than this a result means nothing.
@@ -207,15 +207,12 @@ impl Row {
     }
 
     fn judge(mut self, value: f64) -> Self {
-        let Some(Bar {
-            sense, bar, goal, ..
-        }) = bars::find(&self.name)
-        else {
+        let (Some(sense), Some(bar), Some(goal)) = (self.sense, self.bar, self.goal) else {
             return self;
         };
-        let ok = sense.holds(value, *bar);
+        let ok = sense.holds(value, bar);
         self.ok = Some(ok);
-        self.verdict = match (ok, sense.holds(value, *goal)) {
+        self.verdict = match (ok, sense.holds(value, goal)) {
             (false, _) => Verdict::Short,
             (true, false) => Verdict::Ok,
             (true, true) => Verdict::Goal,

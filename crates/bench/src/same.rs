@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `same-file`: open and close of one file by every thread, the loop by which Linux judged
-//! a flag for lock contexts ("fs: track the inode having file locks with a flag in ->i_opflags").
-//!
-//! Read-only as there, for writing, and with `O_CREAT`; with own tables and with a shared one; with
-//! the lock context found by a flag and by reading the field; the host beside it. With `--locks`,
-//! the cost of the lock check and of locks (`locked`).
-
-use std::ffi::CStr;
-
-use openpath_abi::OFlags;
-use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
+//! Measures `same-file`: open and close of one file by every thread, as `pages/same-file.md`
+//! describes; with `--locks`, the cost of the lock check and of locks (`locked`).
 
 use crate::common::*;
 use crate::locked;
@@ -48,35 +39,30 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     let on = ours::instance()?;
     let off = ours::tuned(|tuning| tuning.lock_context_flag = false)?;
-    // What each side adds to its row of growth; the first two are ours.
-    let mut trees = vec![
-        (String::new(), Tree::Ours(&on)),
-        (", flag off".to_owned(), Tree::Ours(&off)),
-    ];
-    let theirs = host.roots();
-    trees.extend(theirs.map(|(label, root)| (format!(", {label}"), Tree::Host(root))));
+    // What a row of each tree ends with; the first two are ours.
+    let theirs = host
+        .roots()
+        .map(|(label, root)| (format!(", {label}"), Tree::Host(root)));
+    let ours = [("", &on), (", flag off", &off)];
+    let ours = ours.map(|(label, vfs)| (label.to_owned(), Tree::Ours(vfs)));
+    let trees: Vec<(String, Tree<'_>)> = ours.into_iter().chain(theirs).collect();
+    let places: Vec<Place<'_>> = trees
+        .iter()
+        .map(|(label, tree)| ("", &**label, *tree))
+        .collect();
     let mut pairs: Vec<Pair<'_>> = Vec::new();
-    for (at, (after, _)) in trees.iter().enumerate().skip(2) {
+    for (at, (_, after, _)) in places.iter().enumerate().skip(2) {
         pairs.push(("", after, [0, at], &after[2..], ""));
     }
     pairs.push(("", ", switch", [0, 1], "flag off", ""));
     let scenes = FLAGS.map(|flags| Tables::ALL.map(|tables| scene(flags, tables)));
-    for (_, tree) in &trees {
+    for (.., tree) in &places {
         scenes[0][0].grow(*tree)?;
     }
     host.leave()?;
     let mut rows = Vec::new();
     for scenes in &scenes {
-        let mut plan = Plan::default();
-        for scene in scenes {
-            let sides = trees.iter().map(|(_, tree)| scene.add(&mut plan, *tree));
-            let sides = sides.collect::<Result<Vec<_>, _>>()?;
-            compare(&mut plan, &scene.name, &sides, &pairs);
-            for ((label, _), side) in trees.iter().zip(&sides) {
-                over_one(&mut plan, &scene.name, label, side);
-            }
-        }
-        rows.extend(plan.run(ask)?);
+        rows.extend(measure(scenes, &places, &pairs, ask)?);
     }
     if threads_max() > 1 {
         let mut plan = Plan::default();

@@ -7,20 +7,8 @@
 //! descriptor table of its own, as a process has. On openpath each thread has a new task; if tables
 //! are shared, that is a clone of the first one.
 
-use std::ffi::{CStr, CString};
-
-use openpath_abi::fcntl::O_RDONLY;
-use openpath_vfs::Vfs;
-
-use crate::calls::{Calls, Kernel, wrong_of};
-use crate::error::{Context, Error};
-use crate::harness::{Burst, Id, Plan};
-use crate::host::Root;
-use crate::ops::Op;
-use crate::paths::{Chain, Ring};
-use crate::row::Row;
-use crate::threads::{Make, counts, ready};
-use crate::{ours, sys};
+use crate::common::*;
+use crate::harness::Burst;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tables {
@@ -49,6 +37,10 @@ pub(crate) enum Tree<'a> {
     Host(&'a Root),
 }
 
+/// A tree to measure on, after what the names of its rows have before and after the number of
+/// threads.
+pub(crate) type Place<'a> = (&'a str, &'a str, Tree<'a>);
+
 /// A comparison of two sides: what its row's name has before and after the number of threads, ours
 /// and the other, the label of the other, and a remark.
 pub(crate) type Pair<'a> = (&'a str, &'a str, [usize; 2], &'a str, &'a str);
@@ -65,7 +57,7 @@ impl Scene {
     }
 
     /// Adds the threads of one tree: a side for each of [`counts`].
-    pub(crate) fn add<'a>(&'a self, plan: &mut Plan<'a>, tree: Tree<'a>) -> Result<Vec<Id>, Error> {
+    fn add<'a>(&'a self, plan: &mut Plan<'a>, tree: Tree<'a>) -> Result<Vec<Id>, Error> {
         let (op, tables) = (self.op, self.tables);
         let first = match tree {
             Tree::Ours(vfs) => Some(ours::task(vfs)?),
@@ -92,6 +84,29 @@ impl Scene {
     }
 }
 
+/// Measures scenes together, each on every tree: the rows of each pair of trees, and those that
+/// compare numbers of threads with one thread.
+pub(crate) fn measure(
+    scenes: &[Scene],
+    places: &[Place<'_>],
+    pairs: &[Pair<'_>],
+    ask: &Ask,
+) -> Result<Vec<Row>, Error> {
+    let mut plan = Plan::default();
+    for scene in scenes {
+        let sides = places.iter().map(|(.., tree)| scene.add(&mut plan, *tree));
+        let sides = sides.collect::<Result<Vec<_>, _>>()?;
+        compare(&mut plan, &scene.name, &sides, pairs);
+        for ((before, after, _), sides) in places.iter().zip(&sides) {
+            for (side, count) in sides.iter().zip(counts()).skip(1) {
+                let name = format!("{}{before}, {count}T over 1T{after}", scene.name);
+                plan.row(Row::faster, &name, *side, "one thread", sides[0]);
+            }
+        }
+    }
+    plan.run(ask)
+}
+
 /// Adds the rows of each pair of sides, for each number of threads.
 pub(crate) fn compare(plan: &mut Plan<'_>, name: &str, sides: &[Vec<Id>], pairs: &[Pair<'_>]) {
     for (i, count) in counts().iter().enumerate() {
@@ -102,14 +117,6 @@ pub(crate) fn compare(plan: &mut Plan<'_>, name: &str, sides: &[Vec<Id>], pairs:
                 row.note(note);
             }
         }
-    }
-}
-
-/// Adds the rows that compare numbers of threads with one thread: `NAME, 2T over 1T LABEL`.
-pub(crate) fn over_one(plan: &mut Plan<'_>, name: &str, label: &str, sides: &[Id]) {
-    for (side, count) in sides.iter().zip(counts()).skip(1) {
-        let name = format!("{name}, {count}T over 1T{label}");
-        plan.row(Row::faster, &name, *side, "one thread", sides[0]);
     }
 }
 

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures `shapes`: the shapes of well-known scalability benchmarks, ours beside the host.
-//!
-//! * will-it-scale: `open1` (own files in one directory), `open2` (own files, own directories),
-//!   `open3` (one file), `dup1`; as its processes (own tables) and as its threads (a shared one).
-//! * FxMark: `MRPL` (stat of an own path of five components), `MRPM` (random paths of a shared
-//!   tree, five levels of eight), `MRPH` (one path for all); each with a variant that opens and
-//!   closes instead.
-
-use std::ffi::CString;
-
-use openpath_abi::fcntl::{O_RDONLY, O_RDWR};
+//! Measures `shapes`: the loops of will-it-scale and FxMark that `pages/shapes.md` lists, ours
+//! beside the host.
 
 use crate::common::*;
 
@@ -23,25 +14,21 @@ const WALKS: usize = 1 << 15;
 pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     let vfs = ours::instance()?;
-    let trees = [Tree::Ours(&vfs), Tree::Host(&host.tmpfs)];
+    let places = [
+        ("", "", Tree::Ours(&vfs)),
+        ("", ", tmpfs", Tree::Host(&host.tmpfs)),
+    ];
     let mut scenes = all(threads_max());
     ask.common.narrow(&mut scenes, |scene| &scene.name);
     let mut rows = Vec::new();
     // A few at a time, because sides that are measured together share the processor's caches.
     for scenes in scenes.chunks(4) {
-        let mut plan = Plan::default();
-        for (scene, tree) in scenes.iter().flat_map(|s| trees.map(|tree| (s, tree))) {
+        for (scene, (.., tree)) in scenes.iter().flat_map(|s| places.map(|place| (s, place))) {
             scene.grow(tree)?;
         }
         host.leave()?;
-        for scene in scenes {
-            let (name, [ours, tmpfs]) = (&scene.name, trees);
-            let sides = [scene.add(&mut plan, ours)?, scene.add(&mut plan, tmpfs)?];
-            compare(&mut plan, name, &sides, &[("", "", [0, 1], "tmpfs", "")]);
-            over_one(&mut plan, name, "", &sides[0]);
-            over_one(&mut plan, name, ", tmpfs", &sides[1]);
-        }
-        rows.extend(plan.run(ask)?);
+        let tmpfs = ("", "", [0, 1], "tmpfs", "");
+        rows.extend(measure(scenes, &places, &[tmpfs], ask)?);
     }
     Ok(rows)
 }
@@ -62,10 +49,10 @@ fn all(threads: usize) -> Vec<Scene> {
     ];
     let deep: [(&str, Make<Vec<CString>>); 3] = [
         ("MRPL", |i| {
-            vec![path(&format!("/fx/own-{i}/third/fourth/file"))]
+            vec![c_string(format!("/fx/own-{i}/third/fourth/file"))]
         }),
         ("MRPM", random_walks),
-        ("MRPH", |_| vec![path("/fx/one/third/fourth/file")]),
+        ("MRPH", |_| vec![c_string("/fx/one/third/fourth/file")]),
     ];
     let mut scenes = Vec::new();
     for (tables, word) in Tables::ALL {
@@ -73,7 +60,7 @@ fn all(threads: usize) -> Vec<Scene> {
             name: format!("{name}, {word}"),
             op,
             tables,
-            paths: (0..threads).map(|i| vec![path(&file(i))]).collect(),
+            paths: (0..threads).map(|i| vec![c_string(file(i))]).collect(),
         }));
     }
     for (name, paths) in deep {
@@ -88,10 +75,6 @@ fn all(threads: usize) -> Vec<Scene> {
     scenes
 }
 
-fn path(text: &str) -> CString {
-    CString::new(text).unwrap_or_default()
-}
-
 /// Random paths of the shared tree, in another order for each thread, the same in every run.
 fn random_walks(thread: usize) -> Vec<CString> {
     let mut rng = Rng::new(SEED + thread as u64);
@@ -102,36 +85,7 @@ fn random_walks(thread: usize) -> Vec<CString> {
             text.push_str(&format!("/level{level}-{}", leaf % FANOUT));
             leaf /= FANOUT;
         }
-        path(&text)
+        c_string(text)
     };
     (0..WALKS).map(walk).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn threads_share_paths_as_shape_requires() {
-        let scenes = all(3);
-        assert_eq!(scenes.len(), 14);
-        // The number of different paths, at least, and the components of each.
-        for (name, different, depth) in [
-            ("open1, own tables", 3..=3, 2),
-            ("open2, shared table", 3..=3, 3),
-            ("open3, own tables", 1..=1, 2),
-            ("MRPL stat", 3..=3, 5),
-            ("MRPM stat", 1000..=WALKS, 6),
-            ("MRPH stat", 1..=1, 5),
-        ] {
-            let scene = scenes.iter().find(|s| s.name == name).unwrap();
-            let all: HashSet<_> = scene.paths.iter().flatten().collect();
-            let slashes = |p: &CString| p.as_bytes().iter().filter(|&&b| b == b'/').count();
-            assert!(different.contains(&all.len()), "{name}");
-            assert!(all.iter().all(|p| slashes(p) == depth), "{name}");
-        }
-        let medium = scenes.iter().find(|s| s.name == "MRPM stat").unwrap();
-        assert_ne!(medium.paths[0], medium.paths[1]);
-    }
 }

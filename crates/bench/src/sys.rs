@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holds the unsafe code of this crate, apart from the arena of `gate::sys`: the host's system
-//! calls, the counting allocator and the tracer.
+//! calls and the counting allocator.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::collections::HashMap;
-use std::ffi::{CStr, OsStr};
-use std::mem::{MaybeUninit, offset_of};
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::{fs, io, ptr};
+use std::{fs, io};
 
-use openpath_abi::{Errno, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, UnshareFlags, unshare_unsafe};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::calls::{Calls, Kernel};
-use crate::error::{Context, Error};
-use crate::gate;
+use crate::common::*;
 
 /// Processor time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
@@ -237,115 +233,4 @@ fn count_allocation() {
 /// How often the calling thread has allocated, if [`CountingAlloc`] is the global allocator.
 pub fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
-}
-
-/// Stops for the tracer; the first call requests tracing.
-pub(crate) fn trace_mark() {
-    let none = ptr::null_mut::<libc::c_void>();
-    // SAFETY: neither call uses memory of ours. A second request for tracing is refused.
-    unsafe {
-        libc::ptrace(libc::PTRACE_TRACEME, 0, none, none);
-        libc::raise(libc::SIGSTOP);
-    }
-}
-
-/// Steps a child between its two [`trace_mark`]s; returns how many of its instructions lock their
-/// line. Its parent must be the calling thread.
-pub(crate) fn locked_between_marks(child: &std::process::Child) -> io::Result<u64> {
-    let pid = child.id().cast_signed();
-    let rip = offset_of!(libc::user, regs) + offset_of!(libc::user_regs_struct, rip);
-    let (mut count, mut known) = (0, HashMap::new());
-    wait_stop(pid, libc::SIGSTOP)?;
-    loop {
-        ptrace(libc::PTRACE_SINGLESTEP, pid, 0)?;
-        if wait_stop(pid, libc::SIGTRAP)? == libc::SIGSTOP {
-            break;
-        }
-        let at = ptrace(libc::PTRACE_PEEKUSER, pid, rip)?;
-        let locked = known.entry(at);
-        count += u64::from(*locked.or_insert_with(|| is_locked(&code(pid, at as usize))));
-    }
-    ptrace(libc::PTRACE_CONT, pid, 0)?;
-    Ok(count)
-}
-
-fn wait_stop(pid: i32, want: i32) -> io::Result<i32> {
-    let mut status = 0;
-    // SAFETY: `status` is ours.
-    if unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if !libc::WIFSTOPPED(status) {
-        return Err(io::Error::other("the traced process ended early"));
-    }
-    let signal = libc::WSTOPSIG(status);
-    if signal == want || signal == libc::SIGSTOP {
-        return Ok(signal);
-    }
-    let told = format!("the traced process got signal {signal}");
-    Err(io::Error::other(told))
-}
-
-/// ptrace(2) without data; the answer of a request that reads is its word.
-fn ptrace(request: libc::c_uint, pid: i32, at: usize) -> io::Result<i64> {
-    let (at, none) = (at as *mut libc::c_void, ptr::null_mut::<libc::c_void>());
-    // SAFETY: the errno is this thread's own. The kernel checks the address, which is one of the
-    // other process; nothing of ours is read or written.
-    let (word, errno) = unsafe {
-        *libc::__errno_location() = 0;
-        let word = libc::ptrace(request, pid, at, none);
-        (word, *libc::__errno_location())
-    };
-    match (word, errno) {
-        (-1, 1..) => Err(io::Error::from_raw_os_error(errno)),
-        _ => Ok(word),
-    }
-}
-
-/// The bytes of an instruction, as far as they can be read.
-fn code(pid: i32, at: usize) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    for (i, half) in bytes.chunks_mut(8).enumerate() {
-        let word = ptrace(libc::PTRACE_PEEKTEXT, pid, at + 8 * i);
-        half.copy_from_slice(&word.unwrap_or(-1).to_le_bytes());
-    }
-    bytes
-}
-
-/// Whether an instruction locks its line: a lock prefix, or an exchange with memory.
-fn is_locked(code: &[u8]) -> bool {
-    const PREFIXES: [u8; 10] = [0x66, 0x67, 0xf2, 0xf3, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65];
-    for (i, &byte) in code.iter().enumerate() {
-        match byte {
-            0xf0 => return true,
-            0x86 | 0x87 => return code.get(i + 1).is_some_and(|modrm| modrm >> 6 != 3),
-            0x40..=0x4f => {}
-            _ if PREFIXES.contains(&byte) => {}
-            _ => return false,
-        }
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn locked_instructions_are_recognised() {
-        assert!(is_locked(&[0xf0, 0x48, 0x0f, 0xc1, 0x07])); // lock xadd [rdi], rax
-        assert!(is_locked(&[0x3e, 0xf0, 0xff, 0x07])); // ds lock inc [rdi]
-        assert!(is_locked(&[0x48, 0x87, 0x07])); // xchg [rdi], rax
-        assert!(!is_locked(&[0x48, 0x87, 0xc7])); // xchg rdi, rax
-        assert!(!is_locked(&[0x48, 0x89, 0x07, 0xf0])); // mov [rdi], rax; next is locked
-        assert!(!is_locked(&[0x66, 0x90]));
-    }
-
-    #[test]
-    fn thread_clock_runs_and_processors_exist() {
-        let start = thread_cpu_ns();
-        std::hint::black_box((0..100_000u64).fold(0, |a, b| a ^ std::hint::black_box(b)));
-        assert!(thread_cpu_ns() > start);
-        assert!(!processors().is_empty());
-    }
 }

@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, all_right};
-use crate::harness::{Burst, WINDOW_NS, fit, timed};
-use crate::sys;
+use crate::common::*;
+use crate::harness::Burst;
+use crate::window::{WINDOW_NS, fit, timed};
 
 /// From the order to the start time: all threads must be awake by then.
 const LEAD: Duration = Duration::from_micros(150);

@@ -8,11 +8,7 @@
 
 mod writers;
 
-use std::ffi::{CStr, CString};
 use std::hint::black_box;
-use std::slice::from_ref;
-
-use openpath_abi::fcntl::O_RDONLY;
 
 use crate::common::*;
 

@@ -9,14 +9,12 @@ pub(crate) mod sys;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use openpath_vfs::Vfs;
-
-use crate::error::{Context, Error, all_right};
-use crate::gate;
+use crate::common::*;
 use crate::gate::sys::{Span, shared};
 use sys::{Access, Kind, watched};
 
 const LINE: usize = 64;
+const WATCH: &str = "watch the shared memory";
 
 /// Stores per operation, as the mean over all operations.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,7 +45,7 @@ pub(crate) fn observe(
     mut step: impl FnMut(usize) -> bool,
 ) -> Result<Seen, Error> {
     let mut wrong = (0..heat * groups).filter(|i| !step(i % groups)).count();
-    let mut spans = shared(gate::spans(vfs));
+    let mut spans = shared(gate::spans(vfs)).host(WATCH)?;
     if kind == Kind::Accesses {
         // The memory that the handlers read stays open.
         spans.retain(|span| span.name != "variables");
@@ -61,7 +59,7 @@ pub(crate) fn observe(
         }
         seen
     });
-    let accesses = accesses.host("watch the shared memory")?;
+    let accesses = accesses.host(WATCH)?;
     all_right(wrong as u64, "watched operations")?;
     Ok(Seen { spans, accesses })
 }
@@ -87,7 +85,7 @@ impl Seen {
         let each = |count: usize| count as f64 / self.accesses.len().max(1) as f64;
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for at in common() {
-            let span = self.spans.iter().find(|span| span.place(at).is_some());
+            let span = self.spans.iter().find(|span| span.holds(at));
             let name = span.map_or("", |span| span.name);
             *places.entry(name).or_default() += 1;
         }

@@ -11,13 +11,12 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-use openpath_abi::OFlags;
-use openpath_abi::fcntl::{O_NOATIME, O_RDONLY};
+use openpath_abi::fcntl::O_NOATIME;
 use openpath_ring::{Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
-use openpath_vfs::{Task, Vfs};
 use rustix::fs::{Advice, fadvise};
 
 use super::host_dir;
+use super::openers::batch;
 use crate::common::*;
 
 const PAGE: usize = 4096;
@@ -141,28 +140,16 @@ fn by_ring(
     let (task, fd) = opened(vfs)?;
     let mut ring = Ring::new(task, pool, RingOptions::default()).setup("make a ring")?;
     Ok(move |pages: &[u64]| {
+        let read = |&page: &u64| Sqe::read(fd, vec![0; PAGE], place(page)).user_data(page);
         let batches = pages.chunks(depth);
-        batches.map(|pages| batch(&mut ring, fd, pages)).sum()
-    })
-}
-
-fn batch(ring: &mut Ring, fd: i32, pages: &[u64]) -> u64 {
-    let all = pages.len() as u64;
-    for &page in pages {
-        let read = Sqe::read(fd, vec![0; PAGE], place(page)).user_data(page);
-        if ring.prepare(read).is_err() {
-            return all;
-        }
-    }
-    if ring.submit_and_wait(pages.len()).is_err() {
-        return all;
-    }
-    let mut right = 0;
-    while let Some(cqe) = ring.next_completion() {
-        let Output::Buffer(read) = cqe.output else {
-            continue;
+        let read_all = |pages: &[u64]| {
+            batch(&mut ring, pages.iter().map(read), |_, cqe| {
+                let Output::Buffer(read) = cqe.output else {
+                    return false;
+                };
+                read.len() == PAGE && read[..8] == cqe.user_data.to_le_bytes()
+            })
         };
-        right += u64::from(read.len() == PAGE && read[..8] == cqe.user_data.to_le_bytes());
-    }
-    all.abs_diff(right)
+        batches.map(read_all).sum()
+    })
 }

@@ -2,12 +2,9 @@
 //! Measures single opens by the ring: answered inline, answered by a worker, and answered inline
 //! while all workers of another ring wait for a backend.
 
-use std::slice::from_ref;
 use std::time::Instant;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions, Sqe};
-use openpath_vfs::{MountFlags, Vfs};
 
 use super::mix::Mix;
 use super::openers::OurRing;

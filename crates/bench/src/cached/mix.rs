@@ -6,10 +6,11 @@
 //!     entry of it, so no side can have it cached.
 //! R2. Hits and misses come in a fixed order, spread evenly; every side gets the same share.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::DIR;
+use crate::paths::c_string;
 
 /// How many files are opened repeatedly.
 pub(super) const FILES: usize = 64;
@@ -37,7 +38,7 @@ pub(super) struct Mix {
 
 fn name(text: String, hit: bool) -> Name {
     let bytes = Arc::from(text.as_bytes());
-    let path = CString::new(text).unwrap_or_default().into();
+    let path = c_string(text).into();
     Name { path, bytes, hit }
 }
 

@@ -12,17 +12,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC, O_RDONLY};
-use openpath_abi::{Errno, OFlags};
-use openpath_ring::{AsyncTask, Bytes, Pool, Ring, RingOptions, Sqe};
-use openpath_vfs::Task;
+use openpath_abi::fcntl::O_CLOEXEC;
+use openpath_ring::{AsyncTask, Bytes, Cqe, Pool, Ring, RingOptions, Sqe};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
 
 use super::mix::{Mix, Name};
 use super::sys::KernelRing;
 use crate::common::*;
-use crate::harness::fit;
+use crate::window::fit;
 
 /// How long a window should take.
 const WINDOW_NS: u64 = 2_000_000;
@@ -111,23 +109,37 @@ impl OurRing {
     }
 
     fn batch(&mut self, names: &[Name]) -> u64 {
-        for (at, name) in names.iter().enumerate() {
+        let sqes = names.iter().enumerate().map(|(at, name)| {
             let path = Bytes::Shared(name.bytes.clone());
-            let sqe = Sqe::openat(AT_FDCWD, path, FLAGS, 0);
-            if self.ring.prepare(sqe.user_data(at as u64)).is_err() {
-                return names.len() as u64;
-            }
-        }
-        if self.ring.submit_and_wait(names.len()).is_err() {
-            return names.len() as u64;
-        }
-        let mut right = 0;
-        while let Some(cqe) = self.ring.next_completion() {
+            Sqe::openat(AT_FDCWD, path, FLAGS, 0).user_data(at as u64)
+        });
+        batch(&mut self.ring, sqes, |task, cqe| {
             let (name, fd) = (&names[cqe.user_data as usize], cqe.result);
-            right += usize::from(is_right(self.ring.task(), name, fd.map(|fd| fd as i32)));
-        }
-        names.len().abs_diff(right) as u64
+            is_right(task, name, fd.map(|fd| fd as i32))
+        })
     }
+}
+
+/// Submits all of these at once, and waits; returns how many completions were wrong.
+pub(super) fn batch(
+    ring: &mut Ring,
+    sqes: impl ExactSizeIterator<Item = Sqe>,
+    is_right: impl Fn(&Task, Cqe) -> bool,
+) -> u64 {
+    let count = sqes.len();
+    for sqe in sqes {
+        if ring.prepare(sqe).is_err() {
+            return count as u64;
+        }
+    }
+    if ring.submit_and_wait(count).is_err() {
+        return count as u64;
+    }
+    let mut right = 0;
+    while let Some(cqe) = ring.next_completion() {
+        right += usize::from(is_right(ring.task(), cqe));
+    }
+    count.abs_diff(right) as u64
 }
 
 /// A future, on the same kind of runtime as `tokio::fs`.

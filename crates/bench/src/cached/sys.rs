@@ -3,12 +3,9 @@
 
 #![expect(unsafe_code, reason = "the kernel's ring reads until it answers")]
 
-use std::ffi::CStr;
 use std::io;
 
 use io_uring::{IoUring, opcode, types};
-use openpath_abi::fcntl::AT_FDCWD;
-use openpath_abi::{Errno, OFlags};
 
 use crate::common::*;
 

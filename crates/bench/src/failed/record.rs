@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use openpath_abi::Errno;
@@ -54,7 +54,6 @@ macro_rules! flags {
 }
 const FLAGS: &[(&str, i32)] = flags!(O_RDONLY O_WRONLY O_RDWR O_CREAT O_EXCL O_NOCTTY O_TRUNC
     O_APPEND O_NONBLOCK O_DIRECTORY O_NOFOLLOW O_CLOEXEC O_LARGEFILE);
-const LINKS_MAX: usize = 40;
 
 /// An open in strace's log.
 #[derive(Debug, PartialEq, Eq)]
@@ -145,49 +144,44 @@ impl Seen {
     /// Walks `path` as an open would, and records all objects on the way. An object that an open
     /// found and that was removed since counts as a file.
     fn walk(&mut self, path: &Path, found: bool) {
-        let mut at = PathBuf::from("/");
-        let mut todo: Vec<String> = components(path);
-        let mut links = 0;
-        while let Some(name) = todo.pop() {
-            if name == ".." {
-                at.pop();
-                continue;
+        let mut at = PathBuf::new();
+        let mut names = path.components().peekable();
+        while let Some(name) = names.next() {
+            match name {
+                Component::ParentDir => {
+                    at.pop();
+                    continue;
+                }
+                name => at.push(name),
             }
-            let next = at.join(&name);
-            match fs::symlink_metadata(&next) {
+            let found = found && names.peek().is_none();
+            match fs::symlink_metadata(&at) {
                 Ok(meta) if meta.is_symlink() => {
-                    links += 1;
-                    let Some(target) = fs::read_link(&next).ok().filter(|_| links <= LINKS_MAX)
-                    else {
+                    let target = fs::read_link(&at).unwrap_or_default();
+                    let (whole, real) = (at.with_file_name(&target), fs::canonicalize(&at));
+                    self.links.insert(at, target);
+                    if real
+                        .as_ref()
+                        .is_err_and(|why| why.raw_os_error() == Some(libc::ELOOP))
+                    {
+                        return;
+                    }
+                    self.walk(&whole, found);
+                    let Ok(real) = real else {
                         return;
                     };
-                    if target.is_absolute() {
-                        at = PathBuf::from("/");
-                    }
-                    todo.extend(components(&target));
-                    self.links.insert(next, target);
+                    at = real;
                 }
-                Ok(meta) if meta.is_dir() => {
-                    self.dirs.insert(next.clone());
-                    at = next;
-                }
+                Ok(meta) if meta.is_dir() => drop(self.dirs.insert(at.clone())),
                 other => {
-                    if other.is_ok() || (found && todo.is_empty()) {
-                        self.files.insert(next);
+                    if other.is_ok() || found {
+                        self.files.insert(at);
                     }
                     return;
                 }
             }
         }
     }
-}
-
-/// The names of a path, the last one first.
-fn components(path: &Path) -> Vec<String> {
-    let text = path.to_string_lossy();
-    let names = text.split('/').rev();
-    let names = names.filter(|name| !name.is_empty() && *name != ".");
-    names.map(str::to_owned).collect()
 }
 
 /// The calls with the tree that they walked; `dir`, their working directory, gets a neutral name.

@@ -6,12 +6,9 @@
 //! file did not exist yet. All files are empty; nothing is read.
 
 use std::cell::Cell;
-use std::ffi::CString;
 use std::rc::Rc;
 
-use openpath_abi::OFlags;
-use openpath_abi::fcntl::{O_EXCL, O_TRUNC};
-use openpath_vfs::Task;
+use openpath_abi::fcntl::O_TRUNC;
 
 use super::record::{Open, Trace};
 use crate::common::*;

@@ -11,9 +11,6 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use openpath_abi::fcntl::{O_CREAT, O_RDWR};
-use openpath_vfs::{Task, Vfs};
-
 use super::pattern::{Pattern, Span, Table, add};
 use super::{NR_OPEN, OPEN, Open};
 use crate::common::*;
@@ -30,6 +27,7 @@ const FEW: Span = Span {
 const ROOM_MIN: usize = 3;
 
 /// One side, and the open descriptor that is duplicated.
+#[derive(Clone, Copy)]
 struct Dups<'a, C>(&'a C, i32);
 
 impl<C: Calls> Table for Dups<'_, C> {
@@ -107,7 +105,11 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
         let wanted = move |(_, word): &(Pattern, &str)| ask.wants_any(&names(word, open));
         Pattern::ALL.into_iter().filter(wanted)
     };
-    if SIZES.into_iter().all(|open| wanted(open).next().is_none()) {
+    let sizes = SIZES
+        .into_iter()
+        .filter(|open| wanted(*open).next().is_some());
+    let sizes: Vec<Open> = sizes.collect();
+    if sizes.is_empty() {
         return Ok(Vec::new());
     }
     let vfs = ours::instance()?;
@@ -118,87 +120,44 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     };
     let room = sys::allow_descriptors(NR_OPEN.into());
     let mut out = Vec::new();
-    for open in SIZES {
-        if wanted(open).next().is_none() {
-            continue;
-        }
+    for open in sizes {
         let there = room > u64::from(open.0);
         let host_at = there.then(|| host.fill(open.0)).transpose()?;
         let task = filled(&vfs, host_at.map_or(open.0, |at| at.count))?;
+        let host = host_at.map(|at| (Dups(&Kernel, host.file.as_raw_fd()), at));
         for (pattern, word) in wanted(open) {
-            let run = Run {
-                pattern,
-                open,
-                names: names(word, open),
-                task: &task,
-                few: &few,
-                host: host.file.as_raw_fd(),
-                host_at,
-            };
-            out.extend(run.rows(ask)?);
+            let [name, growth] = names(word, open);
+            let label = |side: &str| format!("{side} {name}");
+            let mut plan = Plan::default();
+            let (base, count, repeats) = (1, open.0, ask.repeats());
+            let at = host_at.unwrap_or(Span { base, count });
+            let ours = |task| move || Ok(Dups(task, 0));
+            let mine = add(
+                &mut plan,
+                label("ours"),
+                (pattern, at, repeats),
+                ours(&task),
+            );
+            if let Some((host, at)) = host {
+                let host = add(&mut plan, label("host"), (pattern, at, 1), move || Ok(host));
+                plan.row(Row::faster, &name, mine, "host", host);
+            } else {
+                out.push(Row {
+                    verdict: Verdict::Info,
+                    ..Row::missing(&name, "the host allows fewer descriptors")
+                });
+            }
+            if open != SIZES[0] {
+                let few = add(
+                    &mut plan,
+                    label("ours 10"),
+                    (pattern, FEW, repeats),
+                    ours(&few),
+                );
+                plan.row(Row::growth, &growth, mine, "ours 10", few);
+            }
+            out.extend(plan.run(ask)?);
         }
     }
     Ok(out)
-}
-
-/// One pattern at one size.
-struct Run<'a> {
-    pattern: Pattern,
-    open: Open,
-    names: [String; 2],
-    task: &'a Task,
-    few: &'a Task,
-    host: i32,
-    /// None if the host's limit is lower.
-    host_at: Option<Span>,
-}
-
-impl Run<'_> {
-    fn rows(&self, ask: &Ask) -> Result<Vec<Row>, Error> {
-        let (pattern, (ours, few, host)) = (self.pattern, self.tables());
-        let (base, count, repeats) = (1, self.open.0, ask.repeats());
-        let at = self.host_at.unwrap_or(Span { base, count });
-        let [name, growth] = &self.names;
-        let label = |side: &str| format!("{side} {name}");
-        let (mut plan, mut rows) = (Plan::default(), Vec::new());
-        let mut wrong = self.change(true, at);
-        let of = (pattern, at, repeats);
-        let mine = add(&mut plan, label("ours"), of, move || Ok(ours));
-        if let Some(at) = self.host_at {
-            let host = add(&mut plan, label("host"), (pattern, at, 1), move || Ok(host));
-            plan.row(Row::faster, name, mine, "host", host);
-        } else {
-            rows.push(Row {
-                verdict: Verdict::Info,
-                ..Row::missing(name, "the host allows fewer descriptors")
-            });
-        }
-        if self.open != SIZES[0] {
-            let of = (pattern, FEW, repeats);
-            let few = add(&mut plan, label("ours 10"), of, move || Ok(few));
-            plan.row(Row::growth, growth, mine, "ours 10", few);
-        }
-        rows.extend(plan.run(ask)?);
-        wrong += self.change(false, at);
-        all_right(wrong, name)?;
-        Ok(rows)
-    }
-
-    fn tables(&self) -> (Dups<'_, Task>, Dups<'_, Task>, Dups<'_, Kernel>) {
-        let host = Dups(&Kernel, self.host);
-        (Dups(self.task, 0), Dups(self.few, 0), host)
-    }
-
-    /// Brings every table into the pattern's state, or back; returns the number of wrong results.
-    fn change(&self, into: bool, at: Span) -> u64 {
-        let (pattern, (mut ours, mut few, mut host)) = (self.pattern, self.tables());
-        let mut wrong = pattern.change(&mut ours, at, into);
-        if self.open != SIZES[0] {
-            wrong += pattern.change(&mut few, FEW, into);
-        }
-        if let Some(at) = self.host_at {
-            wrong += pattern.change(&mut host, at, into);
-        }
-        wrong
-    }
 }

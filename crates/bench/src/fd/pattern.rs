@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::SEED;
 use crate::common::*;
 
 /// A generator of random numbers, the same in every run (a multiply-add, of which the high half is
@@ -37,7 +36,6 @@ pub(super) trait Table {
     fn free(&mut self, fd: u32) -> bool;
 }
 
-/// See the module head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// Open the lowest free number, which is above all, and close it.
@@ -63,7 +61,7 @@ impl Pattern {
     ];
 
     /// Prepares a full table, or (`into` off) undoes that; returns the number of wrong results.
-    pub(super) fn change(self, table: &mut impl Table, at: Span, into: bool) -> u64 {
+    fn change(self, table: &mut impl Table, at: Span, into: bool) -> u64 {
         if self != Self::AboveHole {
             return 0;
         }
@@ -130,7 +128,28 @@ impl Span {
     }
 }
 
-/// Adds bursts of a pattern to a plan, each of which runs `repeats` times, on the table that
+/// A full table that is prepared for a pattern until it is dropped.
+struct Prepared<T: Table> {
+    table: T,
+    pattern: Pattern,
+    at: Span,
+}
+
+impl<T: Table> Prepared<T> {
+    fn new(mut table: T, (pattern, at): (Pattern, Span), name: &str) -> Result<Self, Error> {
+        all_right(pattern.change(&mut table, at, true), name)?;
+        Ok(Self { table, pattern, at })
+    }
+}
+
+impl<T: Table> Drop for Prepared<T> {
+    fn drop(&mut self) {
+        // The next pattern checks every number again.
+        let _ = self.pattern.change(&mut self.table, self.at, false);
+    }
+}
+
+/// Adds bursts of a pattern to a plan, each of which runs `repeats` times, on the full table that
 /// `setup` makes.
 pub(super) fn add<'a, T: Table + 'a>(
     plan: &mut Plan<'a>,
@@ -140,14 +159,15 @@ pub(super) fn add<'a, T: Table + 'a>(
 ) -> Id {
     let name = label.clone();
     plan.set_up(&label, Heat::Warm, move || {
-        let table = Rc::new(RefCell::new((setup()?, Random::new(SEED))));
+        let prepared = Prepared::new(setup()?, (pattern, at), &name)?;
+        let table = Rc::new(RefCell::new((prepared, Random::new(SEED))));
         let warm = Rc::clone(&table);
         let enter = move || {
-            let (table, random) = &mut *warm.borrow_mut();
+            let (Prepared { table, .. }, random) = &mut *warm.borrow_mut();
             all_right(pattern.burst(table, at, random, pattern.warm_up(at)), &name)
         };
         let burst = move |ops| {
-            let (table, random) = &mut *table.borrow_mut();
+            let (Prepared { table, .. }, random) = &mut *table.borrow_mut();
             let once = |_| pattern.burst(table, at, random, ops);
             (0..repeats).map(once).sum()
         };

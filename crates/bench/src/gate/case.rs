@@ -2,23 +2,23 @@
 //! Defines what a gate counts: an operation, the objects on its path, and the task that makes it,
 //! such as `open-close symlink d5`.
 
-use std::ffi::CString;
-
-use openpath_abi::fcntl::AT_FDCWD;
-use openpath_abi::{AtFlags, Errno};
-use openpath_vfs::{Cred, MountFlags, Task, Vfs};
+use openpath_abi::AtFlags;
+use openpath_vfs::Cred;
 
 use crate::common::*;
 
 /// The objects that the walk meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Via {
+    #[value(skip)]
     Dirs,
     /// A symbolic link to the directory of the last component.
     Symlink,
     /// A symbolic link to the directory that the last component is in.
+    #[value(name = "dirlink")]
     DirLink,
     /// `..` before the last component.
+    #[value(name = "dotdot")]
     DotDot,
     /// A mount at the beginning.
     Mount,
@@ -29,6 +29,7 @@ pub(crate) enum Via {
     /// A mount at the beginning, entered, left by `..` and entered again.
     MountUp,
     /// A mount at the beginning, of a relative path.
+    #[value(name = "relative-mount")]
     Relative,
     /// A mount at the beginning, in a mount namespace of the task's own.
     Namespace,
@@ -51,19 +52,6 @@ pub(crate) struct Case {
     pub(crate) depth: usize,
 }
 
-const VIAS: [(&str, Via); 11] = [
-    ("symlink", Via::Symlink),
-    ("dirlink", Via::DirLink),
-    ("dotdot", Via::DotDot),
-    ("mount", Via::Mount),
-    ("mounts", Via::Mounts),
-    ("nested", Via::Nested),
-    ("mount-up", Via::MountUp),
-    ("relative-mount", Via::Relative),
-    ("namespace", Via::Namespace),
-    ("barred", Via::Barred),
-    ("root", Via::Root),
-];
 const USER: u32 = 1000;
 
 /// The task of an operation, and perhaps another one with the same table, which could change the
@@ -85,7 +73,7 @@ impl Case {
         let [name, between @ .., depth] = &words[..] else {
             return None;
         };
-        let (_, op) = Op::NAMED.into_iter().find(|(known, _)| known == name)?;
+        let op = Op::from_str(name, false).ok()?;
         let mut case = Self {
             op,
             via: Via::Dirs,
@@ -97,7 +85,7 @@ impl Case {
             match *word {
                 "user" => case.user = true,
                 "shared-table" => case.shared = true,
-                via => case.via = VIAS.iter().find(|(name, _)| *name == via)?.1,
+                via => case.via = Via::from_str(via, false).ok()?,
             }
         }
         case.user |= case.via == Via::Barred;
@@ -108,12 +96,13 @@ impl Case {
 
     /// Everything but the operation: `symlink d5`, `user d1`.
     pub(crate) fn circumstances(&self) -> String {
-        let via = VIAS.iter().find(|(_, via)| *via == self.via);
         let user = self.user && self.via != Via::Barred && self.op != Op::Denied;
-        let words = via.map(|&(word, _)| word).into_iter();
-        let words = words.chain(user.then_some("user"));
-        let words = words.chain(self.shared.then_some("shared-table"));
-        words.map(|word| format!("{word} ")).collect::<String>() + &format!("d{}", self.depth)
+        let mut words = vec![name_of(&self.via)];
+        words.extend(user.then(|| "user".to_owned()));
+        words.extend(self.shared.then(|| "shared-table".to_owned()));
+        words.push(format!("d{}", self.depth));
+        words.retain(|word| !word.is_empty());
+        words.join(" ")
     }
 
     /// Creates the files of `chains`, and the objects that the walk is to meet.
@@ -157,32 +146,22 @@ impl Case {
         maker.fchmodat2(AT_FDCWD, file, mode, AtFlags::empty())?;
         match self.via {
             Via::Dirs | Via::Mount | Via::Mounts | Via::Nested | Via::Namespace => {}
-            Via::Root => chain.file = c_string(&[b"/", chain.top()].concat()),
+            Via::Root => chain.file = c_string([b"/", chain.top()].concat()),
             Via::MountUp => chain.below(&[b"/", chain.top(), b"/.."].concat()),
-            Via::Relative => {
-                for path in [&mut chain.file, &mut chain.missing] {
-                    *path = c_string(path.to_bytes().get(1..).unwrap_or_default());
-                }
-            }
+            Via::Relative => chain.change(|path| path[1..].to_vec()),
             Via::Symlink => {
-                for path in [&mut chain.file, &mut chain.missing] {
-                    let link = [path.to_bytes(), b"~"].concat();
-                    maker.symlinkat(path.to_bytes(), AT_FDCWD, &link)?;
-                    *path = c_string(&link);
+                for path in [&chain.file, &chain.missing].map(|path| path.to_bytes()) {
+                    maker.symlinkat(path, AT_FDCWD, &[path, b"~"].concat())?;
                 }
+                chain.change(|path| [path, b"~"].concat());
             }
             Via::DirLink => {
                 let (dir, _) = split(file);
                 let link = [dir, b"~"].concat();
                 maker.symlinkat(dir, AT_FDCWD, &link)?;
-                for path in [&mut chain.file, &mut chain.missing] {
-                    *path = c_string(&[&link, split(path.to_bytes()).1].concat());
-                }
+                chain.change(|path| [&*link, split(path).1].concat());
             }
-            Via::DotDot => {
-                chain.file = through_dotdot(file);
-                chain.missing = through_dotdot(chain.missing.to_bytes());
-            }
+            Via::DotDot => chain.change(through_dotdot),
             Via::Barred => maker.fchmodat2(AT_FDCWD, split(file).0, 0o700, AtFlags::empty())?,
         }
         Ok(())
@@ -229,10 +208,6 @@ fn mount(maker: &Task, point: &[u8]) -> Result<(), Error> {
     mounted.setup("mount")
 }
 
-fn c_string(bytes: &[u8]) -> CString {
-    CString::new(bytes).unwrap_or_default()
-}
-
 /// Splits a path before the slash of its last component.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
@@ -240,9 +215,9 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// `/a/b/file` becomes `/a/b/../b/file`.
-fn through_dotdot(path: &[u8]) -> CString {
+fn through_dotdot(path: &[u8]) -> Vec<u8> {
     let (dir, file) = split(path);
-    c_string(&[dir, b"/..", split(dir).1, file].concat())
+    [dir, b"/..", split(dir).1, file].concat()
 }
 
 #[cfg(test)]
@@ -251,29 +226,21 @@ mod tests {
 
     #[test]
     fn cases_are_parsed_from_row_names() {
-        let read = |text| {
-            let Case {
-                op,
-                via,
-                user,
-                shared,
-                depth,
-            } = Case::parse(text).unwrap();
-            (op, via, user, shared, depth)
-        };
-        for (text, want) in [
+        for (text, op, via, user, depth) in [
             (
                 "creat-existing d16",
-                (Op::CreatExisting, Via::Dirs, false, false, 16),
+                Op::CreatExisting,
+                Via::Dirs,
+                false,
+                16,
             ),
-            (
-                "stat dotdot user d5",
-                (Op::Stat, Via::DotDot, true, false, 5),
-            ),
-            ("stat barred d5", (Op::Stat, Via::Barred, true, false, 5)),
-            ("denied-open d1", (Op::Denied, Via::Dirs, true, false, 1)),
+            ("stat dotdot user d5", Op::Stat, Via::DotDot, true, 5),
+            ("stat barred d5", Op::Stat, Via::Barred, true, 5),
+            ("denied-open d1", Op::Denied, Via::Dirs, true, 1),
         ] {
-            assert_eq!(read(text), want);
+            let case = Case::parse(text).unwrap();
+            assert_eq!((case.op, case.via, case.user), (op, via, user));
+            assert_eq!((case.shared, case.depth), (false, depth));
         }
         let case = Case::parse("open-close user shared-table d16").unwrap();
         assert_eq!(case.circumstances(), "user shared-table d16");
@@ -285,7 +252,6 @@ mod tests {
 
     #[test]
     fn dotdot_returns_to_same_directory() {
-        let through = through_dotdot(b"/a/bc/file");
-        assert_eq!(through.to_bytes(), b"/a/bc/../bc/file");
+        assert_eq!(through_dotdot(b"/a/bc/file"), b"/a/bc/../bc/file");
     }
 }

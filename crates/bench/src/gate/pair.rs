@@ -4,16 +4,12 @@
 //! The first kind commutes and is promised: cached calls on the same file or on two files. The
 //! second kind writes; it is watched, so that its shared cache lines can only become fewer.
 
-use openpath_abi::Errno;
-use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
-use openpath_vfs::{Fd, Task};
-
 use super::case::{Case, Via};
 use crate::common::*;
-
 /// The action of one of the two tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Action {
+    #[value(skip)]
     Cached(Op),
     /// Create a file exclusively, and unlink it.
     CreateUnlink,
@@ -43,17 +39,10 @@ pub(crate) struct Pair {
 }
 
 impl Action {
-    fn name(self) -> &'static str {
+    fn name(&self) -> String {
         match self {
-            Action::Cached(op) => op.name(),
-            Action::CreateUnlink => "create-unlink",
-            Action::Create => "create",
-            Action::MkdirRmdir => "mkdir-rmdir",
-            Action::Rename => "rename",
-            Action::Chmod => "chmod",
-            Action::Write => "write",
-            Action::Read => "read",
-            Action::OpenWrite => "open-write",
+            Action::Cached(op) => name_of(op),
+            change => name_of(change),
         }
     }
 
@@ -113,7 +102,7 @@ impl Action {
 impl Pair {
     /// Its name in results: `open-close | stat, same d1`.
     pub(crate) fn name(&self) -> String {
-        let [first, second] = self.actions.map(Action::name);
+        let [first, second] = self.actions.each_ref().map(Action::name);
         let place = if self.elsewhere { "other" } else { "same" };
         format!("{first} | {second}, {place} {}", self.how.circumstances())
     }

@@ -31,13 +31,6 @@ pub(crate) enum Plant {
     Locked,
 }
 
-impl Plant {
-    pub(crate) fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map_or(String::new(), |value| value.get_name().to_owned())
-    }
-}
-
 /// Words of tasks 0 and 1 that the faults write: the first pair shares a line, the second a pair of
 /// lines.
 #[derive(Debug, Default)]
@@ -70,32 +63,5 @@ impl Target {
             }
             Plant::Locked => drop(black_box(&AtomicU64::new(0)).fetch_add(1, Relaxed)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_fault_has_a_name_and_an_effect() {
-        let target = Target::default();
-        for &plant in Plant::value_variants() {
-            assert_eq!(Plant::from_str(&plant.name(), false), Ok(plant));
-            target.commit_fault(plant, 1);
-        }
-        let named = ["slow", "allocation", "shared-counter", "five-percent"];
-        assert!(
-            named
-                .iter()
-                .all(|name| Plant::from_str(name, false).is_ok())
-        );
-    }
-
-    #[test]
-    fn fault_words_share_lines_as_declared() {
-        let words = Box::<Words>::default();
-        assert_eq!(std::ptr::from_ref(&*words).addr() % 128, 0);
-        assert_eq!(size_of::<Words>(), 128);
     }
 }

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists the memory that several tasks may write to, for the gates that count stores to it: the
-//! program's variables, and an arena in which all shared structures are allocated.
+//! Allocates all shared structures in an arena, for the gates that count stores to memory that
+//! several tasks may write to.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::Layout;
 use std::cell::Cell;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::c_void;
 use std::io;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed, compiler_fence};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+use super::loaded::variables;
 
 /// A named range of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +23,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// `name+offset` of an address that lies in it.
-    pub(crate) fn place(&self, at: usize) -> Option<String> {
-        let inside = (self.start..self.start + self.bytes).contains(&at);
-        inside.then(|| format!("{}+{:#x}", self.name, at - self.start))
+    pub(crate) fn holds(&self, at: usize) -> bool {
+        (self.start..self.start + self.bytes).contains(&at)
     }
 }
 
@@ -67,26 +69,13 @@ pub(crate) fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
     Ok(out)
 }
 
-/// Ends [`in_arena`] for the calling thread, if a fault interrupted it.
-pub(crate) fn leave_arena() {
-    IN_ARENA.set(false);
-}
-
 /// Fresh memory, at `at` unless that is 0.
-fn map(at: usize, bytes: usize) -> io::Result<usize> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let flags = flags
-        | if at == 0 {
-            0
-        } else {
-            libc::MAP_FIXED_NOREPLACE
-        };
+pub(crate) fn map(at: usize, bytes: usize) -> io::Result<usize> {
+    let mut flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    flags.set(MapFlags::FIXED_NOREPLACE, at != 0);
+    let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping, which never replaces another.
-    let got = unsafe { libc::mmap(at as *mut c_void, bytes, access, flags, -1, 0) };
-    if got == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let got = unsafe { mmap_anonymous(at as *mut c_void, bytes, access, flags) }?;
     match at == 0 || got as usize == at {
         true => Ok(got as usize),
         false => Err(io::Error::other("the address is taken")),
@@ -94,7 +83,7 @@ fn map(at: usize, bytes: usize) -> io::Result<usize> {
 }
 
 /// The arena, this program's variables and `spans`: whole pages that may be shared.
-pub(crate) fn shared(spans: Vec<Span>) -> Vec<Span> {
+pub(crate) fn shared(spans: Vec<Span>) -> io::Result<Vec<Span>> {
     let used = ARENA_USED.load(Relaxed).next_multiple_of(PAGE);
     let mut all = spans;
     all.push(Span {
@@ -102,81 +91,9 @@ pub(crate) fn shared(spans: Vec<Span>) -> Vec<Span> {
         start: ARENA_START.load(Relaxed),
         bytes: used.min(ARENA_BYTES),
     });
-    all.extend(variables());
+    all.extend(variables()?);
     all.retain(|span| span.bytes > 0);
-    all
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Object {
-    /// Its file; empty for the program itself.
-    pub(crate) name: String,
-    /// The offset added to its file's addresses.
-    pub(crate) bias: usize,
-    /// Start and end of its code.
-    pub(crate) code: (usize, usize),
-    /// Whole pages of variables, without those that are read-only by now.
-    variables: Vec<(usize, usize)>,
-}
-
-/// All loaded objects, the program first.
-pub(crate) fn objects() -> Vec<Object> {
-    let mut out: Vec<Object> = Vec::new();
-    // SAFETY: the callback gets the pointer to `out`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut out).cast()) };
-    out
-}
-
-unsafe extern "C" fn note_object(
-    info: *mut libc::dl_phdr_info,
-    _: usize,
-    out: *mut c_void,
-) -> c_int {
-    // SAFETY: the loader passes a valid description, and `out` is the vector of `objects`.
-    let (info, out) = unsafe { (&*info, &mut *out.cast::<Vec<Object>>()) };
-    // SAFETY: the description's table of segments, and its name if there is one.
-    let (segments, name) = unsafe {
-        let name = (!info.dlpi_name.is_null()).then(|| CStr::from_ptr(info.dlpi_name));
-        let segments = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-        (segments, name.unwrap_or_default())
-    };
-    let bias = info.dlpi_addr as usize;
-    let range = |segment: &libc::Elf64_Phdr| {
-        let start = bias + segment.p_vaddr as usize;
-        (start, start + segment.p_memsz as usize)
-    };
-    let find = |kind| segments.iter().find(|segment| segment.p_type == kind);
-    let loaded = |flag| {
-        let wanted =
-            move |s: &&libc::Elf64_Phdr| s.p_type == libc::PT_LOAD && s.p_flags & flag != 0;
-        segments.iter().filter(wanted).map(range)
-    };
-    let fixed = find(libc::PT_GNU_RELRO).map_or((0, 0), range);
-    let pages = |(start, end): (usize, usize)| {
-        let read_only = (start..end).contains(&fixed.0);
-        let begin = if read_only { fixed.1 } else { start };
-        (begin & !(PAGE - 1), end.next_multiple_of(PAGE))
-    };
-    let variables = loaded(libc::PF_W).map(pages);
-    out.push(Object {
-        name: name.to_string_lossy().into_owned(),
-        bias,
-        code: loaded(libc::PF_X).next().unwrap_or_default(),
-        variables: variables.filter(|(a, b)| a < b).collect(),
-    });
-    0
-}
-
-/// The program's own variables: where a `static` of the engine would be.
-fn variables() -> Vec<Span> {
-    let program = objects().into_iter().next();
-    let ranges = program.map_or_else(Vec::new, |program| program.variables);
-    let span = |(start, end)| Span {
-        name: "variables",
-        start,
-        bytes: end - start,
-    };
-    ranges.into_iter().map(span).collect()
+    Ok(all)
 }
 
 /// Words at addresses that a tracer knows: a store to word `n` means event `n`.
@@ -199,28 +116,5 @@ impl Marks {
         compiler_fence(Ordering::SeqCst);
         self.0[event % MARKS].store(1, Relaxed);
         compiler_fence(Ordering::SeqCst);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn span_names_its_addresses() {
-        let (name, start, bytes) = ("names", 0x1000, 0x10);
-        let span = Span { name, start, bytes };
-        assert_eq!(span.place(0x100f).as_deref(), Some("names+0xf"));
-        assert_eq!((span.place(0xfff), span.place(0x1010)), (None, None));
-    }
-
-    #[test]
-    fn program_has_code_and_variables() {
-        static SOME: AtomicU64 = AtomicU64::new(1);
-        SOME.store(2, Relaxed);
-        let program = objects().into_iter().next().unwrap();
-        let here = objects as *const () as usize;
-        assert!((program.code.0..program.code.1).contains(&here));
-        assert!(!variables().is_empty());
     }
 }

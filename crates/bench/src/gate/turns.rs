@@ -18,12 +18,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use openpath_vfs::{Task, Vfs};
-
 use super::case::{Case, task};
+use super::loaded::objects;
 use super::pair::{Pair, all};
 use super::plant::Target;
-use super::sys::{Marks, objects};
+use super::sys::Marks;
 use super::{Plant, spans};
 use crate::common::*;
 
@@ -180,9 +179,9 @@ fn describe(vfs: &Vfs, pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error>
     for span in spans(vfs) {
         writeln!(out, "span {} {:x} {:x}", span.name, span.start, span.bytes)?;
     }
-    for object in objects() {
-        let (bias, (start, end), name) = (object.bias, object.code, object.name);
-        writeln!(out, "object {bias:x} {start:x} {end:x} {name}")?;
+    for (file, bias, code) in objects().host("find the code")? {
+        let (start, end) = (code.start, code.end);
+        writeln!(out, "object {bias:x} {start:x} {end:x} {file}")?;
     }
     for pair in pairs {
         writeln!(out, "pair {}", pair.name())?;

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures a file lock and its unlock, beside the host kernel.
 
-use std::ffi::CStr;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use openpath_abi::fcntl::{O_CREAT, O_RDWR};
+use openpath_abi::Flock;
 use openpath_abi::lock::{
     F_OFD_SETLK, F_OFD_SETLKW, F_SETLK, F_SETLKW, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_UN,
 };
-use openpath_abi::{Errno, Flock};
-use openpath_vfs::{Fd, Task, Vfs};
 
 use crate::common::*;
 

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures a table that grows to a million descriptors, is used when full, and is emptied.
 
-use std::ffi::CStr;
-
-use openpath_abi::fcntl::O_RDONLY;
-use openpath_vfs::{Fd, Task};
-
 use super::clock::{Clock, Times};
 use super::latency;
 use crate::common::*;
-use crate::counts::Resident;
 
 /// The beginning of the rows' names.
 pub(super) const NAME: &str = "many table";

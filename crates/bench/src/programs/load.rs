@@ -50,98 +50,64 @@ pub(super) struct Load {
     pub(super) check: String,
 }
 
+/// Lists of loads: `START "NAME": BEFORE, WORK, CHECK;`.
+macro_rules! loads {
+    ($($start:ident $name:literal: $before:expr, $work:expr, $check:expr;)*) => {
+        vec![$(Load {
+            name: format!("run {}", $name),
+            start: Start::$start,
+            before: $before.to_owned(),
+            work: $work.to_owned(),
+            check: $check.to_owned(),
+        },)*]
+    };
+}
+
 impl Load {
     pub(super) fn all(scene: &Scene) -> Vec<Self> {
-        let python = format!("{} -c 'import {MODULES}'", scene.python);
+        let python = |text: &str| format!("{} -c \"{text}\"", scene.python);
+        let (import, append) = (python(&format!("import {MODULES}")), python(APPEND));
         let sums = "cd \"$OUT\"; find . -type f | LC_ALL=C sort | xargs -d '\\n' cksum";
         let again = "rm -rf \"$OUT\"; mkdir -p \"$OUT\"";
         let status = "GIT_OPTIONAL_LOCKS=0 git -C repository status --porcelain";
+        let counted = format!("{status} | wc -l");
         let find = "find repository -type f -size +0 | wc -l";
         let some = "find repository -type f -not -path '*/.git/*' | LC_ALL=C sort | head -1000";
         let copies = format!("{again}; {some} | xargs cp -t \"$OUT\" --backup=numbered");
-        let append = format!("{} -c \"{APPEND}\"", scene.python);
-        let install = format!("{} -c \"{INSTALL}\"", scene.python);
-        let edit = "cd edit/\"$(basename \"$OUT\")\"; find . -type f | xargs sed -i s/^file/File/";
-        let edited =
-            "cd edit/\"$(basename \"$OUT\")\"; find . -type f | LC_ALL=C sort | xargs cksum";
-        let rows = "sqlite3 \"$OUT/db\" 'select count(*), sum(length(name)) from item'";
-        let counted = format!("{status} | wc -l");
+        let own = "cd edit/\"$(basename \"$OUT\")\"; find . -type f";
+        let (edit, edited) = ("xargs sed -i s/^file/File/", "LC_ALL=C sort | xargs cksum");
+        let unpack = "tar -xf archive.tar -C \"$OUT\"";
+        let fill = "sqlite3 \"$OUT/db\"";
+        let synced = format!("sed 's/synchronous = off/synchronous = full/' inserts.sql | {fill}");
+        let rows = format!("{fill} 'select count(*), sum(length(name)) from item'");
+        let big = "head -c 1G /dev/zero > \"$OUT/big\"; cat \"$OUT/big\" > /dev/null";
+        let many = "n=0; while [ $n -lt 300 ]; do /bin/true; n=$((n + 1)); done";
+        let gone = "ls \"$OUT\" 2>&1 | wc -l; mkdir \"$OUT\"";
         // One that looks at the repository in a new environment comes before its warm one.
-        let loads = [
-            ("start", "true", "true", "true"),
-            ("compile", again, &*scene.build, sums),
-            ("python imports", "true", &*python, "true"),
-            ("first git status", "true", status, &*counted),
-            ("git status", "true", status, &*counted),
-            ("first find", "true", find, find),
-            ("find", "true", find, find),
-            (
-                "tar",
-                again,
-                "tar -xf archive.tar -C \"$OUT\"",
-                "cd \"$OUT\"; find . | wc -l",
-            ),
-            (
-                "rm -r",
-                "mkdir -p \"$OUT\"; tar -xf archive.tar -C \"$OUT\"",
-                "rm -r \"$OUT\"",
-                "ls \"$OUT\" 2>&1 | wc -l; mkdir \"$OUT\"",
-            ),
-            (
-                "grep",
-                "true",
-                "grep -rc 1 repository | wc -l",
-                "grep -rl 11 repository --exclude-dir=.git | wc -l",
-            ),
-            (
-                "rg",
-                "command -v rg",
-                "rg -c 1 repository | wc -l",
-                "rg -l 11 repository | wc -l",
-            ),
-            ("install", again, &install, sums),
-            ("sed -i of lower files", "true", edit, edited),
-            (
-                "sed -i",
-                &copies,
-                "find \"$OUT\" -type f | xargs sed -i s/1/one/",
-                sums,
-            ),
-            ("append", again, &append, sums),
-            (
-                "processes",
-                "true",
-                "n=0; while [ $n -lt 300 ]; do /bin/true; n=$((n + 1)); done",
-                "true",
-            ),
-            (
-                "write and read",
-                again,
-                "head -c 1G /dev/zero > \"$OUT/big\"; cat \"$OUT/big\" > /dev/null",
-                sums,
-            ),
-            ("sqlite", again, "sqlite3 \"$OUT/db\" < inserts.sql", rows),
-            (
-                "sqlite with sync",
-                again,
-                "sed 's/synchronous = off/synchronous = full/' inserts.sql | sqlite3 \"$OUT/db\"",
-                rows,
-            ),
-            ("cold git status", "true", status, &*counted),
-            ("cold find", "true", find, find),
-        ];
-        let load = |(name, before, work, check): (&str, &str, &str, &str)| Self {
-            name: format!("run {name}"),
-            start: match name {
-                "start" => Start::Nothing,
-                "first git status" | "first find" | "sed -i of lower files" => Start::New,
-                "cold git status" | "cold find" => Start::Cold,
-                _ => Start::Warm,
-            },
-            before: before.to_owned(),
-            work: work.to_owned(),
-            check: check.to_owned(),
-        };
-        loads.map(load).into()
+        loads! {
+            Nothing "start": "true", "true", "true";
+            Warm "compile": again, scene.build, sums;
+            Warm "python imports": "true", import, "true";
+            New "first git status": "true", status, counted;
+            Warm "git status": "true", status, counted;
+            New "first find": "true", find, find;
+            Warm "find": "true", find, find;
+            Warm "tar": again, unpack, "cd \"$OUT\"; find . | wc -l";
+            Warm "rm -r": format!("mkdir -p \"$OUT\"; {unpack}"), "rm -r \"$OUT\"", gone;
+            Warm "grep": "true", "grep -rc 1 repository | wc -l",
+                "grep -rl 11 repository --exclude-dir=.git | wc -l";
+            Warm "rg": "command -v rg", "rg -c 1 repository | wc -l", "rg -l 11 repository | wc -l";
+            Warm "install": again, python(INSTALL), sums;
+            New "sed -i of lower files": "true", format!("{own} | {edit}"),
+                format!("{own} | {edited}");
+            Warm "sed -i": copies, "find \"$OUT\" -type f | xargs sed -i s/1/one/", sums;
+            Warm "append": again, append, sums;
+            Warm "processes": "true", many, "true";
+            Warm "write and read": again, big, sums;
+            Warm "sqlite": again, format!("{fill} < inserts.sql"), rows;
+            Warm "sqlite with sync": again, synced, rows;
+            Cold "cold git status": "true", status, counted;
+            Cold "cold find": "true", find, find;
+        }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts a worker in each environment that is compared: the bare system, a tmpfs, `openpath run`
-//! with each engine, the kernel's overlayfs, bwrap, fuse-overlayfs and proot. The worker runs the
-//! loads (the programs whose time is measured) there.
+//! Starts a worker in each environment that is compared. The worker runs the loads (the programs
+//! whose time is measured) there.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,38 +13,42 @@ use super::scene::Scene;
 use super::worker::Answer;
 use crate::common::*;
 
-/// What is between a load and the files of the machine.
+/// What is between a load and the files of the machine, as `pages/run.md` says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Nothing; the files are on the disk.
     Disk,
-    /// Nothing; the files are a copy on a tmpfs.
     Tmpfs,
-    /// `openpath run --engine fuse`, its changes kept in memory.
     Run,
-    /// The same with `--engine kernel`.
     RunKernel,
-    /// The kernel's overlayfs over the root, its changes kept on a tmpfs.
     KernelOverlay,
-    /// bwrap with namespaces of its own, which keeps no changes apart.
     Bwrap,
-    /// fuse-overlayfs over the whole tree, its changes kept on a tmpfs.
     FuseOverlayfs,
-    /// proot, which catches system calls and keeps no changes apart.
     Proot,
 }
 
 impl Kind {
-    /// All places, with their names in tables.
-    pub(super) const ALL: [(Self, &'static str); 8] = [
-        (Self::Disk, "native"),
-        (Self::Tmpfs, "tmpfs"),
-        (Self::Run, "openpath"),
-        (Self::RunKernel, "engine kernel"),
-        (Self::KernelOverlay, "kernel overlay"),
-        (Self::Bwrap, "bwrap"),
-        (Self::FuseOverlayfs, "fuse-overlayfs"),
-        (Self::Proot, "proot"),
+    /// All places, with their names in tables, and the command that runs a program in each.
+    pub(super) const ALL: [(Self, &'static str, &'static str); 8] = [
+        (Self::Disk, "native", ""),
+        (Self::Tmpfs, "tmpfs", ""),
+        (
+            Self::Run,
+            "openpath",
+            "OPENPATH run -q --engine fuse --upper memory --",
+        ),
+        (
+            Self::RunKernel,
+            "engine kernel",
+            "OPENPATH run -q --engine kernel --upper memory --",
+        ),
+        (Self::KernelOverlay, "kernel overlay", IN_OVERLAY),
+        (
+            Self::Bwrap,
+            "bwrap",
+            "bwrap --dev-bind / / --unshare-pid --unshare-ipc --proc /proc --die-with-parent",
+        ),
+        (Self::FuseOverlayfs, "fuse-overlayfs", IN_OVERLAY),
+        (Self::Proot, "proot", "proot -r /"),
     ];
 
     pub(super) fn label(self) -> &'static str {
@@ -61,43 +65,27 @@ impl Kind {
 
     /// A program in the environment, before its arguments.
     fn around(self, exe: &Path, programs: &Programs, scene: &Scene) -> Command {
-        match self {
-            Self::Disk | Self::Tmpfs => Command::new(exe),
-            Self::Run | Self::RunKernel => {
-                let engine = if self == Self::Run { "fuse" } else { "kernel" };
-                let mut run = Command::new(&programs.openpath);
-                run.args(["run", "-q", "--engine", engine, "--upper", "memory", "--"]);
-                run.arg(exe);
-                run
-            }
-            Self::KernelOverlay | Self::FuseOverlayfs => {
-                let mount = match self {
-                    Self::KernelOverlay => KERNEL_OVERLAY,
-                    _ => FUSE_OVERLAY,
-                };
-                let mut run = Command::new("unshare");
-                // Its server would stay; so it ends with the worker, the first of its processes.
-                run.args(["--mount", "--pid", "--fork", "--kill-child"]);
-                run.args(["--propagation", "private", "sh", "-ec"]);
-                run.arg(OVERLAY.replace("MOUNT", mount)).arg(&scene.spare);
-                run.arg(exe);
-                run
-            }
-            Self::Bwrap => {
-                let mut run = Command::new("bwrap");
-                run.args(["--dev-bind", "/", "/", "--unshare-pid", "--unshare-ipc"]);
-                run.args(["--proc", "/proc", "--die-with-parent"]).arg(exe);
-                run
-            }
-            Self::Proot => {
-                let mut run = Command::new("proot");
-                run.args(["-r", "/"]).arg(exe);
-                run
-            }
-        }
+        let mount = match self {
+            Self::KernelOverlay => KERNEL_OVERLAY,
+            _ => FUSE_OVERLAY,
+        };
+        let words = Self::ALL[self as usize].2.split_whitespace();
+        let words = words.map(|word| match word {
+            "OPENPATH" => programs.openpath.clone().into(),
+            "SCRIPT" => OVERLAY.replace("MOUNT", mount).into(),
+            "SPARE" => scene.spare.clone().into(),
+            word => word.into(),
+        });
+        let mut words: Vec<OsString> = words.chain([exe.into()]).collect();
+        let mut run = Command::new(words.remove(0));
+        run.args(words);
+        run
     }
 }
 
+/// The server of an overlay would stay; so it ends with the worker, the first of its processes.
+const IN_OVERLAY: &str =
+    "unshare --mount --pid --fork --kill-child --propagation private sh -ec SCRIPT SPARE";
 /// Starts true(1) in a new environment; returns the nanoseconds until that has gone again.
 pub(super) fn launch(kind: Kind, programs: &Programs, scene: &Scene) -> Result<f64, Error> {
     let mut start = kind.around(Path::new("/bin/true"), programs, scene);

@@ -39,7 +39,7 @@ rm -rf archive";
 
 /// The folders, and the scripts that depend on them.
 pub(super) struct Scene {
-    top: PathBuf,
+    scratch: Scratch,
     /// On the disk.
     pub(super) folder: PathBuf,
     /// On a tmpfs.
@@ -55,22 +55,25 @@ pub(super) struct Scene {
 impl Scene {
     /// Makes everything in a new folder of `options.folder`.
     pub(super) fn make(options: &Options) -> Result<Self, Error> {
-        let top = format!("openpath-bench-{}", std::process::id());
-        let top = options.folder.join(top);
+        let scratch = Scratch::new(&options.folder).host("make the files")?;
+        let top = scratch.path();
         let mut scene = Self {
             folder: top.join("disk"),
             copy: top.join("copy"),
             spare: top.join("spare"),
-            top,
             build: String::new(),
             python: shell(
                 "python3 -c 'import sys; print(sys.executable)'",
                 Path::new("/"),
             )?,
+            scratch,
         };
         scene.fill(options).host("make the files")?;
         shell(MAKE, &scene.folder)?;
-        shell("mount -t tmpfs none copy; cp -a disk/. copy", &scene.top)?;
+        shell(
+            "mount -t tmpfs none copy; cp -a disk/. copy",
+            scene.scratch.path(),
+        )?;
         Ok(scene)
     }
 
@@ -82,7 +85,7 @@ impl Scene {
         self.build = build.replace(" -o ", " -o \"$OUT\"/");
         files(&self.folder.join("repository"), options.tracked)?;
         files(&self.folder.join("archive"), options.archived)?;
-        for (_, label) in Kind::ALL {
+        for (_, label, _) in Kind::ALL {
             let folder = label.replace(' ', "-");
             files(&self.folder.join("edit").join(folder), EDITED)?;
         }
@@ -93,8 +96,7 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         // A failure is ignored: the rest is below a folder with this process's number.
-        let _unmounted = shell("umount copy", &self.top);
-        let _removed = fs::remove_dir_all(&self.top);
+        let _unmounted = shell("umount copy", self.scratch.path());
     }
 }
 

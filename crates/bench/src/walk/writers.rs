@@ -2,10 +2,6 @@
 //! Measures a directory's rename and chmod when many names below it are cached.
 
 use std::cell::Cell;
-use std::ffi::CString;
-
-use openpath_abi::fcntl::O_RDONLY;
-use openpath_vfs::Task;
 
 use super::Options;
 use crate::common::*;
@@ -76,7 +72,7 @@ impl Dir {
         }
         Ok(Self {
             names,
-            deep: names.map(|name| CString::new([name, &deep].concat()).unwrap_or_default()),
+            deep: names.map(|name| c_string([name, &deep].concat())),
             name: Cell::new(0),
             mode: Cell::new(0o755),
         })

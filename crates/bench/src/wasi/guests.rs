@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures very many guests over one image: the memory of each, how many start in a second, and
-//! how many stores two of them make to the same cache lines.
+//! how many stores two of them make to the same cache lines. `pages/wasi.md` describes the guests.
 //!
-//! Every guest has a tenant, a mount namespace and a private tree to write to: a directory of its
-//! own beside the image, or an overlay over the image. Before memory is read, it has used a file of
-//! the image once. Memory is the growth of the resident set. It is measured once for the guests
-//! without instances, and once for their instances. The number that start in a second is compared
-//! with wasmtime-wasi; memory and stores are not.
+//! Memory is the growth of the resident set, once for the guests without instances, and once for
+//! their instances.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
+use openpath_abi::fcntl::O_DIRECTORY;
 use openpath_overlay::{OverlayFs, OverlayOptions};
-use openpath_vfs::{SuperBlock, TenantLimits, Vfs};
+use openpath_vfs::{SuperBlock, TenantLimits};
 use openpath_wasi::{Guest, OpenpathWasi};
 use wasmtime::{Config, Engine, Linker, Module, Store};
 
 use super::hosts::{self, Blocking};
 use super::{Options, engine, scratch};
 use crate::common::*;
-use crate::counts::Resident;
 use crate::ours::{memory, over, task};
 use crate::watch::observe;
 use crate::watch::sys::Kind;

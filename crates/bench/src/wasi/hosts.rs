@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use openpath_host::{HostFs, HostOptions};
-use openpath_vfs::{SuperBlock, Vfs};
+use openpath_vfs::SuperBlock;
 use openpath_wasi::{Guest, OpenpathWasi, p1};
 use wasmtime::{Engine, Linker, Module};
 use wasmtime_wasi::p1::{WasiP1Ctx, add_to_linker_sync};
@@ -16,7 +16,6 @@ use super::inside::Inside;
 use super::tree::Tree;
 use super::{Options, engine, inside, scratch};
 use crate::common::*;
-use crate::host::Scratch;
 
 /// The files of wasmtime's side, and the module that all sides run.
 pub(super) struct World {
@@ -104,13 +103,19 @@ impl Blocking {
     }
 }
 
-/// The context of a guest with `dir` as descriptor 3.
-pub(super) fn context(way: Blocking, dir: &Path) -> Result<WasiP1Ctx, Error> {
+/// The parts of a guest with `dir` as its directory, by these names from descriptor 3 on.
+pub(super) fn builder(way: Blocking, dir: &Path, names: &[&str]) -> Result<WasiCtxBuilder, Error> {
     let mut builder = WasiCtxBuilder::new();
     // Directories that are opened before this call keep the old setting.
     builder.allow_blocking_current_thread(way == Blocking::InPlace);
-    builder
-        .preopened_dir(dir, "/", FsPerms::ReadWrite)
-        .map_err(engine("open the directory"))?;
-    Ok(builder.build_p1())
+    for name in names {
+        let opened = builder.preopened_dir(dir, name, FsPerms::ReadWrite);
+        opened.map_err(engine("open the directory"))?;
+    }
+    Ok(builder)
+}
+
+/// The context of a guest with `dir` as descriptor 3.
+pub(super) fn context(way: Blocking, dir: &Path) -> Result<WasiP1Ctx, Error> {
+    builder(way, dir, &["/"]).map(|mut builder| builder.build_p1())
 }

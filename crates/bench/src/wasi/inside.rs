@@ -93,8 +93,7 @@ impl<T> Side for Inside<T> {
 /// Writes tables and paths into the memory of a guest; None if they do not fit.
 fn write(memory: &mut [u8], tree: &Tree) -> Option<()> {
     let mut free = PATHS.start;
-    let tables = tree.0.iter();
-    let tables = tables.flat_map(|level| [&level.files[..], &level.missing, &level.listed]);
+    let tables = tree.0.iter().flat_map(|level| &level.tables);
     for (n, paths) in tables.enumerate() {
         let mut entries = Vec::new();
         for path in paths {

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures real programs: each as a guest here with its files in memory, as a guest of wasmtime's
-//! own WASI, and as a process of this machine, both with files on a tmpfs. The time is from the
-//! making of a guest, or the start of a process, to its end, without compilation.
+//! Measures real programs: each as a guest here, as a guest of wasmtime's own WASI, and as a
+//! process of this machine. The time is from the making of the guest, or the start of the process,
+//! to its end.
 //!
 //! # Rules
-//! R1. Sides run in turns, each round beginning with another; the first round warms up. However
-//!     long they take, there are as many rounds as a row needs.
+//! R1. However long runs take, there are as many rounds as a row needs. Stolen time drops none: one
+//!     run is too long to avoid it, and it affects all sides alike.
 //! R2. Every run must end as the first one did with the same output, or the benchmark ends.
-//! R3. A round in which the hypervisor stole time counts as any other: one run is too long to avoid
-//!     it, and it affects all sides alike.
 
 mod load;
 mod sides;
@@ -86,9 +84,7 @@ fn run_once(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::Picture;
-    use crate::cmd::Ask;
-    use crate::host::Scratch;
+    use crate::wasi::tests::options;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
@@ -129,19 +125,13 @@ mod tests {
             files: vec![(PathBuf::from("word"), b"hello".to_vec())],
             leaves: Some("left"),
         };
-        let folder = std::env::temp_dir();
-        let dir = Scratch::new(&folder).unwrap();
+        let dir = Scratch::new(&std::env::temp_dir()).unwrap();
         let (dir, process) = (dir.path(), dir.path().join("word"));
         fs::write(dir.join("word.wasm"), GUEST).unwrap();
         fs::write(&process, script).unwrap();
         fs::set_permissions(&process, fs::Permissions::from_mode(0o755)).unwrap();
-        let options = Options {
-            ask: Ask::rounds(rounds),
-            folder,
-            guests: 1,
-            programs: None,
-            picture: Picture::default(),
-        };
+        let mut options = options(None, 1);
+        options.ask = Ask::rounds(rounds);
         of(&load, dir, &options)
     }
 

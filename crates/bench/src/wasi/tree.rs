@@ -15,12 +15,9 @@ const BLOCK: [u8; 4096] = [b'x'; 4096];
 pub(super) struct Level {
     /// Every directory, the outer ones first.
     dirs: Vec<String>,
-    /// The files, in the order of use.
-    pub(super) files: Vec<String>,
-    /// Names that do not exist, in the order of use.
-    pub(super) missing: Vec<String>,
-    /// The directory with many names.
-    pub(super) listed: [String; 1],
+    /// The files and the names that do not exist, in the order of use, and the directory with many
+    /// names.
+    pub(super) tables: [Vec<String>; 3],
 }
 
 pub(super) struct Tree(pub(super) Vec<Level>);
@@ -41,12 +38,8 @@ impl Level {
             let paths = rotation(&chains, missing);
             paths.iter().map(|path| text(path.to_bytes())).collect()
         });
-        Self {
-            dirs,
-            files,
-            missing,
-            listed: [listed],
-        }
+        let tables = [files, missing, vec![listed]];
+        Self { dirs, tables }
     }
 }
 
@@ -58,13 +51,8 @@ impl Tree {
     /// Makes it in a directory of one side.
     pub(super) fn grow(&self, side: &impl Calls, root: &Path) -> Result<(), Error> {
         let at = |name: &str| root.join(name).into_os_string().into_encoded_bytes();
-        for Level {
-            dirs,
-            files,
-            listed: [listed],
-            ..
-        } in &self.0
-        {
+        for Level { dirs, tables } in &self.0 {
+            let [files, _, listed] = tables;
             for dir in dirs {
                 side.make_dir(&at(dir))?;
             }
@@ -72,7 +60,7 @@ impl Tree {
                 side.make_file(&at(file), &BLOCK)?;
             }
             for i in 0..LISTED {
-                side.make_file(&at(&format!("{listed}/entry-{i:04}")), b"")?;
+                side.make_file(&at(&format!("{}/entry-{i:04}", listed[0])), b"")?;
             }
         }
         Ok(())

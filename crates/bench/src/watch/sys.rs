@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Logs every store to memory, or every access: the pages are read-only, or closed; each access
-//! that faults is logged and then executed as a single step. Or the first store ends the process.
+//! that faults is logged and then executed as a single step. Or only the first store is reported.
+//! And it steps through all instructions, to count those that lock their line.
 //!
 //! # States of a page
 //! Read-only or closed -> open for the one instruction that faulted -> as before.
 //!
 //! # Rules
 //! R1. Only the logging thread runs meanwhile; a store of another one would be logged too.
-//! R2. One log at a time: another one waits, because the handlers belong to the process.
+//! R2. One use at a time: another one waits, because the handlers belong to the process.
 //! R3. What the handlers read is never closed: the program's variables and their own stack.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::backtrace::Backtrace;
 use std::ffi::{c_int, c_void};
-use std::io::{self, Write as _};
+use std::io;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, compiler_fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::gate::sys::{Span, leave_arena};
+use crate::gate::sys::Span;
 
 const PAGE: usize = 4096;
 /// The processor's flag for a trap after one instruction.
@@ -30,8 +32,6 @@ const KEPT_MAX: usize = 1 << 20;
 
 /// Seconds that a backtrace may take; a fault may come while a lock that it needs is held.
 const REPORT_S: u32 = 20;
-/// The exit status of a process that stored to memory where no store is expected.
-pub(crate) const STORE_SEEN: i32 = 91;
 
 /// In an entry of the log: the access was a store.
 const STORE: usize = 1 << 63;
@@ -42,8 +42,7 @@ const FAULT_STORE: i64 = 1 << 1;
 pub(crate) enum Kind {
     Stores,
     Accesses,
-    /// Nothing: the first store is reported on standard error, with its address and its code, and
-    /// ends the process with [`STORE_SEEN`].
+    /// Nothing: the first store is reported, with its address and its code, and ends the watch.
     NoStore,
 }
 
@@ -53,6 +52,7 @@ pub(crate) struct Log {
     entries: Vec<AtomicUsize>,
     count: AtomicUsize,
     open: [AtomicUsize; OPEN_MAX],
+    report: OnceLock<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,11 @@ impl Log {
         entries.iter().map(access).collect()
     }
 
+    /// The report of the first store, if there must be none.
+    pub(crate) fn report(&self) -> Option<String> {
+        self.report.get().cloned()
+    }
+
     /// The page protection between accesses.
     fn closed(&self) -> c_int {
         match self.kind {
@@ -113,8 +118,9 @@ pub(crate) fn watched<T>(
         entries: (0..kept).map(|_| AtomicUsize::new(0)).collect(),
         count: AtomicUsize::new(0),
         open: Default::default(),
+        report: OnceLock::new(),
     };
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     CURRENT.store(std::ptr::from_ref(&log).cast_mut(), Relaxed);
     let before = [
         (libc::SIGSEGV, handle(libc::SIGSEGV, on_fault)?),
@@ -125,12 +131,15 @@ pub(crate) fn watched<T>(
         false => Err(io::Error::last_os_error()),
     };
     log.protect(OPEN);
-    for (signal, action) in before {
-        // SAFETY: the action is one that sigaction returned before.
-        unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
-    }
+    before
+        .iter()
+        .for_each(|(signal, action)| restore(*signal, action));
     CURRENT.store(null_mut(), Relaxed);
     out
+}
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn handle(
@@ -147,6 +156,11 @@ fn handle(
         }
         Ok(old)
     }
+}
+
+fn restore(signal: c_int, action: &libc::sigaction) {
+    // SAFETY: the action is one that sigaction returned before.
+    unsafe { libc::sigaction(signal, action, null_mut()) };
 }
 
 /// The page protection of an open page.
@@ -167,7 +181,7 @@ fn register<'a>(context: *mut c_void, number: c_int) -> &'a mut i64 {
 extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands a valid siginfo; the log outlives the handler.
     let (at, log) = unsafe { ((*info).si_addr() as usize, CURRENT.load(Relaxed).as_ref()) };
-    let log = log.filter(|log| log.spans.iter().any(|span| span.place(at).is_some()));
+    let log = log.filter(|log| log.spans.iter().any(|span| span.holds(at)));
     let slot = log.and_then(|log| log.open.iter().find(|page| page.load(Relaxed) == 0));
     let (Some(log), Some(slot)) = (log, slot) else {
         // A fault of another kind ends the process.
@@ -175,7 +189,7 @@ extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
         unsafe { libc::_exit(2) };
     };
     if log.kind == Kind::NoStore {
-        report(log, at);
+        return report(log, at);
     }
     let number = log.count.fetch_add(1, Relaxed);
     if let Some(place) = log.entries.get(number) {
@@ -188,19 +202,22 @@ extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     *register(context, libc::REG_EFL) |= TRAP;
 }
 
-/// Reports the first forbidden store and ends the process.
-fn report(log: &Log, at: usize) -> ! {
+/// Reports the first forbidden store, and ends the watch.
+fn report(log: &Log, at: usize) {
     // The report allocates and writes variables; if it hangs, the alarm ends the process.
     // SAFETY: no argument is an address.
     unsafe { libc::alarm(REPORT_S) };
-    log.protect(OPEN);
-    leave_arena();
-    let place = log.spans.iter().find_map(|span| span.place(at));
-    let place = place.unwrap_or_default();
-    let trace = Backtrace::force_capture();
-    let _ = writeln!(io::stderr(), "{at:#018x} {place}\n{trace}");
-    // SAFETY: it ends the process without running any of its code.
-    unsafe { libc::_exit(STORE_SEEN) }
+    if !log.protect(OPEN) {
+        // The store would fault for ever.
+        // SAFETY: no pointer.
+        unsafe { libc::_exit(2) };
+    }
+    let span = log.spans.iter().find(|span| span.holds(at));
+    let place = span.map(|span| format!("{}+{:#x}", span.name, at - span.start));
+    let (place, trace) = (place.unwrap_or_default(), Backtrace::force_capture());
+    let _first = log.report.set(format!("{at:#018x} {place}\n{trace}"));
+    // SAFETY: as above.
+    unsafe { libc::alarm(0) };
 }
 
 extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
@@ -216,25 +233,62 @@ extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     *register(context, libc::REG_EFL) &= !TRAP;
 }
 
+/// Whether instructions are stepped through, and how many of them locked their line.
+static STEPPING: AtomicBool = AtomicBool::new(false);
+static LOCKED: AtomicU64 = AtomicU64::new(0);
+
+/// Steps through `body`; returns how many instructions locked their line, a few of this function
+/// among them.
+pub(crate) fn count_locked<T>(body: impl FnOnce() -> T) -> io::Result<(T, u64)> {
+    let _turn = turn();
+    let before = handle(libc::SIGTRAP, on_instruction)?;
+    LOCKED.store(0, Relaxed);
+    STEPPING.store(true, Relaxed);
+    // The handler sets the flag for the next trap.
+    // SAFETY: no argument is an address.
+    unsafe { libc::raise(libc::SIGTRAP) };
+    let out = body();
+    STEPPING.store(false, Relaxed);
+    compiler_fence(SeqCst);
+    restore(libc::SIGTRAP, &before);
+    Ok((out, LOCKED.load(Relaxed)))
+}
+
+extern "C" fn on_instruction(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    let next = *register(context, libc::REG_RIP) as usize as *const u8;
+    // SAFETY: the instruction that the processor executes next, of which no byte is read twice.
+    let locks = is_locked((0..).map(|at| unsafe { *next.add(at) }));
+    LOCKED.fetch_add(locks.into(), Relaxed);
+    let flags = register(context, libc::REG_EFL);
+    match STEPPING.load(Relaxed) {
+        true => *flags |= TRAP,
+        false => *flags &= !TRAP,
+    }
+}
+
+/// Whether an instruction locks its line: a lock prefix, or an exchange with memory. It reads no
+/// byte behind the instruction.
+fn is_locked(mut code: impl Iterator<Item = u8>) -> bool {
+    const PREFIXES: [u8; 10] = [0x66, 0x67, 0xf2, 0xf3, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65];
+    let prefix = |byte: &u8| PREFIXES.contains(byte) || (0x40..=0x4f).contains(byte);
+    match code.find(|byte| !prefix(byte)) {
+        Some(0xf0) => true,
+        Some(0x86 | 0x87) => code.next().is_some_and(|modrm| modrm >> 6 != 3),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Two pages of words in memory of their own, which stays.
     fn page() -> (Span, &'static [AtomicUsize; 2 * PAGE / 8]) {
+        let (name, bytes) = ("page", 2 * PAGE);
+        let start = crate::gate::sys::map(0, bytes).unwrap();
         // SAFETY: a fresh private mapping of words, for which zero is valid.
-        let words: &[AtomicUsize; 2 * PAGE / 8] = unsafe {
-            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let at = libc::mmap(null_mut(), 2 * PAGE, OPEN, kind, -1, 0);
-            assert_ne!(at, libc::MAP_FAILED);
-            &*at.cast()
-        };
-        let span = Span {
-            name: "page",
-            start: std::ptr::from_ref(words).addr(),
-            bytes: 2 * PAGE,
-        };
-        (span, words)
+        let words = unsafe { &*(start as *const [AtomicUsize; 2 * PAGE / 8]) };
+        (Span { name, start, bytes }, words)
     }
 
     #[test]
@@ -268,5 +322,25 @@ mod tests {
         let both = [false, true].map(|store| Access { at, store });
         assert_eq!(seen.unwrap(), (5, both.into()));
         assert_eq!(word[8].load(Relaxed), 6);
+    }
+
+    #[test]
+    fn locked_instructions_are_recognised_and_counted() {
+        for (code, locks) in [
+            (&[0xf0, 0x48, 0x0f, 0xc1, 0x07][..], true), // lock xadd [rdi], rax
+            (&[0x3e, 0xf0, 0xff, 0x07], true),           // ds lock inc [rdi]
+            (&[0x48, 0x87, 0x07], true),                 // xchg [rdi], rax
+            (&[0x48, 0x87, 0xc7], false),                // xchg rdi, rax
+            (&[0x48, 0x89, 0x07, 0xf0], false),          // mov [rdi], rax; the next is locked
+            (&[0x66, 0x90], false),
+        ] {
+            assert_eq!(is_locked(code.iter().copied()), locks, "{code:x?}");
+        }
+        let word = AtomicUsize::new(0);
+        let count = |times: usize| {
+            let add = || (0..times).map(|_| word.fetch_add(1, Relaxed)).max();
+            count_locked(add).unwrap().1
+        };
+        assert_eq!(count(50) - count(0), 50);
     }
 }

@@ -6,17 +6,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use openpath_abi::Errno;
-use openpath_vfs::{Task, Vfs};
 use openpath_wasi::{Guest, Input, OpenpathWasi, Output, exit_code};
 use wasmtime::{Engine, InstancePre, Module, Store};
+use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
-use wasmtime_wasi::{FsPerms, I32Exit, WasiCtxBuilder};
 
 use super::load::Load;
 use crate::common::*;
-use crate::host::Scratch;
 use crate::wasi::hosts::{self, Blocking};
 use crate::wasi::{engine, scratch};
 
@@ -156,19 +153,13 @@ impl<'a> Program<'a> {
 
     fn run_theirs(&self, way: Blocking) -> Result<Ended, Error> {
         let said = MemoryOutputPipe::new(SAID_MAX);
-        let mut builder = WasiCtxBuilder::new();
-        // Directories that are opened before this call keep the old setting.
-        builder.allow_blocking_current_thread(way == Blocking::InPlace);
+        let mut builder = hosts::builder(way, &self.tree, &NAMES)?;
         builder
             .arg(self.load.program)
             .args(self.load.args)
             .env(PWD.0, PWD.1)
             .stdin(MemoryInputPipe::new(self.load.input.clone()))
             .stdout(said.clone());
-        for name in NAMES {
-            let opened = builder.preopened_dir(&self.tree, name, FsPerms::ReadWrite);
-            opened.map_err(engine("open the directory"))?;
-        }
         let status = match start(&self.theirs, builder.build_p1()) {
             Ok(()) => 0,
             Err(why) => match why.downcast_ref::<I32Exit>() {

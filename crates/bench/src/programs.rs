@@ -199,8 +199,11 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
     let (Some(ours), Some(native)) = (of(Kind::Run), of(Kind::Disk)) else {
         return Vec::new();
     };
-    let overlay = Kind::KernelOverlay.label();
-    let of_kernel = of(Kind::KernelOverlay);
+    // What the kernel's overlay is compared with.
+    let beside = |kind: Kind| match kind {
+        Kind::RunUser => of(Kind::UserOverlay),
+        _ => of(Kind::KernelOverlay),
+    };
     let mut rows = Vec::new();
     for (n, Load { name, .. }) in loads.iter().enumerate() {
         let mine = samples(ours, n);
@@ -212,10 +215,11 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
                 _ if side.times[n].is_empty() => {
                     Some(Row::missing(&name, "its result was another one"))
                 }
-                Kind::Run | Kind::Disk => None,
-                Kind::RunKernel => {
-                    of_kernel.map(|other| Row::growth(&name, &theirs, overlay, &samples(other, n)))
-                }
+                Kind::Run | Kind::Disk | Kind::UserOverlay => None,
+                Kind::RunKernel | Kind::RunUser => beside(kind).map(|other| {
+                    let label = other.place.kind.label();
+                    Row::growth(&name, &theirs, label, &samples(other, n))
+                }),
                 Kind::Tmpfs | Kind::KernelOverlay | Kind::Bwrap => {
                     Some(Row::growth(&name, &mine, label, &theirs))
                 }
@@ -244,8 +248,10 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
     for side in sides.iter().filter(|side| side.place.kind.is_rival()) {
         rows.push(mean(side.place.kind, ours, side));
     }
-    if let (Some(mine), Some(theirs)) = (of(Kind::RunKernel), of_kernel) {
-        rows.push(mean(Kind::RunKernel, mine, theirs));
+    for kind in [Kind::RunKernel, Kind::RunUser] {
+        if let (Some(mine), Some(theirs)) = (of(kind), beside(kind)) {
+            rows.push(mean(kind, mine, theirs));
+        }
     }
     rows
 }

@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Run,
     RunKernel,
     KernelOverlay,
+    RunUser,
+    UserOverlay,
     Bwrap,
     FuseOverlayfs,
     Proot,
@@ -28,7 +30,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All places, with their names in tables, and the command that runs a program in each.
-    pub(super) const ALL: [(Self, &'static str, &'static str); 8] = [
+    pub(super) const ALL: [(Self, &'static str, &'static str); 10] = [
         (Self::Disk, "native", ""),
         (Self::Tmpfs, "tmpfs", ""),
         (
@@ -42,6 +44,16 @@ impl Kind {
             "OPENPATH run -q --engine kernel --upper memory --",
         ),
         (Self::KernelOverlay, "kernel overlay", IN_OVERLAY),
+        (
+            Self::RunUser,
+            "ordinary user",
+            "AS_USER OPENPATH run -q --upper memory --",
+        ),
+        (
+            Self::UserOverlay,
+            "user overlay",
+            "AS_USER unshare --map-root-user --mount --pid --fork --kill-child sh -ec SCRIPT SPARE",
+        ),
         (
             Self::Bwrap,
             "bwrap",
@@ -65,24 +77,29 @@ impl Kind {
 
     /// A program in the environment, before its arguments.
     fn around(self, exe: &Path, programs: &Programs, scene: &Scene) -> Command {
-        let mount = match self {
-            Self::KernelOverlay => KERNEL_OVERLAY,
-            _ => FUSE_OVERLAY,
+        let script = match self {
+            Self::UserOverlay => USER_OVERLAY.to_owned(),
+            Self::KernelOverlay => OVERLAY.replace("MOUNT", KERNEL_OVERLAY),
+            _ => OVERLAY.replace("MOUNT", FUSE_OVERLAY),
         };
-        let words = Self::ALL[self as usize].2.split_whitespace();
+        let words = Self::ALL[self as usize].2.replace("AS_USER", AS_USER);
+        let words = words.split_whitespace();
         let words = words.map(|word| match word {
             "OPENPATH" => programs.openpath.clone().into(),
-            "SCRIPT" => OVERLAY.replace("MOUNT", mount).into(),
+            "SCRIPT" => script.clone().into(),
             "SPARE" => scene.spare.clone().into(),
             word => word.into(),
         });
         let mut words: Vec<OsString> = words.chain([exe.into()]).collect();
         let mut run = Command::new(words.remove(0));
-        run.args(words);
+        run.args(words).current_dir(scene.folder_of(self));
         run
     }
 }
 
+/// The ordinary user, and how to become that user.
+pub(super) const USER: u32 = 31_000;
+const AS_USER: &str = "setpriv --reuid 31000 --regid 31000 --clear-groups";
 /// The server of an overlay would stay; so it ends with the worker, the first of its processes.
 const IN_OVERLAY: &str =
     "unshare --mount --pid --fork --kill-child --propagation private sh -ec SCRIPT SPARE";
@@ -113,6 +130,15 @@ const KERNEL_OVERLAY: &str =
     r#"mount -t overlay -o "$options,userxattr,xino=on,index=off,metacopy=off" none "$0/all""#;
 const FUSE_OVERLAY: &str = r#"fuse-overlayfs -o "$options" "$0/all""#;
 
+/// Mounts an overlay over the working directory, its changes kept on a tmpfs, in a user namespace.
+const USER_OVERLAY: &str = r#"
+mount -t tmpfs none "$0"
+mkdir "$0/up" "$0/work"
+options="lowerdir=.,upperdir=$0/up,workdir=$0/work"
+mount -t overlay -o "$options,userxattr,xino=on,index=off,metacopy=off" none .
+exec "$@"
+"#;
+
 /// A place with its worker.
 pub(super) struct Environment {
     pub(super) kind: Kind,
@@ -124,10 +150,7 @@ pub(super) struct Environment {
 impl Environment {
     /// Makes the place, starts its worker and waits for its first answer.
     pub(super) fn enter(kind: Kind, programs: &Programs, scene: &Scene) -> Result<Self, Error> {
-        let folder: &Path = match kind {
-            Kind::Tmpfs => &scene.copy,
-            _ => &scene.folder,
-        };
+        let folder = scene.folder_of(kind);
         let mut start = kind.around(&programs.bench, programs, scene);
         start.arg("worker").arg(folder);
         start.arg(folder.join("out").join(kind.label().replace(' ', "-")));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Options;
-use super::place::Kind;
+use super::place::{Kind, USER};
 use crate::common::*;
 use crate::failed::project;
 use crate::host;
@@ -42,6 +42,8 @@ pub(super) struct Scene {
     scratch: Scratch,
     /// On the disk.
     pub(super) folder: PathBuf,
+    /// On the disk, with all files owned by the ordinary user.
+    pub(super) user: PathBuf,
     /// On a tmpfs.
     pub(super) copy: PathBuf,
     /// An empty folder.
@@ -59,6 +61,7 @@ impl Scene {
         let top = scratch.path();
         let mut scene = Self {
             folder: top.join("disk"),
+            user: top.join("user"),
             copy: top.join("copy"),
             spare: top.join("spare"),
             build: String::new(),
@@ -70,11 +73,21 @@ impl Scene {
         };
         scene.fill(options).host("make the files")?;
         shell(MAKE, &scene.folder)?;
-        shell(
-            "mount -t tmpfs none copy; cp -a disk/. copy",
-            scene.scratch.path(),
-        )?;
+        let copies = format!(
+            "mount -t tmpfs none copy; cp -a disk/. copy; cp -a disk user; \
+             chown -R {USER}:{USER} user; chmod 755 ."
+        );
+        shell(&copies, scene.scratch.path())?;
         Ok(scene)
+    }
+
+    /// Where the loads of a place start.
+    pub(super) fn folder_of(&self, kind: Kind) -> &Path {
+        match kind {
+            Kind::Tmpfs => &self.copy,
+            Kind::RunUser | Kind::UserOverlay => &self.user,
+            _ => &self.folder,
+        }
     }
 
     fn fill(&mut self, options: &Options) -> io::Result<()> {

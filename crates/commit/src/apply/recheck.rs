@@ -6,7 +6,7 @@
 //! R1. All files are checked before the first name is exchanged, and each name again before its own
 //!     turn. A file that differs is left, and reported.
 
-use crate::attributes::file_stat::are_one;
+use crate::attributes::file_stat::{FileStat, are_one};
 use crate::journal::Replace;
 use crate::journal::snapshot::Snapshot;
 use crate::report::messages::{changed_meanwhile, failed};
@@ -63,9 +63,9 @@ impl Transaction<'_> {
 
     /// Refuses if the file of a name has changed since the plan (R1).
     pub(crate) fn recheck(&self, replace: &Replace) -> Result<(), Refusal> {
-        let there = self.base.id(&replace.path);
+        let there = self.base.stat(&replace.path);
         let there = there.map_err(|why| failed(&replace.path, why))?;
-        if !are_one(there, replace.old) {
+        if !are_one(there.as_ref().map(FileStat::id), replace.old) {
             // It is exchanged already, or the exchange finds out.
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Transaction<'_> {
             return Ok(());
         };
         // Moving directories have left.
-        let now = Snapshot::take(&self.base, &replace.path, &|_| false)?;
+        let now = Snapshot::take_of(&self.base, (&replace.path, there), &|_| false)?;
         if now.is_same_but_for_shared(snapshot) {
             Ok(())
         } else {

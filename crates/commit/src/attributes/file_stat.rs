@@ -58,7 +58,7 @@ pub(crate) struct FileStat {
     /// The flag by which it cannot be replaced or removed.
     pub(crate) fixed: Option<Fixed>,
     /// Its time of birth never changes.
-    births_stay: bool,
+    pub(crate) births_stay: bool,
 }
 
 /// A flag of a file, as chattr(1) sets it.

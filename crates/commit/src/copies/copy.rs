@@ -29,6 +29,8 @@ use rustix::io::{Errno, Result};
 
 /// How much is copied between two calls of [`OnCopied`].
 const PIECE: usize = 8 << 20;
+/// The block of most file systems.
+const BLOCK: u64 = 4096;
 /// By how many seconds the clock of a file system may be behind.
 const BEHIND: i64 = 2;
 
@@ -71,7 +73,7 @@ pub(crate) fn copy(
             open_new(dir, name, attributes, before)?
         }
     };
-    made.apply_metadata(attributes, None, any_owner)?;
+    made.apply_first_metadata(attributes, any_owner)?;
     let made = made.reread()?;
     Ok((made.id(), Stamp::of(&made)?))
 }
@@ -194,8 +196,21 @@ fn copy_below(source: HeldFile, to: OwnedFd, on_copied: OnCopied<'_>) -> Result<
 
 /// Copies the data of a file.
 fn copy_data(from: &OwnedFd, to: &OwnedFd, on_copied: OnCopied<'_>) -> Result<()> {
-    let size = rustix::fs::fstat(from)?.st_size;
-    let size = u64::try_from(size).unwrap_or(0);
+    let stat = rustix::fs::fstat(from)?;
+    let number = |field| u64::try_from(field).unwrap_or(0);
+    let (size, used) = (
+        number(stat.st_size),
+        number(stat.st_blocks).saturating_mul(512),
+    );
+    // One block has no hole, and nothing is won by sharing it.
+    if size > 0 && size <= BLOCK && size <= used {
+        let room = usize::try_from(size).unwrap_or(PIECE);
+        let copied = copy_piece(from, to, 0, room)? as u64;
+        if copied == size {
+            on_copied(size);
+            return Ok(());
+        }
+    }
     if size > 0 && rustix::fs::ioctl_ficlone(to.as_fd(), from.as_fd()).is_ok() {
         on_copied(size);
         return Ok(());

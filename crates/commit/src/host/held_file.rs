@@ -9,6 +9,8 @@
 //!     a file system has no times of birth, or changes them (overlayfs, at copy-up), number and
 //!     device decide.
 //! R3. A reboot renumbers devices, so those of a journal from before one do not count.
+//! R4. What a file system does with times of birth is asked once for each mount, where the kernel
+//!     gives no mount the number of an earlier one. Elsewhere it is asked for each file.
 
 use crate::attributes::acl::{self, is_acl};
 use crate::attributes::file_stat::{Attributes, FileStat, InodeId, Time, is_ours};
@@ -17,9 +19,10 @@ use crate::host::descriptors::path_by_number;
 use openpath_abi::mode;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, StatxFlags, Timespec, Timestamps, Uid, XattrFlags,
+    AtFlags, CWD, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::{Errno, Result};
+use std::cell::RefCell;
 
 /// The type of overlayfs, from fstatfs(2).
 const OVERLAYFS: i64 = 0x794c_7630;
@@ -93,7 +96,21 @@ impl HeldFile {
         had: Option<&Attributes>,
         any_owner: bool,
     ) -> Result<()> {
-        let now = stat_of(self.fd())?;
+        self.apply_to(&stat_of(self.fd())?, (to, had), any_owner)
+    }
+
+    /// The same to a file that was made and held just now, and has no attributes yet.
+    pub(crate) fn apply_first_metadata(&self, to: &Attributes, any_owner: bool) -> Result<()> {
+        self.apply_to(&self.stat, (to, None), any_owner)
+    }
+
+    /// `now`: the attributes that it has.
+    fn apply_to(
+        &self,
+        now: &FileStat,
+        (to, had): (&Attributes, Option<&Attributes>),
+        any_owner: bool,
+    ) -> Result<()> {
         if mode::file_type(now.mode) != mode::file_type(to.mode) {
             return Err(Errno::STALE);
         }
@@ -176,16 +193,54 @@ impl HeldFile {
 /// The fields that are read of files.
 pub(crate) const MASK: StatxFlags = StatxFlags::BASIC_STATS
     .union(StatxFlags::BTIME)
-    .union(StatxFlags::MNT_ID);
+    .union(StatxFlags::MNT_ID)
+    .union(MNT_ID_UNIQUE);
+/// The number of a mount that no later mount gets: `STATX_MNT_ID_UNIQUE`, from Linux 6.8 on.
+const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+/// How many mounts are remembered.
+const MOUNTS_MAX: usize = 64;
 
-fn stat_of(fd: BorrowedFd<'_>) -> Result<FileStat> {
-    let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, MASK)?;
-    Ok(FileStat::new(&stat, births_stay(fd)?))
+thread_local! {
+    /// Whether times of birth stay, by the unique number of the mount (R4).
+    static MOUNTS: RefCell<Vec<(u64, bool)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether the time of birth of a file stays as it is, on the file system of this descriptor.
-pub(crate) fn births_stay(fd: BorrowedFd<'_>) -> Result<bool> {
-    Ok(rustix::fs::fstatfs(fd)?.f_type != OVERLAYFS)
+/// The attributes of an open file.
+pub(crate) fn stat_of(fd: BorrowedFd<'_>) -> Result<FileStat> {
+    let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, MASK)?;
+    let stay = match known_births_stay(&stat) {
+        Some(stay) => stay,
+        None => births_stay(fd, &stat)?,
+    };
+    Ok(FileStat::new(&stat, stay))
+}
+
+fn unique_mount(stat: &Statx) -> Option<u64> {
+    let mask = StatxFlags::from_bits_retain(stat.stx_mask);
+    mask.contains(MNT_ID_UNIQUE).then_some(stat.stx_mnt_id)
+}
+
+/// Whether the time of birth of a file stays as it is, if its mount is remembered.
+pub(crate) fn known_births_stay(stat: &Statx) -> Option<bool> {
+    let mount = unique_mount(stat)?;
+    MOUNTS.with_borrow(|known| {
+        let found = known.iter().rev().find(|(known, _)| *known == mount);
+        found.map(|(_, stay)| *stay)
+    })
+}
+
+/// The same of the file with these attributes, by its file system.
+fn births_stay(fd: BorrowedFd<'_>, stat: &Statx) -> Result<bool> {
+    let stay = rustix::fs::fstatfs(fd)?.f_type != OVERLAYFS;
+    if let Some(mount) = unique_mount(stat) {
+        MOUNTS.with_borrow_mut(|known| {
+            if known.len() == MOUNTS_MAX {
+                known.remove(0);
+            }
+            known.push((mount, stay));
+        });
+    }
+    Ok(stay)
 }
 
 /// A file system without room for an attribute, for tests.

@@ -14,7 +14,7 @@ use crate::host::held_file::HeldFile;
 use crate::report::messages::{changed_meanwhile, failed, shown};
 use crate::report::refusal::{Refusal, RefusalKind};
 use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, RenameFlags};
+use rustix::fs::{AtFlags, RenameFlags, Statx, StatxFlags};
 use rustix::io::{Errno, Result};
 
 /// A name in a directory.
@@ -90,10 +90,16 @@ pub(crate) fn exchange(
 }
 
 fn names_inode(name: Name<'_>, what: &HeldFile) -> Result<bool> {
-    match HeldFile::open(name.0, name.1)? {
-        Some(there) => there.is_same_inode(what),
-        None => Ok(false),
-    }
+    // The held file keeps its number, so a file with another name cannot have it.
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let there = match rustix::fs::statx(name.0, name.1, flags, StatxFlags::INO) {
+        Err(Errno::NOENT) => return Ok(false),
+        there => there?,
+    };
+    // A rename may have copied it up since it was opened.
+    let held = rustix::fs::statx(what.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
+    let inode = |stat: Statx| (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
+    Ok(inode(there) == inode(held))
 }
 
 fn with(from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<()> {

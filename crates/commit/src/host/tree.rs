@@ -10,13 +10,13 @@
 
 use crate::attributes::file_stat::{FileStat, InodeId};
 use crate::host::descriptors::reopen_path;
-use crate::host::held_file::{HeldFile, MASK, births_stay};
+use crate::host::held_file::{HeldFile, MASK, known_births_stay};
 use crate::host::names::{is_below, join, names_in, split};
 use crate::host::{remove, rename};
 use crate::report::refusal::Refusal;
 use openpath_overlay::Marks;
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::{Errno, Result};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -118,15 +118,16 @@ impl Tree {
             stat => stat?,
         };
         let device = (stat.stx_dev_major, stat.stx_dev_minor);
-        let known = self.births.borrow().get(&device).copied();
+        let known = known_births_stay(&stat);
+        let known = known.or_else(|| self.births.borrow().get(&device).copied());
         if let Some(stay) = known {
             return Ok(Some(FileStat::new(&stat, stay)));
         }
         let Some(held) = HeldFile::open(&*dir, name)? else {
             return Ok(None);
         };
-        let stay = births_stay(held.fd())?;
-        self.births.borrow_mut().insert(held.stat.device, stay);
+        let mut births = self.births.borrow_mut();
+        births.insert(held.stat.device, held.stat.births_stay);
         Ok(Some(held.stat))
     }
 
@@ -185,6 +186,10 @@ impl Tree {
             Err(Errno::NOENT) => return Ok(()),
             located => located?,
         };
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        if let Err(Errno::NOENT) = rustix::fs::statx(&*dir, name, flags, StatxFlags::TYPE) {
+            return Ok(());
+        }
         self.forget_paths();
         remove::remove(dir.as_fd(), name, keep_going)
     }
@@ -232,8 +237,11 @@ impl Tree {
         let (old, old_name) = self.locate(from)?;
         let (new, new_name) = tree.locate(to)?;
         let done = rename::checked((old.as_fd(), old_name), (new.as_fd(), new_name), held);
-        self.forget_paths();
-        tree.forget_paths();
+        // No directory gets another path by the rename of a file.
+        if held.stat.is_dir() {
+            self.forget_paths();
+            tree.forget_paths();
+        }
         done
     }
 

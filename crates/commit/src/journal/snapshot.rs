@@ -45,13 +45,27 @@ impl Snapshot {
         path: &[u8],
         leaves: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Snapshot, Refusal> {
+        let stat = base.stat(path).map_err(|why| failed(path, why))?;
+        Self::take_of(base, (path, stat), leaves)
+    }
+
+    /// The same of a name with these attributes.
+    pub(crate) fn take_of(
+        base: &Tree,
+        (path, stat): (&[u8], Option<FileStat>),
+        leaves: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Snapshot, Refusal> {
         let mut seen = Snapshot::default();
         let mut digest = Sha256::new();
         let top = path.len();
+        let mut known = Some(stat);
         let mut todo = vec![path.to_vec()];
         while let Some(path) = todo.pop() {
             let fail = |why| failed(&path, why);
-            let stat = base.stat(&path).map_err(fail)?;
+            let stat = match known.take() {
+                Some(stat) => stat,
+                None => base.stat(&path).map_err(fail)?,
+            };
             if let Some(stat) = &stat {
                 add_to(&mut digest, &path[top..], stat);
             }

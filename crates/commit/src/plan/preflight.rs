@@ -16,6 +16,7 @@ use openpath_abi::mode::{S_IRUSR, S_ISGID, S_ISVTX};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, AtFlags, StatVfsMountFlags};
 use rustix::io::Errno;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 /// The checks of a journal.
@@ -30,6 +31,10 @@ pub(crate) struct Preflight<'a> {
     view: (u32, u32),
     /// It supports access control lists.
     view_keeps_acl: bool,
+    /// The directory that was looked at last: most files are in that of the file before.
+    last_dir: RefCell<Option<(Vec<u8>, Option<FileStat>)>>,
+    /// The directory that [`Preflight::check_dir`] passed last.
+    last_checked: RefCell<Option<Vec<u8>>>,
 }
 
 impl<'a> Preflight<'a> {
@@ -53,6 +58,8 @@ impl<'a> Preflight<'a> {
             room: HashMap::new(),
             view: stat.map_or((0, 0), |stat| stat.device),
             view_keeps_acl: keeps_acl(upper, b"")?,
+            last_dir: RefCell::new(None),
+            last_checked: RefCell::new(None),
         };
         for replace in &journal.replacements {
             preflight.check_replace(replace)?;
@@ -75,11 +82,19 @@ impl<'a> Preflight<'a> {
                 .map(|item| (item, split(&replace.before).0))
         };
         let made: HashMap<&Bytes, &[u8]> = journal.replacements.iter().flat_map(items).collect();
+        // Files of several names are made once.
+        let mut known = HashSet::new();
         for (at, entry) in scan.entries.iter().enumerate() {
             if let Some(dir) = made.get(&entry.path).filter(|_| selection.includes(at)) {
                 let given = preflight.inherited_group(dir)?;
                 preflight.check_owner(&entry.path, &entry.upper_file.attributes(), given)?;
                 preflight.check_acl(&entry.path, dir, &entry.upper_file.attributes())?;
+                let stat = &entry.upper_file.stat;
+                if known.insert(stat.ino) {
+                    let made_in = preflight.dir_stat(dir).map_err(|why| failed(dir, why))?;
+                    let device = made_in.map_or((0, 0), |stat| stat.device);
+                    preflight.add_space(device, dir, stat.bytes);
+                }
             }
         }
         preflight.check_space(upper)
@@ -122,12 +137,34 @@ impl<'a> Preflight<'a> {
         self.check_backup(&moved.from, &stat, false)
     }
 
+    /// The attributes of a directory of the real tree.
+    fn dir_stat(&self, path: &[u8]) -> rustix::io::Result<Option<FileStat>> {
+        let mut last = self.last_dir.borrow_mut();
+        if let Some((known, stat)) = &*last
+            && known == path
+        {
+            return Ok(stat.clone());
+        }
+        let stat = self.base.stat(path)?;
+        *last = Some((path.to_vec(), stat.clone()));
+        Ok(stat)
+    }
+
     /// Checks that names can be made in this directory and removed from it.
     fn check_dir(&self, path: &[u8]) -> Result<(), Refusal> {
+        let mut last = self.last_checked.borrow_mut();
+        if last.as_deref() != Some(path) {
+            self.check_other_dir(path)?;
+            *last = Some(path.to_vec());
+        }
+        Ok(())
+    }
+
+    fn check_other_dir(&self, path: &[u8]) -> Result<(), Refusal> {
         let fail = |why| failed(path, why);
         let dir = self.base.dir(path).map_err(fail)?;
         let access = Access::WRITE_OK | Access::EXEC_OK;
-        let stat = self.base.stat(path).map_err(fail)?;
+        let stat = self.dir_stat(path).map_err(fail)?;
         if let Some(flag) = stat.as_ref().and_then(|stat| stat.fixed) {
             return Err(fixed(path, flag));
         }
@@ -158,7 +195,7 @@ impl<'a> Preflight<'a> {
         let fail = |why| failed(path, why);
         let no = |why| denied(path, why);
         let (dir, stat) = (split(path).0, self.base.stat(path).map_err(fail)?);
-        let dir = self.base.stat(dir).map_err(fail)?;
+        let dir = self.dir_stat(dir).map_err(fail)?;
         let (Some(dir), Some(stat)) = (dir, stat) else {
             return Err(fail(Errno::NOENT));
         };
@@ -270,7 +307,7 @@ impl<'a> Preflight<'a> {
 
     /// The group that files made in a directory inherit.
     fn inherited_group(&self, dir: &[u8]) -> Result<Option<u32>, Refusal> {
-        let stat = self.base.stat(dir).map_err(|why| failed(dir, why))?;
+        let stat = self.dir_stat(dir).map_err(|why| failed(dir, why))?;
         let gives = stat.filter(|stat| stat.mode & S_ISGID != 0);
         Ok(gives.map(|stat| stat.gid))
     }
@@ -296,29 +333,13 @@ impl<'a> Preflight<'a> {
     }
 
     fn add_space(&mut self, device: (u32, u32), path: &[u8], bytes: u64) {
-        let known = self.room.entry(device).or_insert((path.to_vec(), 0));
+        let known = self.room.entry(device);
+        let known = known.or_insert_with(|| (path.to_vec(), 0));
         known.1 = known.1.saturating_add(bytes);
     }
 
     /// Checks that there is room for new files and for backups.
     fn check_space(&mut self, upper: &Tree) -> Result<(), Refusal> {
-        let mut known: HashSet<u64> = HashSet::new();
-        for replace in &self.journal.replacements {
-            let dir = split(&replace.before).0;
-            if replace.items.is_empty() {
-                continue;
-            }
-            let stat = self.base.stat(dir).map_err(|why| failed(dir, why))?;
-            let device = stat.map_or((0, 0), |stat| stat.device);
-            for item in &replace.items {
-                let stat = upper.stat(item).map_err(|why| failed(item, why))?;
-                if let Some(stat) = stat
-                    && known.insert(stat.ino)
-                {
-                    self.add_space(device, dir, stat.bytes);
-                }
-            }
-        }
         for (device, (path, bytes)) in &self.room {
             let tree = if path.is_empty() && *device == self.view {
                 upper

@@ -146,6 +146,7 @@ impl Transaction<'_> {
         let fail = |why| rename_failed(&backup.path, why);
         if direction == Direction::Restore {
             // No backup goes to another directory that has the path by now.
+            self.base.forget_paths();
             let when = when_hidden(&self.journal.replacements[backup.number]);
             self.parent(&backup.to, when)?;
         }

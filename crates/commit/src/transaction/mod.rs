@@ -16,7 +16,7 @@ pub(crate) mod writable_dirs;
 use crate::attributes::file_stat::{InodeId, Time};
 use crate::attributes::xattrs;
 use crate::host::filesystems::HeldFilesystems;
-use crate::host::held_file::HeldFile;
+use crate::host::held_file::{HeldFile, stat_of};
 use crate::host::names::{join, split};
 use crate::host::rename::{self, rename_failed};
 use crate::host::tree::Tree;
@@ -157,8 +157,8 @@ impl<'a> Transaction<'a> {
         let above = split(path).0;
         // They are sorted by path.
         if let Ok(at) = known.binary_search_by(|(path, _)| path[..].cmp(above)) {
-            let held = HeldFile::open(&*dir, b".").map_err(|why| failed(above, why))?;
-            if !held.is_some_and(|held| held.id().matches(&known[at].1)) {
+            let stat = stat_of(dir.as_fd()).map_err(|why| failed(above, why))?;
+            if !stat.id().matches(&known[at].1) {
                 return Ok(None);
             }
         }
@@ -212,9 +212,14 @@ impl<'a> Transaction<'a> {
         let Some((dir, name)) = self.parent_if_same(&replace.path, AroundMoves::After)? else {
             return Ok(None);
         };
-        let Some((beside, hidden)) = self.parent_if_same(&replace.hidden, when_hidden(replace))?
-        else {
-            return Ok(None);
+        let (when, (above, own)) = (when_hidden(replace), split(&replace.hidden));
+        let (beside, hidden) = if when == AroundMoves::After && above == split(&replace.path).0 {
+            (Rc::clone(&dir), own.to_vec())
+        } else {
+            match self.parent_if_same(&replace.hidden, when)? {
+                Some(located) => located,
+                None => return Ok(None),
+            }
         };
         let aside = [&hidden[..], b"+"].concat();
         let names = NamePair {

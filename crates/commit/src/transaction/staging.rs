@@ -124,14 +124,14 @@ impl Transaction<'_> {
         let Some((top, below)) = replace.items.split_first() else {
             return Err(failed(&replace.path, Errno::NOENT));
         };
-        let upper_file = self.read_upper_file(top)?;
+        let (source, upper_file) = self.hold_upper_file(top)?;
         *made += 1;
         if !upper_file.stat.is_dir() {
             let to = (dir.as_fd(), &name[..]);
             let (id, stamp) = self.make_file(
                 to,
                 (top, &replace.before),
-                (&upper_file, &replace.kept),
+                (&source, &upper_file, &replace.kept),
                 first,
             )?;
             return Ok((id, vec![stamp]));
@@ -142,50 +142,50 @@ impl Transaction<'_> {
         // R1
         let stage = Tree::at(held.into_fd());
         let mut stamps = vec![None];
+        let mut dirs = Vec::new();
         for item in below {
             self.step(Phase::Copying, *made, all)?;
             *made += 1;
             let within = &item[replace.path.len()..];
             let place = [&replace.before[..], within].concat();
             let none = Xattrs::default();
-            let upper_file = self.read_upper_file(item)?;
+            let (source, upper_file) = self.hold_upper_file(item)?;
             let (dir, name) = stage.locate(within).map_err(|why| failed(item, why))?;
             if upper_file.stat.is_dir() {
                 let held = make_dir(dir.as_fd(), name).map_err(|why| rename_failed(item, why))?;
                 self.record_new_dir(targets, item, (held.id(), upper_file.stat.mode));
                 stamps.push(None);
+                dirs.push(item);
             } else {
                 let (_, stamp) = self.make_file(
                     (dir.as_fd(), name),
                     (item, &place),
-                    (&upper_file, &none),
+                    (&source, &upper_file, &none),
                     first,
                 )?;
                 stamps.push(stamp);
             }
         }
-        for item in below.iter().rev() {
-            let upper_file = self.read_upper_file(item)?;
-            if upper_file.stat.is_dir() {
-                let apply_metadata = || {
-                    let held = stage
-                        .hold(&item[replace.path.len()..])?
-                        .ok_or(Errno::STALE)?;
-                    self.apply_metadata_to_new(&held, &upper_file.attributes())
-                };
-                apply_metadata().map_err(|why| rename_failed(item, why))?;
-            }
+        for item in dirs.into_iter().rev() {
+            let (_, upper_file) = self.hold_upper_file(item)?;
+            let apply_metadata = || {
+                let held = stage
+                    .hold(&item[replace.path.len()..])?
+                    .ok_or(Errno::STALE)?;
+                self.apply_metadata_to_new(&held, &upper_file.attributes())
+            };
+            apply_metadata().map_err(|why| rename_failed(item, why))?;
         }
         Ok((id, stamps))
     }
 
     /// Makes a file other than a directory, as a further name of another one where it is one;
-    /// `kept`: attributes besides those of the view.
+    /// `source`: it in the view; `kept`: attributes besides those of the view.
     fn make_file(
         &mut self,
         to: Name<'_>,
         (item, place): (&[u8], &[u8]),
-        (upper_file, kept): (&UpperFile, &Xattrs),
+        (source, upper_file, kept): (&HeldFile, &UpperFile, &Xattrs),
         first: &mut FirstNames,
     ) -> Result<(InodeId, Option<Stamp>), Refusal> {
         if upper_file.stat.nlink > 1
@@ -202,15 +202,13 @@ impl Transaction<'_> {
                 Err(why) => return Err(failed(item, why)),
             }
         }
-        let source = self.upper.hold(item).map_err(|why| failed(item, why))?;
-        let source = source.ok_or_else(|| failed(item, Errno::NOENT))?;
         let observer = &mut *self.observer;
         let (mut attributes, any) = (upper_file.attributes(), self.journal.any_owner);
         for (name, value) in kept.iter() {
             attributes.xattrs.insert(name, value);
         }
         let made = copy(
-            &source,
+            source,
             to,
             &privileges::without(&attributes),
             any,
@@ -240,10 +238,11 @@ impl Transaction<'_> {
     /// Gives new directories their metadata, once the journal has their inodes (R1).
     pub(crate) fn apply_top_metadata(&mut self) -> Result<(), Refusal> {
         for replace in &self.journal.replacements {
-            let Some(top) = replace.items.first() else {
+            // Of what was made, a directory has no stamp.
+            let (Some(top), Some(None)) = (replace.items.first(), replace.stamps.first()) else {
                 continue;
             };
-            let upper_file = self.read_upper_file(top)?;
+            let (_, upper_file) = self.hold_upper_file(top)?;
             if !upper_file.stat.is_dir() {
                 continue;
             }
@@ -257,12 +256,13 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// The file of the view at a path.
-    pub(crate) fn read_upper_file(&self, item: &[u8]) -> Result<UpperFile, Refusal> {
+    /// Holds the file of the view at a path, and reads it.
+    fn hold_upper_file(&self, item: &[u8]) -> Result<(HeldFile, UpperFile), Refusal> {
         let fail = |why| failed(item, why);
         let held = self.upper.hold(item).map_err(fail)?;
         let held = held.ok_or_else(|| fail(Errno::NOENT))?;
-        UpperFile::read(&held, self.upper.marks).map_err(fail)
+        let upper_file = UpperFile::read(&held, self.upper.marks).map_err(fail)?;
+        Ok((held, upper_file))
     }
 
     /// Removes the file under a hidden name of the real tree, if it may be removed (R2). `own`: the

@@ -261,7 +261,9 @@ impl<'a> JournalBuilder<'a> {
         {
             Some(place) => {
                 let leaves = |path: &[u8]| sources.contains(path);
-                let snapshot = Snapshot::take(self.base, place, &leaves)?;
+                // As the scan saw it, on which the conflicts are based.
+                let seen = (&place[..], entry.here.clone());
+                let snapshot = Snapshot::take_of(self.base, seen, &leaves)?;
                 Ok(Some((place.clone(), snapshot)))
             }
             None => Ok(None),

@@ -2,7 +2,7 @@
 //! Tests, with either engine, that a commit after several commands in one view still finds what
 //! others changed between them, and neither overwrites nor removes what the view never showed.
 
-use crate::kernel_engine::{Started, root_place};
+use crate::kernel_engine::{Started, commit, root_place};
 use crate::place::{Place, err, out};
 
 const ENGINES: [&str; 2] = ["fuse", "kernel"];
@@ -106,5 +106,34 @@ fn attributes_of_the_working_directory_are_changes() {
         let names = out(&place.plain("getfattr -m - . | sort"));
         assert!(names.contains("user.overlay.note"), "{engine}: {names}");
         assert!(!names.contains("user.keep"), "{engine}: {names}");
+    }
+}
+
+/// A commit of one path changes its directory, but that does not make known what others did to it.
+#[test]
+fn commit_of_a_path_does_not_hide_what_others_did_to_its_directory() {
+    for engine in ["fuse", "kernel"] {
+        let Some(place) = root_place("later-part") else {
+            return;
+        };
+        place.plain("mkdir b; echo 1 > b/f; sleep 0.02");
+        let made = "echo new > b/n; echo new > b/n2";
+        let run = place.run(&["-q", "--engine", engine, "--name", "view"], made);
+        assert!(run.status.success(), "{}", err(&run));
+        place.plain("sleep 0.02; chmod 700 b; setfattr -n user.others -v 1 b");
+        let all = commit(&place, &[]);
+        let expected = if engine == "fuse" { 0 } else { 1 };
+        assert_eq!(all.status.code(), Some(expected), "{engine}: {}", err(&all));
+        let first = commit(&place, &["b/n"]);
+        assert!(expected == 0 || first.status.success(), "{}", err(&first));
+        let rest = commit(&place, &[]);
+        assert_eq!(
+            rest.status.code(),
+            Some(expected),
+            "{engine}: {}",
+            err(&rest)
+        );
+        let real = place.plain("stat -c %a b; getfattr --only-values -n user.others b; ls b");
+        assert!(out(&real).starts_with("700\n1"), "{engine}: {}", out(&real));
     }
 }

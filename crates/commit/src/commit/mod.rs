@@ -137,6 +137,8 @@ impl<T: ViewTrees> Commit<T> {
         one_path::check(&journal, &scan, &selection)?;
         journal.any_owner = force;
         journal.contested = contested(&conflicts);
+        let others = baseline.changed_dirs(&scan, &selection);
+        journal.contested.extend(others.cloned());
         let found = changes.len();
         journal.changes = JournalBuilder::committed_changes(&scan, &selection, changes);
         let left_out = found - journal.changes.len();

@@ -127,6 +127,26 @@ impl Baseline {
         Ok(found)
     }
 
+    /// The directories that others changed since the view took them, and of which the attributes are
+    /// not committed. That a commit changes their names does not make the rest known.
+    pub(crate) fn changed_dirs<'a>(
+        &'a self,
+        scan: &'a Scan,
+        selection: &'a Selection,
+    ) -> impl Iterator<Item = &'a Bytes> {
+        let entries = scan.entries.iter().enumerate();
+        let changed = entries.filter(|(at, entry)| {
+            let is_later = |(_, stat): &(_, FileStat)| self.changed_after(entry, stat.ctime);
+            let is_dir = entry.entry_kind == EntryKind::Merged;
+            is_dir && !selection.includes(*at) && entry.beneath().is_some_and(is_later)
+        });
+        changed.flat_map(|(_, entry)| {
+            [Some(&entry.path), entry.place.as_ref()]
+                .into_iter()
+                .flatten()
+        })
+    }
+
     fn note_entry(
         &self,
         base: &Tree,

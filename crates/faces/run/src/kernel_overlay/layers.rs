@@ -110,17 +110,6 @@ impl Plan {
         why.or(log)
             .or(read_only)
             .or_else(|| self.read_only_working_directory())
-            .or_else(|| self.has_no_part())
-    }
-
-    /// Why the kernel can serve no part of the view, if it could serve a part alone.
-    fn has_no_part(&self) -> Option<String> {
-        let why = "the working directory is in no directory of this user that has neither mounts \
-                   nor rules in it";
-        match self.served_by_kernel() {
-            Ok(ServedByKernel::Nothing) | Err(_) => Some(why.to_owned()),
-            Ok(ServedByKernel::Whole | ServedByKernel::Part(_)) => None,
-        }
     }
 
     /// Why the command could not write where it starts: in a mount that no overlay covers.
@@ -172,6 +161,16 @@ impl Plan {
         ];
         if let Some((rule, _)) = rules.iter().find(|(_, is_set)| *is_set) {
             return Some((needs_fuse(rule), format!("{REMEDY}, or {rule}")));
+        }
+        if self.engine == Engine::Auto {
+            if !rustix::process::geteuid().is_root() {
+                let why = "the kernel can serve only a part of an ordinary user's view";
+                return Some((why.to_owned(), REMEDY.to_owned()));
+            }
+            if self.has_rules_beside_part() {
+                let why = "the kernel can serve only a part of a view with rules of names";
+                return Some((why.to_owned(), REMEDY.to_owned()));
+            }
         }
         let is_through = |path: &&PathBytes| {
             let mut through = self.write_through.iter();

@@ -47,7 +47,7 @@ impl Kind {
         (
             Self::RunUser,
             "ordinary user",
-            "AS_USER OPENPATH run -q --upper memory --",
+            "AS_USER OPENPATH run -q --engine kernel --upper memory --",
         ),
         (
             Self::UserOverlay,

@@ -78,10 +78,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
     /// What serves the view. `fuse` is this program, which holds every rule and shows changes of
-    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker. For an
-    /// ordinary user, and with rules of names, it serves a directory at or above the working
-    /// directory, and this program the rest. Rules that it cannot hold are refused. `auto`, the
-    /// default, is the kernel's where it can hold what is asked for, else this program.
+    /// the real tree at once. `kernel` is the kernel's overlayfs, which is quicker. For an ordinary
+    /// user, and with rules of names, it serves a directory at or above the working directory, and
+    /// this program the rest. Rules that it cannot hold are refused. `auto`, the default, is the
+    /// kernel's for root where it can serve the whole view, else this program.
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
     /// Show at once what others change in the real tree while the command runs. The engine `fuse`

@@ -789,3 +789,19 @@ if libc.mount(b'overlay', b'over', b'overlay', 0, options):
     let refused = commit(&place, &[&place.path("late")]);
     assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
 }
+
+/// Divergence: L158
+#[test]
+fn inode_numbers_of_real_files_have_a_high_bit_beside_changes_in_memory() {
+    let Some(place) = root_place("kernel-numbers") else {
+        return;
+    };
+    place.write("file", "");
+    let number = |output: &Output| out(output).trim().parse::<u64>().unwrap();
+    let real = number(&place.plain("stat -c %i file"));
+    for (engine, has_bit) in [("kernel", true), ("fuse", false)] {
+        let shown = number(&place.run(&["-q", "--engine", engine], "stat -c %i file"));
+        assert_eq!(shown >= 1 << 60, has_bit, "{engine}: {shown}");
+        assert_eq!(shown % (1 << 60), real, "{engine}");
+    }
+}

@@ -3,7 +3,7 @@
 //! their changes, conflicts and commits are the same as with our mount alone.
 
 use crate::kernel_engine::{KERNEL, Started, commit, kernel, kernel_place};
-use crate::place::{GROUP, Place, Who, err, out, until};
+use crate::place::{GROUP, OPENPATH, Place, Who, err, out, until};
 use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 
@@ -221,9 +221,8 @@ fn only_the_part_counts_as_taken_when_the_run_began() {
     assert_eq!(text, "base\nother\nview\n");
 }
 
-/// Divergence: L153
 #[test]
-fn attributes_with_our_prefix_do_not_forge_entries() {
+fn attributes_with_our_prefix_stay_and_do_not_forge_entries() {
     let Some(place) = user_place("parts-forged") else {
         return;
     };
@@ -234,7 +233,8 @@ fn attributes_with_our_prefix_do_not_forge_entries() {
         setfattr -n user.overlay.opaque -v y .; setfattr -n user.mine -v 1 new; chmod 640 new";
     done(&kernel(&place, line));
     let said = "stat -c '%n %a %u' file new; getfattr -d new | grep =";
-    let expected = "file 644 1000\nnew 640 1000\nuser.mine=\"1\"\n";
+    let expected = "file 644 1000\nnew 640 1000\nuser.mine=\"1\"\n\
+        user.openpath.acl_access=\"x\"\nuser.openpath.attr=\"33261 0 0 0\"\n";
     assert_eq!(done(&fuse(&place, said)), expected);
     assert_eq!(done(&kernel(&place, said)), expected);
     done(&commit(&place, &[]));
@@ -242,6 +242,33 @@ fn attributes_with_our_prefix_do_not_forge_entries() {
         done(&place.plain("stat -c '%n %a %u' file new")),
         "file 644 1000\nnew 640 1000\n"
     );
+}
+
+/// A view that a run inside keeps in the part has the same format as the part at rest.
+#[test]
+fn kept_view_inside_a_part_keeps_modes_types_and_removed_names() {
+    let Some(place) = user_place("parts-inside") else {
+        return;
+    };
+    let inner = "rm f; rm -r dir; chmod 755 g; mkfifo p; echo sh > run; chmod 711 run; echo 1 >> h";
+    let inside = format!("{OPENPATH} run -q --upper $PWD/up -- sh -c '{inner}'");
+    for first in [kernel, fuse] {
+        for then in [kernel, fuse] {
+            done(&place.plain(
+                "rm -rf up dir p run; mkdir dir; for f in f g h dir/in; do echo $f > $f; done; \
+                 chmod 644 g",
+            ));
+            done(&first(&place, &inside));
+            done(&then(&place, "true"));
+            done(&commit(&place, &["up"]));
+            // The view that was inside goes on in the real tree.
+            let shown = "stat -c '%a %F %n' g p run; tail -n 1 h; ls -d f dir 2> /dev/null; true";
+            let args = ["run", "-q", "--upper", "./up", "--", "sh", "-c", shown];
+            let wanted = "755 regular file g\n644 fifo p\n711 regular file run\n1\n";
+            assert_eq!(done(&place.openpath(args).output().unwrap()), wanted);
+            done(&place.openpath(["discard", "view"]).output().unwrap());
+        }
+    }
 }
 
 #[test]

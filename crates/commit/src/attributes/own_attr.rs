@@ -4,6 +4,8 @@
 
 /// The prefix of the backend's own attributes.
 pub(crate) const OWN: &[u8] = b"user.openpath.";
+/// The prefix of attributes that a command has set with the one above.
+pub(crate) const ESCAPED: &[u8] = b"user.openpath.openpath.";
 /// The attribute that keeps owner and mode.
 pub(crate) const KEPT: &[u8] = b"user.openpath.attr";
 

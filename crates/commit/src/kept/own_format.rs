@@ -10,8 +10,10 @@
 //! R1. Each step leaves an entry that one of both formats describes: an entry with the attribute is
 //!     in ours, whatever its mode, and any other one is as it stands. So a conversion that was
 //!     interrupted is begun anew, in either direction.
-//! R2. While the overlay uses the part, the command can set the attribute itself. So all
-//!     attributes with our prefix are removed before the first entry is converted back ([`strip`]).
+//! R2. While the overlay uses the part, the command can set the attribute itself, as a run inside
+//!     it does. So all attributes with our prefix get another one before the first entry is
+//!     converted back ([`set_aside`]), and again before the overlay uses them ([`put_back`]). In our
+//!     format they are escaped.
 //! R3. An entry whose attributes leave no room for ours stays as it stands, with all permissions of
 //!     its owner: without them nothing could read it. A list that has no room is given up, and with
 //!     it what the mode allows others: the list may have denied that to some.
@@ -19,7 +21,7 @@
 //!     stays: both formats have it.
 
 use crate::attributes::acl;
-use crate::attributes::own_attr::{KEPT, OWN, parse};
+use crate::attributes::own_attr::{ESCAPED, KEPT, OWN, parse};
 use crate::attributes::xattrs::{self, Xattrs};
 use crate::host::descriptors::path_by_number;
 use crate::host::dir_stack::DirStack;
@@ -39,6 +41,8 @@ const OTHERS: u32 = 0o077;
 /// Attributes of fewer bytes than this leave room for ours on each file system: if there is none,
 /// the file system is full.
 const FULL: usize = 512;
+/// The prefix of the command's attributes with our prefix, between the formats (R2).
+const ASIDE: &[u8] = b"user.openpath-aside.";
 /// The name of a file that is made to replace another one.
 const NEW: &str = "new";
 
@@ -95,7 +99,34 @@ impl<'a> Entry<'a> {
         }
         let all = Xattrs::read(&self.path)?;
         let bytes = all.iter().map(|(name, value)| name.len() + value.len());
-        Ok(bytes.sum::<usize>() >= FULL)
+        // Where the file system has no room for anything, there will be some.
+        let room = rustix::fs::statvfs(&*self.path)?;
+        let has_room = room.f_bavail > 0 && (room.f_files == 0 || room.f_favail > 0);
+        Ok(has_room && bytes.sum::<usize>() >= FULL)
+    }
+
+    /// Gives all attributes with a prefix another one. Where the longer name has no
+    /// room, the attribute goes (R3).
+    fn rename_attributes(&self, (from, to): (&[u8], &[u8])) -> Result<()> {
+        let all = Xattrs::read(&self.path)?;
+        for (name, value) in all.iter() {
+            let Some(rest) = name.strip_prefix(from) else {
+                continue;
+            };
+            let new = [to, rest].concat();
+            let set = || rustix::fs::setxattr(&*self.path, &*new, value, XattrFlags::empty());
+            match set() {
+                Err(why) if self.is_full(why)? => {
+                    xattrs::remove(&self.path, name)?;
+                    let _has_room = set();
+                }
+                done => {
+                    done?;
+                    xattrs::remove(&self.path, name)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The mode of the host's file in our format.
@@ -150,7 +181,8 @@ pub(super) fn to_kernel(top: OwnedFd, scratch: BorrowedFd<'_>) -> Result<()> {
             return Ok(());
         };
         let all = Xattrs::read(&entry.path)?;
-        let is_lost = |name: &[u8]| name.starts_with(OWN) && name != KEPT;
+        let is_ours = |name: &[u8]| name.starts_with(OWN) && name != KEPT;
+        let is_lost = |name: &[u8]| is_ours(name) && !name.starts_with(ESCAPED);
         if (owner, group) != (uid, gid) || all.keys().any(is_lost) {
             return Err(Errno::OPNOTSUPP);
         }
@@ -161,8 +193,33 @@ pub(super) fn to_kernel(top: OwnedFd, scratch: BorrowedFd<'_>) -> Result<()> {
         for name in all.keys().filter(|name| acl::is_acl(name)) {
             xattrs::remove(&entry.path, name)?;
         }
+        // R2
+        entry.rename_attributes((ESCAPED, ASIDE))?;
         rustix::fs::chmod(&*entry.path, Mode::from_raw_mode(bits & S_IALLUGO))?;
         xattrs::remove(&entry.path, KEPT)
+    })
+}
+
+/// Gives the attributes that were set aside our prefix again, for the command that set them (R2).
+///
+/// # Errors
+/// What the file system says.
+pub(super) fn put_back(top: OwnedFd) -> Result<()> {
+    rename_all(top, (ASIDE, OWN))
+}
+
+/// Sets aside all attributes with our prefix, which the command has set (R2).
+///
+/// # Errors
+/// What the file system says.
+pub(super) fn set_aside(top: OwnedFd) -> Result<()> {
+    rename_all(top, (OWN, ASIDE))
+}
+
+fn rename_all(top: OwnedFd, prefixes: (&[u8], &[u8])) -> Result<()> {
+    walk(top, &mut |entry| match entry.has_attribute() {
+        true => entry.rename_attributes(prefixes),
+        false => Ok(()),
     })
 }
 
@@ -213,21 +270,6 @@ fn replace_special(entry: &Entry<'_>, bits: u32, rdev: u64, scratch: BorrowedFd<
     rustix::fs::renameat(scratch, NEW, dir, name)
 }
 
-/// Removes all attributes with our prefix that the command has set (R2).
-///
-/// # Errors
-/// What the file system says.
-pub(super) fn strip(top: OwnedFd) -> Result<()> {
-    walk(top, &mut |entry| {
-        if !entry.has_attribute() {
-            return Ok(());
-        }
-        let all = Xattrs::read(&entry.path)?;
-        let mut own = all.keys().filter(|name| name.starts_with(OWN));
-        own.try_for_each(|name| xattrs::remove(&entry.path, name))
-    })
-}
-
 /// Converts a directory of the kernel's format, and all that is in it, to ours.
 ///
 /// # Errors
@@ -254,6 +296,7 @@ pub(super) fn from_kernel(top: OwnedFd) -> Result<()> {
                 done => done?,
             }
         }
+        entry.rename_attributes((ASIDE, ESCAPED))?;
         entry.chmod(entry.own_mode())
     })
 }
@@ -313,7 +356,7 @@ fn keep_acl(entry: &Entry<'_>, (name, list): (&[u8], &[u8]), bits: u32) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::{from_kernel, strip, to_kernel, walk};
+    use super::{from_kernel, set_aside, to_kernel, walk};
     use crate::attributes::own_attr::KEPT;
     use rustix::fd::{AsFd as _, OwnedFd};
     use rustix::fs::{Mode, OFlags, XattrFlags};
@@ -384,7 +427,7 @@ mod tests {
         assert_eq!(entries(&top), kernel.map(|mode| (mode, None)));
         // What a command forges.
         keep(&top.join("in/file"), 0o020_000);
-        strip(open(&top)).unwrap();
+        set_aside(open(&top)).unwrap();
         from_kernel(open(&top)).unwrap();
         let own = [
             (0o010_640, None),
@@ -440,7 +483,7 @@ mod tests {
         let scratch = dir.join("scratch");
         fs::hard_link(top.join("in/file"), top.join("second")).unwrap();
         to_kernel(open(&top), open(&scratch).as_fd()).unwrap();
-        strip(open(&top)).unwrap();
+        set_aside(open(&top)).unwrap();
         from_kernel(open(&top)).unwrap();
         let before = entries(&top);
         fs::hard_link(top.join("in/file"), scratch.join("outside")).unwrap();

@@ -13,8 +13,8 @@
 //! | state | entries of the part |
 //! |---|---|
 //! | `preparing` | some have the kernel's format; attributes with our prefix are ours |
-//! | `lent` | all have the kernel's format; such attributes are the command's |
-//! | `stripped` | some have our format; such attributes are ours |
+//! | `lent` | all have the kernel's format; such attributes are the command's, some set aside |
+//! | `stripped` | some have our format; such attributes are ours, the command's are set aside |
 //!
 //! # Rules
 //! R1. `kernel_work` says how a process finds out that no overlay uses the part any more. Before
@@ -230,7 +230,8 @@ fn lend(dir: &OwnedFd, part: &Path) -> io::Result<()> {
     rustix::fs::symlinkat(part, &work, PREPARING)?;
     let scratch = kernel_work::open(&work, SCRATCH)?.ok_or(Errno::NOENT)?;
     own_format::to_kernel(open_part(dir.as_fd(), part)?, scratch.as_fd())?;
-    Ok(rustix::fs::renameat(&work, PREPARING, &work, LENT)?)
+    rustix::fs::renameat(&work, PREPARING, &work, LENT)?;
+    Ok(own_format::put_back(open_part(dir.as_fd(), part)?)?)
 }
 
 /// Locks the directory with the work directories until this process has ended (R3).
@@ -262,7 +263,7 @@ fn take(dir: &OwnedFd, patience: Duration) -> io::Result<bool> {
         return Ok(true);
     };
     if at == LENT {
-        own_format::strip(open_part(dir.as_fd(), &part)?)?;
+        own_format::set_aside(open_part(dir.as_fd(), &part)?)?;
         rustix::fs::renameat(&work, LENT, &work, STRIPPED)?;
     }
     own_format::from_kernel(open_part(dir.as_fd(), &part)?)?;

@@ -244,7 +244,7 @@ pub fn check_kernel_part(view: &ViewDir, part: &PathBytes) -> Result<(), Refusal
             !is_root && matches!(kind, mode::S_IFIFO | mode::S_IFSOCK) && file.stat.nlink > 1;
         if file.mark("redirect").is_some()
             || is_other
-            || file.needs_own_format()
+            || !is_root && file.has_acl()
             || is_linked
             || is_device && !file.is_whiteout
         {

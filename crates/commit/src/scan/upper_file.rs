@@ -93,10 +93,10 @@ impl UpperFile {
         Attributes::of(&self.stat, self.xattrs.clone())
     }
 
-    /// Whether it has attributes that the format of the kernel's overlay keeps otherwise.
-    pub(crate) fn needs_own_format(&self) -> bool {
-        let is_own = |name: &[u8]| acl::is_acl(name) || name.starts_with(OWN);
-        self.xattrs.keys().any(is_own)
+    /// Whether it has an access control list, which an ordinary user's format keeps otherwise than
+    /// the kernel's overlay does.
+    pub(crate) fn has_acl(&self) -> bool {
+        acl::has_acl(&self.xattrs)
     }
 
     pub(crate) fn mark(&self, name: &str) -> Option<&[u8]> {

@@ -12,8 +12,8 @@
 //!     interrupted is begun anew, in either direction.
 //! R2. While the overlay uses the part, the command can set the attribute itself, as a run inside
 //!     it does. So all attributes with our prefix get another one before the first entry is
-//!     converted back ([`set_aside`]), and again before the overlay uses them ([`put_back`]). In our
-//!     format they are escaped.
+//!     converted back ([`set_aside`]). In our format they are escaped. They get our prefix again
+//!     once no entry has our format ([`put_back`]).
 //! R3. An entry whose attributes leave no room for ours stays as it stands, with all permissions of
 //!     its owner: without them nothing could read it. A list that has no room is given up, and with
 //!     it what the mode allows others: the list may have denied that to some.

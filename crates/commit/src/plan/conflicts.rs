@@ -127,8 +127,8 @@ impl Baseline {
         Ok(found)
     }
 
-    /// The directories that others changed since the view took them, and of which the attributes are
-    /// not committed. That a commit changes their names does not make the rest known.
+    /// The directories that others changed since the view took them, and of which the attributes
+    /// are not committed. That a commit changes their names does not make the rest known.
     pub(crate) fn changed_dirs<'a>(
         &'a self,
         scan: &'a Scan,

@@ -609,7 +609,7 @@ fn dry_run_and_doctor_say_what_the_kernel_serves() {
     let doctor = place.openpath(["doctor"]).output().unwrap();
     let said = done(&doctor) + &err(&doctor);
     assert!(said.contains("a part of its view"), "{said}");
-    let plain = done(&place.run(&["--dry-run"], "true"));
+    let plain = done(&place.run(&["--engine", "auto", "--dry-run"], "true"));
     let why = "only a part of an ordinary user's view";
     assert!(plain.contains(why), "{plain}");
 }

@@ -115,7 +115,7 @@ fn list_denies_and_grants_a_user_in_a_run_of_root() {
 
 #[test]
 fn list_denies_and_grants_the_same_in_a_run_of_an_ordinary_user() {
-    let Some(place) = Place::new("acl-user", Who::Ordinary).map(Place::needs_fuse_for_user) else {
+    let Some(place) = Place::new("acl-user", Who::Ordinary) else {
         return;
     };
     tree(&place);

@@ -85,7 +85,7 @@ fn copy_in_place_of_a_directory_lists_missing_names_as_deleted() {
 
 #[test]
 fn names_replaced_by_a_renamed_directory_are_listed_as_deleted() {
-    for place in with_source("renamed-over").map(Place::needs_fuse_for_user) {
+    for place in with_source("renamed-over") {
         let line = "mkdir build; echo 1 > build/1; echo n > build/n";
         assert!(place.plain(line).status.success());
         let said = summary(&place, "rm -r src; mv build src");
@@ -166,7 +166,7 @@ fn names_of_a_deleted_tree_are_counted() {
 
 #[test]
 fn renamed_and_changed_file_is_listed_with_both() {
-    for place in Place::all("renamed-changed").map(Place::needs_fuse_for_user) {
+    for place in Place::all("renamed-changed") {
         place.write("f", "1\n");
         place.write("g", "2\n");
         let said = summary(&place, "mv f f2; echo 22 >> f2; chmod 600 f2; mv g g2");

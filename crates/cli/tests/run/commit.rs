@@ -39,7 +39,7 @@ const CHANGE: &str = "echo changed > file && chmod 751 mode && mv dir moved && \
 
 #[test]
 fn view_is_committed_and_undone() {
-    for place in Place::all("commit").map(Place::needs_fuse_for_user) {
+    for place in Place::all("commit") {
         place.plain(FURNISH);
         let before = look(&place);
         run(&place, CHANGE);
@@ -141,7 +141,7 @@ fn conflict_shows_both_sides() {
 
 #[test]
 fn file_of_another_owner_is_refused_without_force() {
-    let Some(place) = Place::new("foreign", Who::Ordinary).map(Place::needs_fuse_for_user) else {
+    let Some(place) = Place::new("foreign", Who::Ordinary) else {
         return;
     };
     let path = place.dir.join("group");
@@ -174,7 +174,7 @@ fn file_of_another_owner_is_refused_without_force() {
 
 #[test]
 fn impossible_commit_is_refused_before_any_change() {
-    let Some(place) = Place::new("rights", Who::Ordinary).map(Place::needs_fuse_for_user) else {
+    let Some(place) = Place::new("rights", Who::Ordinary) else {
         return;
     };
     // The file belongs to the user, the directory to another user.

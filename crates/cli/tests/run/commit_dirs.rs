@@ -167,7 +167,7 @@ fn view_without_records_does_not_overwrite_directory_attributes() {
 
 #[test]
 fn directory_replaced_by_others_is_reported_as_replaced() {
-    for place in Place::all("dirs-replaced").map(Place::needs_fuse_for_user) {
+    for place in Place::all("dirs-replaced") {
         done(&place.plain("mkdir state d e; echo 1 | tee d/f > e/f"));
         run(&place, "echo n > d/f");
         done(&place.plain("mv d d.old; mv e d"));

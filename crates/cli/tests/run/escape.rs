@@ -68,8 +68,7 @@ fn guarded(name: &str, who: Who) -> Option<Place> {
 
 /// A whole tree as text.
 fn whole(place: &Place) -> String {
-    let list = "find . -mindepth 1 -name state -prune -o -printf '%P %y %m %s %l\\n' | sort; \
-                cat guard/*/* only/*";
+    let list = "find . -printf '%P %y %m %n %s %l\\n' | sort; cat guard/*/* only/*";
     out(&place.plain(list))
 }
 

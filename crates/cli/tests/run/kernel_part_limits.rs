@@ -3,22 +3,10 @@
 //! attributes that leave no room for ours, real files that their owner cannot read, and rules about
 //! openpath's own directories.
 
-use crate::kernel_engine::{KERNEL, commit, kernel, kernel_place};
-use crate::place::{Place, Who, err, out};
-use std::process::Output;
-
-fn user_place(name: &str) -> Option<Place> {
-    kernel_place(name, Who::Ordinary)
-}
-
-fn fuse(place: &Place, line: &str) -> Output {
-    place.run(&["-q", "--engine", "fuse", "--name", "view"], line)
-}
-
-fn done(output: &Output) -> String {
-    assert!(output.status.success(), "{}{}", out(output), err(output));
-    out(output)
-}
+use crate::kernel_engine::{KERNEL, commit, kernel};
+use crate::kernel_marks::done;
+use crate::kernel_parts::{fuse, user_place};
+use crate::place::{Place, err, out};
 
 fn diff(place: &Place) -> String {
     done(&place.openpath(["diff", "view"]).output().unwrap())

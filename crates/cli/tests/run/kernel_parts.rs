@@ -3,21 +3,17 @@
 //! their changes, conflicts and commits are the same as with our mount alone.
 
 use crate::kernel_engine::{KERNEL, Started, commit, kernel, kernel_place};
+use crate::kernel_marks::done;
 use crate::place::{GROUP, OPENPATH, Place, Who, err, out, until};
 use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 
-fn user_place(name: &str) -> Option<Place> {
+pub(crate) fn user_place(name: &str) -> Option<Place> {
     kernel_place(name, Who::Ordinary)
 }
 
-fn fuse(place: &Place, line: &str) -> Output {
+pub(crate) fn fuse(place: &Place, line: &str) -> Output {
     place.run(&["-q", "--engine", "fuse", "--name", "view"], line)
-}
-
-fn done(output: &Output) -> String {
-    assert!(output.status.success(), "{}{}", out(output), err(output));
-    out(output)
 }
 
 /// The changes of the kept view without what differs from run to run.

@@ -3,6 +3,7 @@
 //! holds, and changes, conflicts and commits are the same as with our mount alone.
 
 use crate::kernel_engine::{Started, commit, root_place};
+use crate::kernel_marks::done;
 use crate::place::{Place, err, out, until};
 use std::process::{Command, Output};
 
@@ -25,11 +26,6 @@ fn run(place: &Place, engine: &str, line: &str) -> Output {
         "../secret",
     ];
     place.run(&rules, line)
-}
-
-fn done(output: &Output) -> String {
-    assert!(output.status.success(), "{}{}", out(output), err(output));
-    out(output)
 }
 
 fn changes(place: &Place) -> Vec<(String, String)> {

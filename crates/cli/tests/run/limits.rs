@@ -13,7 +13,7 @@ const CONNECT: &str = "python3 -c 'import socket; s = socket.socket(socket.AF_UN
 
 #[test]
 fn set_user_id_bit_gains_nothing() {
-    let Some(place) = Place::new("suid", Who::Ordinary).map(Place::needs_fuse_for_user) else {
+    let Some(place) = Place::new("suid", Who::Ordinary) else {
         return;
     };
     let copy = place.dir.join("whoami");
@@ -27,7 +27,7 @@ fn set_user_id_bit_gains_nothing() {
 
 #[test]
 fn files_of_others_appear_owned_by_the_user_with_true_permissions() {
-    let Some(place) = Place::new("owners", Who::Ordinary).map(Place::needs_fuse_for_user) else {
+    let Some(place) = Place::new("owners", Who::Ordinary) else {
         return;
     };
     for (name, group, mode) in [
@@ -70,8 +70,7 @@ fn sockets_are_reached_only_in_passed_paths() {
 
 #[test]
 fn own_unreadable_file_can_be_removed_and_not_changed() {
-    let Some(place) = Place::new("unreadable", Who::Ordinary).map(Place::needs_fuse_for_user)
-    else {
+    let Some(place) = Place::new("unreadable", Who::Ordinary) else {
         return;
     };
     place.plain("for f in a b; do echo secret > $f; chmod 000 $f; done; mkdir d; chmod 000 d");

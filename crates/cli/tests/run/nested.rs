@@ -11,7 +11,7 @@ fn left(place: &Place) -> String {
 
 #[test]
 fn runs_nest_three_deep() {
-    for place in Place::all("nested").map(Place::needs_fuse_for_user) {
+    for place in Place::all("nested") {
         place.write("file", "real\n");
         let before = left(&place);
         let inner = "cat file; echo inner > file; cat file; cat new";
@@ -107,7 +107,7 @@ fn nested_run_in_a_named_run_keeps_its_view_and_commits_to_the_outer() {
 
 #[test]
 fn xattrs_set_by_the_command_set_no_owner_and_mode_in_a_commit() {
-    for place in Place::all("own-names").map(Place::needs_fuse_for_user) {
+    for place in Place::all("own-names") {
         let line = "echo x > f; chmod 600 f; setfattr -n user.openpath.attr -v '35309 0 0 0' f; \
             getfattr --absolute-names -n user.openpath.attr f | tail -n +2";
         if !place.plain("command -v setfattr").status.success() {

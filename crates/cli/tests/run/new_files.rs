@@ -126,7 +126,7 @@ fn owner_rights_and_attributes_of_new_files_are_listed() {
 
 #[test]
 fn plain_new_files_are_listed_by_their_sizes() {
-    for place in Place::all("new-plain").map(Place::needs_fuse_for_user) {
+    for place in Place::all("new-plain") {
         place.plain("mkdir team && chgrp 2000 team && chmod 2775 team");
         let line = "printf 1 > file; mkdir dir; chmod 1777 dir; ln -s x link; mkdir team/d; \
             printf 12 > team/d/f; printf 123 > exec; chmod 755 exec";

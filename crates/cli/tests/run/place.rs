@@ -118,13 +118,6 @@ impl Place {
         self
     }
 
-    /// The same for an ordinary user's runs alone: the kernel shows other owners there, forgets
-    /// which file was renamed, and makes nothing in directories of other groups (L152).
-    pub(crate) fn needs_fuse_for_user(mut self) -> Place {
-        self.needs_fuse |= self.who == Who::Ordinary;
-        self
-    }
-
     /// The user that runs the command, if it is not the caller.
     pub(crate) fn user(&self) -> Option<u32> {
         (self.who == Who::Ordinary).then_some(USER)
@@ -178,6 +171,7 @@ impl Place {
         };
         if let Some(engine) = engine
             && args.first().is_some_and(|verb| verb == "run")
+            && self.who != Who::Ordinary
             && !args
                 .iter()
                 .any(|arg| arg == "--engine" || arg == "--config")

@@ -82,7 +82,8 @@ impl Kind {
             Self::KernelOverlay => OVERLAY.replace("MOUNT", KERNEL_OVERLAY),
             _ => OVERLAY.replace("MOUNT", FUSE_OVERLAY),
         };
-        let words = Self::ALL[self as usize].2.replace("AS_USER", AS_USER);
+        let as_user = format!("setpriv --reuid {USER} --regid {USER} --clear-groups");
+        let words = Self::ALL[self as usize].2.replace("AS_USER", &as_user);
         let words = words.split_whitespace();
         let words = words.map(|word| match word {
             "OPENPATH" => programs.openpath.clone().into(),
@@ -97,9 +98,8 @@ impl Kind {
     }
 }
 
-/// The ordinary user, and how to become that user.
+/// The ordinary user.
 pub(super) const USER: u32 = 31_000;
-const AS_USER: &str = "setpriv --reuid 31000 --regid 31000 --clear-groups";
 /// The server of an overlay would stay; so it ends with the worker, the first of its processes.
 const IN_OVERLAY: &str =
     "unshare --mount --pid --fork --kill-child --propagation private sh -ec SCRIPT SPARE";

@@ -19,7 +19,7 @@ use crate::summary::{self, text_of};
 use config::{Config, Mount};
 use kept::AddedRules;
 use openpath_run::{
-    Engine, KeptRules, KeptView, Limit, LogFile, Net, Part, Plan, Refusal, Reporting, RunOutcome,
+    Engine, KeptRules, KeptView, Limit, LogFile, Net, Plan, Refusal, Reporting, RunOutcome,
     ServedByKernel, Share, Upper, printable,
 };
 use output::{Report, Written};
@@ -318,14 +318,11 @@ fn run_in(
     plan.check_working_directory(cwd)?;
     if args.dry_run {
         let reason = plan.reason_for_fuse(args.log.is_some());
-        let part = match (config.engine, &reason) {
-            (Engine::Fuse, _) | (Engine::Auto, Some(_)) => None,
-            _ => match plan.served_by_kernel()? {
-                ServedByKernel::Part(part) => Some(part),
-                _ => None,
-            },
+        let part = match config.engine {
+            Engine::Kernel => plan.served_by_kernel()?,
+            _ => ServedByKernel::Nothing,
         };
-        return dry_run(args, &config, reason.as_deref(), part.as_ref());
+        return dry_run(args, &config, reason.as_deref(), &part);
     }
     if let Some(View::Made(kept)) = kept {
         plan.rules = Some(KeptRules {
@@ -396,7 +393,7 @@ fn dry_run(
     args: &Args,
     config: &Config,
     reason_for_fuse: Option<&str>,
-    part: Option<&Part>,
+    part: &ServedByKernel,
 ) -> Result<u8, Refusal> {
     #[cfg(feature = "wasi")]
     if let Some(option) = args.wasm.said() {
@@ -408,12 +405,11 @@ fn dry_run(
     let mut text = text.map_err(|why| Refusal::step("the plan cannot be written", why))?;
     if config.engine == Engine::Auto {
         match reason_for_fuse {
-            None if part.is_some() => {}
             None => text.push_str("# auto: the kernel serves the view, if it can here\n"),
             Some(why) => text.push_str(&format!("# auto: fuse serves the view, because {why}\n")),
         }
     }
-    if let Some(part) = part {
+    if let ServedByKernel::Part(part) = part {
         let place = printable(part.path().as_os_str().as_encoded_bytes());
         text.push_str(&format!("# kernel: it serves {place}, and fuse the rest\n"));
     }

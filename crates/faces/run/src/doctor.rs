@@ -71,8 +71,8 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
         }
         Ok(true) => checks.push(match crate::kernel_overlay::mounts::probe_part() {
             Ok(()) => {
-                let text = "a run can have --engine kernel, which serves a part of its view: the \
-                            working directory, if that is the user's";
+                let text = "a run can have --engine kernel, which serves a part of its view: a \
+                            directory of the user's at or above the working directory";
                 check("engines", Ok(text.to_owned()))
             }
             Err(why) => partly("engines", why.to_string()),

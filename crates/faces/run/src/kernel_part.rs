@@ -15,25 +15,20 @@
 
 use crate::detached;
 use crate::kernel_overlay::mounts::{UpperTree, work_path};
-use crate::kernel_upper::{missing_dirs, not_kept};
+use crate::kernel_upper::{END_TIMEOUT, copy_up_for_run, not_kept, wait_until_unused};
 use crate::plan::Part;
 use crate::view::View;
 use openpath_commit::{
-    CopiedPlacesAt, Places, Refusal, RefusalKind, ViewLock, lend_part, make_kernel_work,
-    record_copied_places, remove_idle_kernel_work, take_part_back, try_kernel_work,
+    Places, Refusal, RefusalKind, ViewLock, lend_part, make_kernel_work, take_part_back,
+    try_kernel_work,
 };
 use openpath_overlay::Marks;
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode};
 use rustix::io::Errno;
-use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long the kernel may take to end an overlay that no process uses any more.
-const END_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(2);
+use std::time::Duration;
 
 /// A tree in memory for the changes.
 pub(crate) struct MemoryTree {
@@ -75,27 +70,20 @@ pub(crate) fn lend(part: &Part, view: &View) -> Result<UpperTree, Refusal> {
     })
 }
 
-/// Copies the part up with the directories above it, and records which of them go again after the
-/// run if they are as they were copied up (R1 of `kernel_upper`).
+/// Copies the part up, which must be the directory that was chosen before and after that: what the
+/// view records of it is of this directory too.
 fn copy_up(part: &Part, view: &View, held: &ViewLock) -> Result<(), Refusal> {
     let upper = held.descriptor();
     let upper = upper.map_err(|why| Refusal::step("the changes cannot be kept", why))?;
-    make_kernel_work(&upper).map_err(not_kept)?;
-    let missing = missing_dirs(std::iter::once(&part.place), &upper).map_err(not_kept)?;
-    let record = |at| {
-        let recorded = record_copied_places(&upper, view.marks(), (&missing, at));
-        recorded.map_err(|why| not_kept(Errno::from_io_error(&why).unwrap_or(Errno::IO)))
-    };
-    record(CopiedPlacesAt::Begin)?;
-    let stat = || {
+    let check = || {
         let stat = rustix::fs::statat(CWD, part.path(), AtFlags::SYMLINK_NOFOLLOW);
         part.check(&stat.map_err(not_kept)?)
     };
-    stat()?;
-    view.lend(&part.place)?;
-    // The copy is of this directory too.
-    stat()?;
-    record(CopiedPlacesAt::CopiedUp)
+    copy_up_for_run((view, &upper), std::iter::once(&part.place), || {
+        check()?;
+        view.lend(&part.place)?;
+        check()
+    })
 }
 
 /// Lends the part of root's view in memory; returns the tree.
@@ -167,24 +155,14 @@ pub(crate) fn take_back(
 ) -> Result<bool, Refusal> {
     crate::confine::raise_limits();
     let is_root = rustix::process::geteuid().is_root();
+    let is_unused = |used: Vec<PathBuf>| used.is_empty();
     let taken = match (held, memory) {
-        (Some(held), _) if is_root => wait_until_idle(held.dir().as_fd()),
+        // R3
+        (Some(held), _) if is_root => return wait_until_unused(held.dir()).map(is_unused),
+        (None, Some(memory)) if is_root => return wait_until_unused(&*memory.tree).map(is_unused),
         (Some(held), _) => take_part_back(held.dir(), None, END_TIMEOUT),
-        (None, Some(memory)) if is_root => wait_until_idle(memory.tree.as_fd()),
         (None, Some(memory)) => take_part_back(&*memory.tree, memory.space.as_ref(), END_TIMEOUT),
         (None, None) => Ok(true),
     };
     taken.map_err(|why| Refusal::step("the changes", why))
-}
-
-/// Removes the work directory of root's overlay once it has gone; false after [`END_TIMEOUT`].
-fn wait_until_idle(dir: BorrowedFd<'_>) -> io::Result<bool> {
-    let begun = Instant::now();
-    loop {
-        let is_idle = remove_idle_kernel_work(dir)?.is_empty();
-        if is_idle || begun.elapsed() >= END_TIMEOUT {
-            return Ok(is_idle);
-        }
-        std::thread::sleep(PAUSE);
-    }
 }

@@ -23,7 +23,7 @@ use openpath_commit::{
 };
 use openpath_overlay::Marks;
 use openpath_vfs::Task;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Dir, DirEntry, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ const GONE: [openpath_abi::Errno; 5] = [
 ];
 
 /// How long the kernel may take to end overlays that no process uses any more.
-const END_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
 /// The most bytes of a list of attributes, and of a value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
@@ -169,23 +169,12 @@ impl KernelUpper {
         self.memory.is_some()
     }
 
-    /// Waits until no overlay uses the upper tree. Returns the work directories of those that
-    /// processes outside the run still use after [`END_TIMEOUT`].
+    /// As [`wait_until_unused`].
     ///
     /// # Errors
-    /// Those of [`remove_idle_kernel_work`].
+    /// The same.
     pub(crate) fn wait_until_unused(&self) -> Result<Vec<PathBuf>, Refusal> {
-        let begun = Instant::now();
-        loop {
-            let used = remove_idle_kernel_work(&self.upper);
-            let used = used.map_err(|why| Refusal::step("the changes", why))?;
-            if used.is_empty() || begun.elapsed() >= END_TIMEOUT {
-                let used = used.into_iter();
-                let paths = used.map(|name| Path::new(KERNEL_WORK).join(OsString::from_vec(name)));
-                return Ok(paths.collect());
-            }
-            std::thread::sleep(PAUSE);
-        }
+        wait_until_unused(&self.upper)
     }
 
     /// Whether the command changed nothing, as far as the upper tree tells alone: then no look at
@@ -210,6 +199,25 @@ impl KernelUpper {
             ..ViewOptions::default()
         };
         View::open_locked(plan, self.held, &options)
+    }
+}
+
+/// Waits until no overlay uses the upper tree in `dir`, and removes the work directories. Returns
+/// those of the overlays that processes outside the run still use after [`END_TIMEOUT`].
+///
+/// # Errors
+/// Those of [`remove_idle_kernel_work`].
+pub(crate) fn wait_until_unused(dir: impl AsFd) -> Result<Vec<PathBuf>, Refusal> {
+    let begun = Instant::now();
+    loop {
+        let used = remove_idle_kernel_work(&dir);
+        let used = used.map_err(|why| Refusal::step("the changes", why))?;
+        if used.is_empty() || begun.elapsed() >= END_TIMEOUT {
+            let used = used.into_iter();
+            let paths = used.map(|name| Path::new(KERNEL_WORK).join(OsString::from_vec(name)));
+            return Ok(paths.collect());
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 
@@ -259,7 +267,7 @@ fn is_full(tree: Arc<OwnedFd>) -> bool {
 
 /// The directories at and above these places that the upper tree does not have yet, outer ones
 /// first.
-pub(crate) fn missing_dirs<'a>(
+fn missing_dirs<'a>(
     places: impl Iterator<Item = &'a PathBytes>,
     upper: &OwnedFd,
 ) -> rustix::io::Result<Vec<PathBytes>> {
@@ -290,11 +298,25 @@ fn open_below(tree: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(tree, path, flags, Mode::empty(), inside)
 }
 
-/// Copies up what the overlays of a plan need, and records what goes again after the run (R1).
+/// Copies up what the overlays of a plan need, and records what goes again after the run.
 fn prepare_places(plan: &Plan, view: &View, upper: &OwnedFd) -> Result<(), Refusal> {
-    make_kernel_work(upper).map_err(not_kept)?;
     let layers = plan.layers.iter().map(|layer| &layer.place);
-    let missing = missing_dirs(layers.chain(&plan.recorded), upper).map_err(not_kept)?;
+    let places = layers.chain(&plan.recorded);
+    copy_up_for_run((view, upper), places, || copy_up_places(plan, view.task()))
+}
+
+/// Copies places up with the directories above them, as `copy_up` does, and records which of these
+/// go again after the run (R1).
+///
+/// # Errors
+/// The changes cannot be kept; those of `copy_up`.
+pub(crate) fn copy_up_for_run<'a>(
+    (view, upper): (&View, &OwnedFd),
+    places: impl Iterator<Item = &'a PathBytes>,
+    copy_up: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    make_kernel_work(upper).map_err(not_kept)?;
+    let missing = missing_dirs(places, upper).map_err(not_kept)?;
     let record = |at| {
         let recorded = record_copied_places(upper, view.marks(), (&missing, at));
         recorded.map_err(|why| not_kept(Errno::from_io_error(&why).unwrap_or(Errno::IO)))
@@ -303,7 +325,7 @@ fn prepare_places(plan: &Plan, view: &View, upper: &OwnedFd) -> Result<(), Refus
     if view.held().is_some() {
         record(CopiedPlacesAt::Begin)?;
     }
-    copy_up_places(plan, view.task())?;
+    copy_up()?;
     record(CopiedPlacesAt::CopiedUp)
 }
 

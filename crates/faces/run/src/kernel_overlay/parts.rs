@@ -75,11 +75,11 @@ impl Plan {
     /// # Errors
     /// The mounts of the host cannot be read; what openpath keeps to itself would pass.
     pub fn served_by_kernel(&self) -> Result<ServedByKernel, Refusal> {
-        let plan = guard::guard(&self.served_by(Engine::Kernel))?;
+        let plan = self.served_by(Engine::Kernel);
         if !plan.wants_part {
             return Ok(ServedByKernel::Whole);
         }
-        Ok(choose(&plan)?.map_or(ServedByKernel::Nothing, ServedByKernel::Part))
+        Ok(choose(&guard::guard(&plan)?)?.map_or(ServedByKernel::Nothing, ServedByKernel::Part))
     }
 }
 
